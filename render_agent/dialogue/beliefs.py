@@ -3,7 +3,7 @@
 A reply is one JSON object; its keys are those that the probe asked for (`render_agent.dialogue.probe`):
 
     {"objects": [{"category": "chair", "position": [1.5, -0.3], "sure": 80, "length_meters": 0.9}],
-     "counts": {"chair": 2}, "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],
+     "counts": [{"category": "chair", "count": 2}], "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],
      "floor_square_meters": 14}
 
 What cannot be understood is left out and noted; a reply that holds nothing of what was asked for is `Malformed`.
@@ -219,10 +219,16 @@ def _point(value: object, notes: list[str]) -> Point2 | None:
 
 
 def _counts(value: object, notes: list[str]) -> dict[str, int] | None:
-    if not isinstance(value, Mapping):
+    """Return a list of {"category": …, "count": …}, or {category: count}, as counts by category."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        entries = [entry for entry in value if isinstance(entry, Mapping)]
+        pairs = [(entry.get("category"), entry.get("count")) for entry in entries]
+    else:
         return None
     counts: dict[str, int] = {}
-    for word, number in list(value.items())[:MAX_OBJECTS]:
+    for word, number in pairs[:MAX_OBJECTS]:
         category, count = category_name(word), quantity(number, {})
         if category is None or count is None or not 0 <= count <= MAX_COUNT or count % 1:
             notes.append(f"the count of {str(word)[:MAX_NAME_CHARACTERS]!r} cannot be read")

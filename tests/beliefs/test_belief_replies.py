@@ -25,7 +25,7 @@ def keys(names=EVERYTHING):
 
 WHOLE = {
     "objects": [{"category": "Office-Chair", "position": [1, -2.5], "sure": 80, "length_meters": 0.9}],
-    "counts": {"office chair": 1},
+    "counts": [{"category": "office chair", "count": 1}],
     "position": [0.5, 1],
     "yaw_degrees": -90,
     "unseen": ["lamp"],

@@ -97,7 +97,7 @@ def belief_of_nothing(request: Request) -> str:
     x, y, _ = probe.camera.position
     belief = {
         "objects": [],
-        "counts": dict.fromkeys(probe.named, 0),
+        "counts": [{"category": name, "count": 0} for name in probe.named],
         "position": [round(x, 2), round(y, 2)],
         "yaw_degrees": round(probe.camera.yaw),
         "unseen": list(probe.named),
