@@ -145,7 +145,7 @@ def _understood(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed
                 f"{key} {'cannot be read' if known.get(key) is not None else 'is missing'}"
             )
         values[attribute] = value
-    if all(value is None for value in values.values()):
+    if values and all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
     things: tuple[BelievedObject, ...] | None = values.get("objects")
     for category, count in (values.get("counts") or {}).items() if things is not None else ():
