@@ -8,12 +8,14 @@ import pytest
 from factories.packages import install
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.reply import Malformed
+from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import convert, plain
 
@@ -36,7 +38,9 @@ WHOLE = {
 
 
 def test_what_the_schema_allows_is_read_whole():
-    jsonschema.validate(WHOLE, dict(ProbePlan(keys()).schema))
+    schema = ProbePlan(keys()).schema
+    jsonschema.validate(WHOLE, dict(schema))
+    assert not LLMatcher.validate_grammar(grammar_of(schema))  # engines can hold a reply to it
     belief = read_belief(json.dumps(WHOLE), keys().keys())
     (chair,) = belief.objects
     assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip

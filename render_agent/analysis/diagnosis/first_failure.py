@@ -78,8 +78,8 @@ def _first_failure(
 
     def is_right(probe: ScoredProbe) -> bool:
         """Whether all that is needed is on a map, and the right answer follows, where anything does."""
-        there = all(_holds(probe, group) for group in groups)
-        return there and (known and bool(groups) if not solved else (probe.worth or 0.0) >= RIGHT)
+        there = known and all(_holds(probe, group) for group in groups)
+        return there and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
 
     last = probes[-1]
     if is_right(last):
@@ -92,7 +92,8 @@ def _first_failure(
             Failure.NEVER_SEEN,
             f"never seen well: {', '.join(diagnosis.never_seen) or 'the room'}",
         )
-    if not known or (groups and not any(p.score and p.score.matching for p in probes)):
+    no_map = not any(probe.score and probe.score.matching for probe in probes)
+    if not known or (groups and no_map and last.answer is None):
         return Failure.UNKNOWN, "nothing tells what had to be on its map"
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):
