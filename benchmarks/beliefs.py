@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.failure_summary import failure_summary
 from render_agent.analysis.diagnosis.model import Failure
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
@@ -69,6 +70,8 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
         expected += 1
         right += found.belief.failure is (branch if found.shown else Failure.NEVER_SEEN)
     last = results["beliefs"]["last"]
+    summary = failure_summary(states, diagnoses, config.image_size)
+    seen_found = summary and summary["all"]["seen_found"]
     return {
         "branches": dict(branches),
         "seen": sum(bool(d.shown) for d in diagnoses.values()),
@@ -77,6 +80,7 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
         "right": right,
         "percent": round(100 * right / expected, 1) if expected else None,
         "found": last["found"]["value"],
+        "seen_found": seen_found and seen_found["value"],
         "invented": last["invented"]["value"] if "invented" in last else None,
     }
 
@@ -100,8 +104,8 @@ def main() -> None:
         " belongs into its policy's branch where all that it names was seen well, else into `never seen`; of the"
         " policy without a fault, which guesses where it saw too little, the questions that it saw are counted.",
         "",
-        f"| policy | questions | all seen | {' | '.join(branches)} | in the right branch | named objects on the last map, % | of the map invented, % |",
-        "|" + "---|" * (len(branches) + 6),
+        f"| policy | questions | all seen | {' | '.join(branches)} | in the right branch | named objects on the last map, % | of those seen well, % | of the map invented, % |",
+        "|" + "---|" * (len(branches) + 7),
     ]
     for name, row in found.items():
         cells = [str(row["branches"].get(branch, 0)) for branch in branches]
@@ -110,9 +114,11 @@ def main() -> None:
             if row["percent"] is None
             else f"{row['right']} of {row['expected']}, {row['percent']} %"
         )
-        invented = "–" if row["invented"] is None else f"{row['invented']:.0f}"
+        seen, invented = (
+            "–" if row[part] is None else f"{row[part]:.0f}" for part in ("seen_found", "invented")
+        )
         lines.append(
-            f"| {name} | {row['questions']} | {row['seen']} | {' | '.join(cells)} | {share} | {row['found']:.0f} | {invented} |"
+            f"| {name} | {row['questions']} | {row['seen']} | {' | '.join(cells)} | {share} | {row['found']:.0f} | {seen} | {invented} |"
         )
     options["output"].joinpath("beliefs.md").write_text("\n".join(lines) + "\n")
     options["output"].joinpath("beliefs.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -46,7 +46,7 @@ CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights":
 """Values that these options can have, with an agent that chooses."""
 
 
-NAMED = {"views": "none", "pictures": "black", "tools": "measure", "max_failures": "10%"}
+NAMED = {"probe": ("map",), "views": "none", "pictures": "black", "tools": "measure", "max_failures": "10%"}
 """Other names that these options can have."""
 
 

@@ -175,6 +175,22 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     return found
 
 
+def summed_up(beliefs: Mapping[str, Any]) -> str:
+    """Return one sentence about the last beliefs of a run, for a terminal; beliefs: as `results.json` has them."""
+    said = (
+        ("found", "{:.0f} % of what is named is on the last maps"),
+        ("right", "{:.0f} % of what is on them is true"),
+        ("position_metres", "{:.2f} m off"),
+        ("exact_counts", "{:.0f} % of counts are exact"),
+        ("self_metres", "itself {:.2f} m off"),
+    )
+    last = beliefs["last"]
+    parts = [words.format(last[name]["value"]) for name, words in said if name in last]
+    if not parts:
+        return "beliefs: nothing is known of these scenes to set them against"
+    return f"beliefs: {', '.join(parts)}; render-agent diagnose says what broke first"
+
+
 def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | int]]:
     """Return by bins of how sure a model was, 0 to 1: how many beliefs, how sure on the average, and the share found."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)

@@ -36,6 +36,7 @@ COMMANDS = {
         "audit",
         "convert",
         "make-rooms",
+        "maps",
         "bench",
         "completion",
     ),

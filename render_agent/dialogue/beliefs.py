@@ -3,7 +3,7 @@
 A reply is one JSON object; its keys are those that the probe asked for (`render_agent.dialogue.probe`):
 
     {"objects": [{"category": "chair", "position": [1.5, -0.3], "sure": 80, "length_meters": 0.9}],
-     "counts": {"chair": 2}, "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],
+     "counts": [{"category": "chair", "count": 2}], "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],
      "floor_square_meters": 14}
 
 What cannot be understood is left out and noted; a reply that holds nothing of what was asked for is `Malformed`.
@@ -145,11 +145,11 @@ def _understood(fields: Mapping[str, Any], keys: Set[str]) -> Belief | Malformed
                 f"{key} {'cannot be read' if known.get(key) is not None else 'is missing'}"
             )
         values[attribute] = value
-    if all(value is None for value in values.values()):
+    if values and all(value is None for value in values.values()):
         return Malformed("; ".join(notes[:MAX_NOTES]))
-    objects, counts = values.get("objects"), values.get("counts")
-    for category, count in (counts or {}).items() if objects is not None else ():
-        listed = sum(thing.category == category for thing in objects)
+    things: tuple[BelievedObject, ...] | None = values.get("objects")
+    for category, count in (values.get("counts") or {}).items() if things is not None else ():
+        listed = sum(thing.category == category for thing in things or ())
         if listed != count:
             notes.append(f"counts says {count} {category}, and the list has {listed}")
     return Belief(**values, notes=tuple(notes[:MAX_NOTES]))
@@ -219,10 +219,16 @@ def _point(value: object, notes: list[str]) -> Point2 | None:
 
 
 def _counts(value: object, notes: list[str]) -> dict[str, int] | None:
-    if not isinstance(value, Mapping):
+    """Return a list of {"category": …, "count": …}, or {category: count}, as counts by category."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        entries = [entry for entry in value if isinstance(entry, Mapping)]
+        pairs = [(entry.get("category"), entry.get("count")) for entry in entries]
+    else:
         return None
     counts: dict[str, int] = {}
-    for word, number in list(value.items())[:MAX_OBJECTS]:
+    for word, number in pairs[:MAX_OBJECTS]:
         category, count = category_name(word), quantity(number, {})
         if category is None or count is None or not 0 <= count <= MAX_COUNT or count % 1:
             notes.append(f"the count of {str(word)[:MAX_NAME_CHARACTERS]!r} cannot be read")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from render_agent.dialogue.beliefs import MAX_NAME_CHARACTERS
 from render_agent.dialogue.chat import Message, message, text
 from render_agent.geometry.camera import Camera
 
@@ -43,12 +42,16 @@ class ProbeKind(Protocol):
     keys: Mapping[str, Key]
 
 
+# The schemas use what the schema of a turn's reply uses: a server that refused one would be asked for none from then on,
+# and the dialogue would not be what it is without probes.
+
+
 def _number(low: float, high: float) -> dict[str, Any]:
     return {"type": "number", "minimum": low, "maximum": high}
 
 
 _POINT = {"type": "array", "items": _number(-1000, 1000), "minItems": 2, "maxItems": 2}
-_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARACTERS}
+_NAME = {"type": "string"}
 
 OBJECTS = Key(
     '[{"category": "name", "position": [0.0, 0.0], "sure": 0, "length_meters": 0.0}]',
@@ -72,9 +75,21 @@ OBJECTS = Key(
     },
 )
 COUNTS = Key(
-    '{"name": 0}',
+    '[{"category": "name", "count": 0}]',
     "how many there are by category, as far as you know. {named}",
-    {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000}},
+    {
+        "type": "array",
+        "maxItems": MOST_LISTED,
+        "items": {
+            "type": "object",
+            "properties": {
+                "category": _NAME,
+                "count": {"type": "integer", "minimum": 0, "maximum": 999},
+            },
+            "required": ["category", "count"],
+            "additionalProperties": False,
+        },
+    },
 )
 POSITION = Key(
     "[0.0, 0.0]", "[x, y] where your camera stands now, after this step.", _POINT, of_camera=True

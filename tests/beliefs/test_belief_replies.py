@@ -5,13 +5,17 @@ from functools import cache
 
 import jsonschema
 import pytest
+from factories.packages import install
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
 from render_agent.config import RunConfig
+from render_agent.config.flags import checked
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.reply import Malformed
+from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import convert, plain
 
@@ -25,7 +29,7 @@ def keys(names=EVERYTHING):
 
 WHOLE = {
     "objects": [{"category": "Office-Chair", "position": [1, -2.5], "sure": 80, "length_meters": 0.9}],
-    "counts": {"office chair": 1},
+    "counts": [{"category": "office chair", "count": 1}],
     "position": [0.5, 1],
     "yaw_degrees": -90,
     "unseen": ["lamp"],
@@ -34,7 +38,9 @@ WHOLE = {
 
 
 def test_what_the_schema_allows_is_read_whole():
-    jsonschema.validate(WHOLE, dict(ProbePlan(keys()).schema))
+    schema = ProbePlan(keys()).schema
+    jsonschema.validate(WHOLE, dict(schema))
+    assert not LLMatcher.validate_grammar(grammar_of(schema))  # engines can hold a reply to it
     belief = read_belief(json.dumps(WHOLE), keys().keys())
     (chair,) = belief.objects
     assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip
@@ -115,6 +121,23 @@ def test_probes_that_nothing_can_be_asked_in_are_refused():
     passive = RunConfig(batch=True, benchmark="rooms", probe=("map",), views="tour").probe_keys
     assert {"position", "yaw_degrees"}.isdisjoint(passive)
     assert "objects" in passive
+
+
+GRASP = """
+from render_agent.dialogue.probe import Key
+class Part:
+    keys = {"grasp": Key("0", "how many you can hold. {named}", {"type": "integer"})}
+"""
+
+
+def test_a_package_brings_a_probe_of_its_own(monkeypatch, tmp_path):
+    project = '[project]\nname = "odd"\nversion = "1"\n[project.entry-points."render_agent.probes"]\ngrasp = "odd:Part"\n'
+    install(monkeypatch, tmp_path, project, {"odd": GRASP})
+    both = RunConfig(batch=True, benchmark="rooms", **checked({"probe": ["counts", "grasp"]}))
+    assert [*both.probe_keys] == ["counts", "grasp"]
+    asked = ProbePlan(both.probe_keys).asked("Moved.", ("chair",))["content"][0]["text"]
+    assert "- grasp: how many you can hold. Of these categories, in these words: chair." in asked
+    assert read_belief('{"grasp": 3}', {"grasp"}) == Belief()
 
 
 def test_the_last_turn_is_always_asked_about():

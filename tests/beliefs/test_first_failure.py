@@ -1,19 +1,96 @@
 """The diagnosis of beliefs: policies with one known fault, and what black pictures lead to."""
 
+import json
+import re
+from functools import cache
+
+import numpy as np
 import pytest
 
+import render_agent
 from benchmarks.beliefs import FAULTS, run_of
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.report.maps.belief_marks import FATES
+from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
+from render_agent.analysis.report.question.question_page import page_of_part, question_part
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
 
-FEW = {"scene": ("room00",), "image_size": (96, 72)}
-"""Options of a run that takes little."""
+FEW = {"id": ("62", "63", "64", "69", "76", "79"), "image_size": (160, 120)}
+"""Options of a run of questions of several kinds about one room, of which one is never answered by its views."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The figures of every policy and its run, each played when it is first asked for."""
+
+    @cache
+    def played(name):
+        folder = tmp_path_factory.mktemp(name)
+        found = run_of(name, folder, **FEW)
+        (path,) = (folder / name).iterdir()
+        return found, RunFolder(path)
+
+    return played
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_put_into_its_branch(tmp_path, name):
-    found = run_of(name, tmp_path, **FEW, limit=8)
-    assert found["seen"] >= 4
-    assert found["right"] == found["expected"] >= 4
-    assert found["branches"].get(str(FAULTS[name][1]), 0) >= 4
+def test_each_fault_is_put_into_its_branch(runs, name):
+    found, _ = runs(name)
+    assert found["right"] == found["expected"] >= 5
+    assert found["branches"].get(str(FAULTS[name][1]), 0) >= 5
+    least, most = {"believer": (100, 100), "misreasoner": (100, 100)}.get(name, (0, 60))
+    assert least <= found["seen_found"] <= most
+
+
+def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
+    _, folder = runs("misperceiver")
+    state = next(state for state in read_states(folder) if state.id == "63")
+    diagnosis = diagnose_run(folder, 1, [state])["63"]
+    row = {"score": 0.0, "renders": 1, "status": "answered"}
+    plan = bare_plan(cameras_of(state), diagnosis)
+    part = question_part(state, row, diagnosis, plan, folder.config)
+    page = page_of_part({"name": "run", "stamps": [], "notes": []}, part, (None, None))
+    svgs = re.findall(
+        r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL
+    )
+    assert len(svgs) == len(state.turns) == len(part.beliefs) >= 2
+    assert "Perception: " in page
+    last = part.beliefs[-1]
+    said = json.loads(last.reply)["objects"]
+    assert len(said) == len(last.believed) > 3
+    assert svgs[-1].count("<text") == len(said)
+    shown = plan.pixels(np.array([[*thing["position"], 0.0] for thing in said]))
+    assert {mark.fate for mark in last.believed} <= {*FATES}
+    inside = {(mark.name, mark.position): mark.pixel for mark in last.believed if not mark.outside}
+    for thing, pixel in zip(said, shown, strict=True):
+        if (key := (thing["category"], tuple(thing["position"]))) in inside:
+            assert inside[key] == pytest.approx(pixel)
+    assert sum(box.found for box in last.true) == sum(
+        mark.fate == "found" for mark in last.believed
+    )
+
+
+def test_the_command_and_the_frame_tell_it(runs, type_in):
+    _, folder = runs("misreasoner")
+    code, out, _ = type_in("diagnose", folder.path, "--json", folder=folder.path)
+    assert code == 0
+    beliefs = json.loads(out)["beliefs"]["all"]
+    assert beliefs["failures"]["reasoning"] >= 5
+    assert beliefs["own_answer"]["value"] > 80
+    assert beliefs["answer"]["value"] == 0
+    results = render_agent.load_run(folder.path)
+    results.diagnosis(1)
+    frame = results.beliefs
+    assert len(frame) == results.results["totals"]["probes"]["asked"]
+    assert frame.readable.all()
+    assert (frame.found == frame.believed).all()
+    assert set(frame.failure) == {"reasoning", "never seen"}
+
+
+def test_black_pictures_give_an_empty_map(tmp_path):
+    found = run_of("believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black")
+    assert (found["found"], found["invented"], found["seen"]) == (0, None, 0)
 
 
 @pytest.mark.slow
@@ -21,5 +98,5 @@ def test_each_fault_is_put_into_its_branch(tmp_path, name):
 def test_each_fault_is_put_into_its_branch_in_all_bundled_rooms(tmp_path, name):
     found = run_of(name, tmp_path)
     assert found["questions"] == 160
-    assert found["seen"] > 80
+    assert found["seen"] > 60
     assert found["right"] >= 0.98 * found["expected"]

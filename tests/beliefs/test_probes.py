@@ -8,6 +8,8 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import make_config, make_questions, play, transcripts, walking
 
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.model import Failure
 from render_agent.dialogue.chat import pictures as pictures_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.engines.base import Capabilities, Reply
@@ -110,8 +112,9 @@ class Faulty(ScriptedEngine):
 
 
 def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
-    plain, _ = play(tmp_path, questions, walking(5), max_turns=4)
-    path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL)
+    black = {"pictures": "black"}
+    plain, _ = play(tmp_path, questions, walking(5), max_turns=4, **black)
+    path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL, **black)
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
     found = [line.turn.probe for line in RunFolder(path).turns()]
@@ -121,6 +124,8 @@ def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
     totals = results["totals"]["probes"]
     assert totals["failed"] == sum(probe.error is not None for probe in found) > 0
     assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(found)
+    broken = {found.belief.failure for found in diagnose_run(RunFolder(path), 1).values()}
+    assert broken == {Failure.NOT_READABLE}
 
 
 def test_a_person_is_not_asked(tmp_path, questions):

@@ -80,7 +80,7 @@ def attempt(runs: Path, config, kill_after_seconds=None, **kill_after) -> bool:
 def options(agent):
     """Return the number of questions of a loop, and the options of its runs."""
     if agent == "single":
-        return COUNT, {"max_turns": TURNS + 1}
+        return COUNT, {"max_turns": TURNS + 1, "probe": ("map",)}
     return 2, options_of(agent)
 
 

@@ -41,6 +41,14 @@ def test_killed_more_often_and_continued_equals_undisturbed(tmp_path, name):
     equals_undisturbed(loops(tmp_path / "runs", name)[name], name)
 
 
+def beliefs(path):
+    """Return what was said that is believed, by question and turn."""
+    return {
+        (line["question_id"], line["turn"]): line.get("probe", {}).get("reply")
+        for line in RunFolder(path).lines()
+    }
+
+
 def equals_undisturbed(found, name):
     """Hold every killed run of a loop against the one that nobody killed."""
     whole = Path(found["whole"])
@@ -51,10 +59,12 @@ def equals_undisturbed(found, name):
         assert transcripts(path) == transcripts(whole)
         assert choices(path) == choices(whole)
         assert outcome(path) == outcome(whole)
+        assert beliefs(path) == beliefs(whole)
         assert pictures(path) == pictures(whole)
         numbers = [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
         assert len(numbers) == len(set(numbers)) == count
     if name.endswith(",single"):
         assert count == LINES
+        assert all(beliefs(whole).values())
     else:
         assert any("candidate" in file for file in pictures(whole))

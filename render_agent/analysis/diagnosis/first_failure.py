@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, Failure
 from render_agent.beliefs.belief_summary import ScoredProbe, scored_probes
-from render_agent.beliefs.own_answer import SOLVED_TYPES
+from render_agent.beliefs.own_answer import SOLVED_TYPES, own_answer
+from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.questions.mentions import kind_of
@@ -31,7 +32,8 @@ def belief_diagnosis(
     boxes = boxes_by_category(diagnosis)
     counts = {name: len(some) for name, some in boxes.items()}
     probes = tuple(scored_probes(state, boxes, counts, truth))
-    failure, words = _first_failure(state, diagnosis, when, [p for p in probes if p.score])
+    readable = [probe for probe in probes if probe.score is not None]
+    failure, words = _first_failure(state, diagnosis, when, readable, truth)
     last = probes[-1]
     given = state.answer is not None and last.answer is not None
     return BeliefDiagnosis(
@@ -59,6 +61,7 @@ def _first_failure(
     diagnosis: Diagnosis,
     when: Mapping[int, int],
     probes: Sequence[ScoredProbe],
+    truth: str | None,
 ) -> tuple[Failure | None, str]:
     """Return what broke first, and the sentence that says so; probes: those that could be read, in order."""
     if diagnosis.cause in (Cause.ERROR, Cause.OPEN):
@@ -75,8 +78,8 @@ def _first_failure(
 
     def is_right(probe: ScoredProbe) -> bool:
         """Whether all that is needed is on a map, and the right answer follows, where anything does."""
-        there = all(_holds(probe, group) for group in groups)
-        return there and (known and bool(groups) if not solved else (probe.worth or 0.0) >= RIGHT)
+        there = known and all(_holds(probe, group) for group in groups)
+        return there and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
 
     last = probes[-1]
     if is_right(last):
@@ -89,7 +92,8 @@ def _first_failure(
             Failure.NEVER_SEEN,
             f"never seen well: {', '.join(diagnosis.never_seen) or 'the room'}",
         )
-    if not known or (groups and not any(p.score and p.score.matching for p in probes)):
+    no_map = not any(probe.score and probe.score.matching for probe in probes)
+    if not known or (groups and no_map and last.answer is None):
         return Failure.UNKNOWN, "nothing tells what had to be on its map"
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):
@@ -111,11 +115,26 @@ def _first_failure(
         )
     if not groups and last.answer is None:
         return Failure.UNKNOWN, "nothing tells what had to be on its map"
+    if groups and solved and not _seen_enough(state, diagnosis, when, truth):
+        return Failure.NEVER_SEEN, "no right answer follows from what was seen well"
     answers = f"answers {last.answer}" if last.answer is not None else "tells no answer"
     return (
         Failure.PERCEPTION,
         f"all is on its map, which {answers}: places, sizes or numbers are wrong",
     )
+
+
+def _seen_enough(
+    state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
+) -> bool:
+    """Whether the right answer follows from a true map of the boxes that were seen well, and of no others."""
+    seen = (diagnosis.boxes[index] for index in when)
+    things = (
+        BelievedObject(box.category, (box.centre[0], box.centre[1]), length=max(box.size))
+        for box in seen
+    )
+    answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
+    return truth is not None and score_answer(state.question.type, answer, truth) >= RIGHT
 
 
 def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:

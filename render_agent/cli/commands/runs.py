@@ -21,6 +21,7 @@ from rich.console import Console
 
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.analysis.export.loggers.observer import logged
+from render_agent.beliefs.belief_summary import summed_up
 from render_agent.cli.turn_text import turn_lines
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
@@ -324,6 +325,8 @@ def _print_results(found: Mapping[str, Any], run: Run, console: Console) -> None
     else:
         _print_answer(found["questions"][0], run.states[0], path, console)
     _print_agent(config, found["notes"] if config.batch else (), console)
+    if "beliefs" in found:
+        console.print(summed_up(found["beliefs"]), soft_wrap=True)
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]

@@ -56,9 +56,10 @@ class ScriptedEngine(BatchingEngine):
         try:
             texts: tuple[object, ...]
             if request.probe is not None:
-                policy = self.policy
-                believe = policy.believe if isinstance(policy, BelievingPolicy) else belief_of_nothing
-                texts = (believe(request),)
+                if isinstance(self.policy, BelievingPolicy):
+                    texts = (self.policy.believe(request),)
+                else:
+                    texts = (belief_of_nothing(request),)
             elif isinstance(self.policy, SamplingPolicy):
                 texts = tuple(self.policy.samples(request))
             else:
@@ -96,7 +97,7 @@ def belief_of_nothing(request: Request) -> str:
     x, y, _ = probe.camera.position
     belief = {
         "objects": [],
-        "counts": dict.fromkeys(probe.named, 0),
+        "counts": [{"category": name, "count": 0} for name in probe.named],
         "position": [round(x, 2), round(y, 2)],
         "yaw_degrees": round(probe.camera.yaw),
         "unseen": list(probe.named),

@@ -104,6 +104,9 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     ]
     if config.agent_plan.chooses:
         facts.insert(5, ("Agent", config.agent_words))
+    if config.probe:
+        often = "turn" if config.probe_every == 1 else f"{config.probe_every} turns"
+        facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every {often}"))
     if work := report.results["totals"]["per_question"]:
         facts.append(("A question took", took(work)))
     if commit := record.get("commit"):
