@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from conftest import test_data
 
+from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.questions.rows import load_rows
 from render_agent.score.official import score_answer
-from render_agent.questions.exact_solver import true_answer
 
 RIGHT = {
     "room_size_estimation": 288,

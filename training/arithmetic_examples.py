@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from render_agent.questions.directions import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
     FULL,
     Knowledge,
@@ -23,7 +24,6 @@ from render_agent_lab.expert.derive import (
     turn_text,
     turning,
 )
-from render_agent.questions.directions import DIRECTION_NAMES, quadrant
 
 TYPE = "drill"
 

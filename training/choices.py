@@ -28,11 +28,11 @@ from render_agent.dialogue.feedback import unreadable_feedback
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.questions.directions import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
 from render_agent_lab.expert.known import known_scenes
-from render_agent.questions.directions import DIRECTION_NAMES
 from training.text_examples import (
     NOWHERE,
     TextExample,

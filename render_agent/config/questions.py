@@ -147,8 +147,11 @@ class QuestionSpec:
         if self.batch and (self.question or self.option):
             raise UsageError("--question and --option go with --ply, not with --batch")
         if self.change and not self.batch:
-            raise UsageError("--change needs --batch: nobody knows the truth of a question that was typed")
-        if self.change_at and not any(plan.moves_objects for plan in self.changes):
+            raise UsageError(
+                "--change needs --batch: nobody knows the truth of a question that was typed"
+            )
+        plans = self.changes  # refuses what is none
+        if self.change_at and not any(plan.moves_objects for plan in plans):
             raise UsageError(
                 "--change-at needs a --change of objects (remove, add, move, swap, recolour): no room turns or"
                 " grows, and no question is asked anew, in the midst of a dialogue"

@@ -194,7 +194,9 @@ class FreeViews:
         question = state.placed
         if question.scene not in self._starts:
             unchanged = question
-            if question.change is not None:  # a pair begins at one place, in the room that both have
+            if (
+                question.change is not None
+            ):  # a pair begins at one place, in the room that both have
                 unchanged = question.unchanged
                 space = self.scenes.space(unchanged)
             camera = start_camera(

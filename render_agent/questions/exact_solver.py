@@ -99,12 +99,12 @@ def _in_unit(question: Question, metres: float, digits: int) -> str:
     return f"{metres / METRES[unit] ** power:.{0 if unit == 'centimeters' else digits}f}"
 
 
-def _distances(
-    question: Question, facts: Facts, target: Sequence[OrientedBox]
-) -> dict[str, float]:
+def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
     """Return how far the options that have boxes are from an object, metres, by letter, or by name without letters."""
     texts = letters(question.options)
-    if not texts and (match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)):
+    if not texts and (
+        match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)
+    ):
         texts = {name.strip(): name.strip() for name in match[1].split(",")}
     return {
         letter: _apart(boxes, target)

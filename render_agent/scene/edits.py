@@ -29,6 +29,9 @@ MARGINS_METRES = (0.01, 0.03)
 TIGHT_METRES = 0.08
 """An object whose surface ends farther than this inside its box is not all there."""
 
+INSIDE_METRES = 0.03
+"""So deep inside the box of an object no surface lies but its own, or that of another object."""
+
 PATCH_METRES = 0.06
 """Between the vertices of the floor that is laid where an object stood and nothing was scanned."""
 
@@ -137,7 +140,9 @@ class Parts:
             inside = near[(np.abs(box.local(points[near])) <= box.size / 2 + margin).all(1)]
             whole = free & (np.bincount(self._part_of[inside], minlength=len(sizes)) == sizes)
             vertices = np.flatnonzero(whole[self._part_of])
-            if len(vertices) and _fills(box, points[vertices]):
+            deep = near[(np.abs(box.local(points[near])) < box.size / 2 - INSIDE_METRES).all(1)]
+            foreign = free[self._part_of[deep]] & ~whole[self._part_of[deep]]
+            if len(vertices) and _fills(box, points[vertices]) and not foreign.any():
                 self.things[thing] = vertices
                 free &= ~whole
 

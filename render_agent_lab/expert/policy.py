@@ -16,6 +16,7 @@ from render_agent.dialogue.state import Question, View
 from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.chance import frequent_answers
+from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.render.visibility.room_visibility import Room
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
@@ -23,7 +24,6 @@ from render_agent_lab.expert.known import Home, homes_of
 from render_agent_lab.expert.search import Move, is_wrong_turn, stood, wrong_turn
 from render_agent_lab.expert.seeing import Sightings, shown, sightings
 from render_agent_lab.expert.situation import Situation
-from render_agent.questions.exact_solver import true_answer
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 TURNS = 6

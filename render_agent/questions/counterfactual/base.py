@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +30,7 @@ OTHER = "other"
 """Stands for a category that a question does not name."""
 
 
-class NoPair(Exception):  # noqa: N818
+class NoPair(Exception):
     """A question has no such counterpart; says why, in a clause that is counted."""
 
 
@@ -122,7 +122,7 @@ def outcome(
     if alike and question.type in UNTOLD_TYPES and question.truth is not None:
         return question.truth, question.truth, False
     before = known_truth(question, room)
-    assert room.facts is not None  # noqa: S101
+    assert room.facts is not None
     facts = edited_facts(room.facts, edits)
     after = true_answer(question, facts)
     if after is None:
@@ -150,5 +150,3 @@ def why(question: Question, before: str, after: str, *, must: bool, whole: bool)
 
 def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
-
-

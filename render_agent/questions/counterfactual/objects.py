@@ -73,8 +73,12 @@ class ObjectPlan(ChangePlan):
         own = list(dict.fromkeys(label for label, _ in room.boxes))
         if named and names and self.argument is None:
             first = [name for name in subjects(question) if name]
-            return list(dict.fromkeys([*first, *(label for label in own if label.lower() in names)]))
-        self.chance(seed, question.scene).shuffle(own)  # before any is left out: questions share rooms
+            return list(
+                dict.fromkeys([*first, *(label for label in own if label.lower() in names)])
+            )
+        self.chance(seed, question.scene).shuffle(
+            own
+        )  # before any is left out: questions share rooms
         return [label for label in own if label.lower() not in names]
 
     def _one(self, room: ChangeableRoom, label: str, seed: int, scene: str) -> list[Thing]:

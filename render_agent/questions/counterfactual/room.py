@@ -119,9 +119,7 @@ class ChangeableRoom:
             self._places[thing, copied] = list(found)
         return self._places[thing, copied]
 
-    def _free_places(
-        self, thing: Thing, chance: random.Random, *, copied: bool
-    ) -> Iterator[Shift]:
+    def _free_places(self, thing: Thing, chance: random.Random, *, copied: bool) -> Iterator[Shift]:
         support, box = self.support(thing), self.boxes[thing]
         areas = [(self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)]
         if support is not None:

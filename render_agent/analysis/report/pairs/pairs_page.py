@@ -9,13 +9,13 @@ from typing import Any
 
 from render_agent.analysis.report.data import ReportData, page_of
 from render_agent.analysis.report.words import type_words
+from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.state import Question, QuestionState, View
 from render_agent.runs.log.pairs import pair_of
 from render_agent.score.causal import WORDS, verdict
 from render_agent.score.tables import figure, interval, signed
 from render_agent.system.whole_files import write_whole
-from render_agent.dialogue.chat import encodable
 from render_agent.web.templates import environment
 
 MOST_SHOWN = 60
