@@ -243,8 +243,9 @@ def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     along = np.roll(triangles, -1, axis=1) - triangles
     there = points[:, None, None] - triangles
     sides = along[..., 0] * there[..., 1] - along[..., 1] * there[..., 0]
-    inside: NDArray[np.bool_] = (sides >= -ROUNDING).all(-1) | (sides <= ROUNDING).all(-1)
-    return inside.any(1)
+    inside = np.all(sides >= -ROUNDING, axis=-1) | np.all(sides <= ROUNDING, axis=-1)
+    covered: NDArray[np.bool_] = np.any(inside, axis=1)
+    return covered
 
 
 def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
@@ -252,4 +253,5 @@ def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
     tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
     light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)
     painted = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
-    return np.round(painted).astype(np.uint8)
+    rounded: NDArray[np.uint8] = np.round(painted).astype(np.uint8)
+    return rounded

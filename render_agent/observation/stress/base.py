@@ -68,10 +68,11 @@ class PictureStress(Choice):
             )
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the scans that are shown, and their alignments."""
-        from render_agent.questions.input_files import scan_files
+        """Give the scans that are shown, their alignments, and of rooms that are changed the boxes."""
+        from render_agent.questions.input_files import annotation_files, scan_files
 
-        return scan_files(questions, config.scannet)
+        boxes = annotation_files(config, questions) if config.change else []
+        return [*scan_files(questions, config.scannet), *boxes]
 
     def scenes(
         self, config: RunConfig, questions: Sequence[Question], limit: int | None = None

@@ -24,7 +24,8 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         return None
     truth = question.truth or ""
     return Pair(
-        question.id,
+        first.id,
+        second.id,
         change.asked,
         question.type,
         question.dataset,
