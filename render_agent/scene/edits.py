@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.geometry.boxes import Array, OrientedBox, rotation
+from render_agent.scene.instances import read_instances
 from render_agent.scene.model import Scene
 from render_agent.text.safe_parse import Count, Finite
 
@@ -106,9 +107,10 @@ def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
 class Parts:
     """The objects of a mesh whose colours lie at its vertices, found by their boxes; `things` has them.
 
-    A part of the mesh that hangs together belongs to the smallest box that holds it. Only an object whose parts
-    fill its box is among them: of any other nobody can tell which faces are its own. SceneError where the scene
-    is a cloud, a splat or has a texture.
+    A part of the mesh belongs to the smallest box that holds it. Parts are what instance labels beside the scan
+    call one object, else what hangs together. Only an object whose parts fill its box is among them: of any other
+    nobody can tell which faces are its own. SceneError where the scene is a cloud, a splat or has a texture, or its
+    labels cannot be read.
     """
 
     def __init__(self, scene: Scene, boxes: Boxes) -> None:
@@ -118,9 +120,14 @@ class Parts:
         if scene.faces is None or scene.texture is not None:
             raise SceneError("its objects cannot be edited: it is no mesh with plain colours")
         number = len(scene.points)
-        edges = scene.faces[:, [0, 1, 1, 2]].reshape(-1, 2).T
-        graph = coo_matrix((np.ones(edges.shape[1], bool), tuple(edges)), shape=(number, number))
-        self._part_of = connected_components(graph, directed=False)[1]
+        labels = read_instances(scene.source, number)
+        if labels is None:
+            edges = scene.faces[:, [0, 1, 1, 2]].reshape(-1, 2).T
+            ones = np.ones(edges.shape[1], bool)
+            graph = coo_matrix((ones, tuple(edges)), shape=(number, number))
+            labels = connected_components(graph, directed=False)[1]
+        self._part_of = labels - labels.min()
+        self._labelled = labels.min() < 0
         self.things: dict[Thing, NDArray[np.intp]] = {}
         points = scene.points.astype(np.float64) + scene.origin
         named = {(name, n): box for name, some in boxes.items() for n, box in enumerate(some)}
@@ -131,6 +138,7 @@ class Parts:
     def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
         free = np.ones(len(sizes), bool)
+        free[0] = not self._labelled  # what belongs to no object
         for vertices in self.things.values():
             free[self._part_of[vertices]] = False
         for thing in sorted(boxes, key=lambda thing: float(boxes[thing].size.prod())):
@@ -185,8 +193,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     own = np.zeros(len(points), bool)
     own[vertices] = True
     its_faces = own[faces].all(1)
+    others = ~own[faces].any(1)  # those between an object and another one go with neither
     if edit.verb == "remove":
-        return _with_floor(replace(scene, faces=faces[~its_faces]), points[vertices])
+        return _with_floor(replace(scene, faces=faces[others]), points[vertices])
     there = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         place = np.zeros(len(points), np.int32)
@@ -199,7 +208,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
         )
     moved = points.copy()
     moved[vertices] = there
-    return _with_floor(replace(scene, points=moved), points[vertices])
+    return _with_floor(
+        replace(scene, points=moved, faces=faces[its_faces | others]), points[vertices]
+    )
 
 
 def _with_floor(scene: Scene, stood: NDArray[np.float32]) -> Scene:

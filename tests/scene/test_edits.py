@@ -1,11 +1,12 @@
 """A scene that was edited: its pictures, its boxes and its mesh say the same."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from factories.changes import OBJECTS, changeable_room
-from factories.scenes import RED
+from factories.scenes import RED, write_ply
 
 from render_agent.errors import SceneError
 from render_agent.geometry.boxes import upright
@@ -129,3 +130,27 @@ def test_an_object_that_cannot_be_told_from_others_is_not_edited(scene, boxes):
         edited_scene(welded, boxes, [Edit("remove", "chair")])
     with pytest.raises(SceneError, match="no mesh"):
         edited_scene(replace(scene, faces=None), boxes, [Edit("remove", "chair")])
+
+
+def test_a_scan_whose_objects_grow_out_of_the_floor_is_edited_by_its_instance_labels(
+    scene, boxes, tmp_path
+):
+    """ScanNet's meshes hang together; files beside them say which vertex belongs to which object."""
+    chair = np.flatnonzero((scene.points[:, 0] < 1.01) & (scene.colours == RED).all(1))
+    web = [(0, int(corner), int(chair[0])) for corner in chair]
+    faces = np.concatenate([scene.faces, np.array(web, np.int32)])
+    path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", scene.points, scene.colours, faces)
+    grown = SceneFiles().read(path, "scene0_00")
+    with pytest.raises(SceneError, match="chair 1 cannot be told"):
+        edited_scene(grown, boxes, [Edit("remove", "chair")])
+
+    segments = np.isin(np.arange(len(scene.points)), chair) * 7
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": segments.tolist()}))  # fmt: skip
+    (tmp_path / "scene0_00.aggregation.json").write_text(json.dumps({"segGroups": [{"objectId": 0, "segments": [7], "label": "office chair"}]}))  # fmt: skip
+    gone = edited_scene(grown, boxes, [Edit("remove", "chair")])
+    assert not np.isin(gone.faces, chair).any()
+    assert red(gone)[0] == red(edited_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
+    assert Parts(grown, boxes).things.keys() == {("chair", 0)}
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text('{"segIndices": [7, 7]}')
+    with pytest.raises(SceneError, match="labels 2 vertices"):
+        Parts(grown, boxes)

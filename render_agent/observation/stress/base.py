@@ -68,11 +68,13 @@ class PictureStress(Choice):
             )
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the scans that are shown, their alignments, and of rooms that are changed the boxes."""
-        from render_agent.questions.input_files import annotation_files, scan_files
+        """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""
+        from render_agent.questions.input_files import annotation_files, instance_labels, scan_files
 
-        boxes = annotation_files(config, questions) if config.change else []
-        return [*scan_files(questions, config.scannet), *boxes]
+        scans = scan_files(questions, config.scannet)
+        if not config.change:
+            return scans
+        return [*scans, *instance_labels(questions), *annotation_files(config, questions)]
 
     def scenes(
         self, config: RunConfig, questions: Sequence[Question], limit: int | None = None
