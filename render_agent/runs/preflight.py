@@ -167,6 +167,8 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
         yield "verifier", verifier.name
     yield "view policy", config.views
     yield "picture stress", config.pictures
+    for plan in config.changes:
+        yield "change", plan.name
     if not config.asks_model and config.model_name in registry.brought("scripted policy"):
         yield "scripted policy", config.model_name
 

@@ -6,7 +6,9 @@ import pytest
 
 from render_agent.score.causal import Pair, are_exclusive, causal_figures, verdict
 
-MUST = Pair("0", "0-move", "move", "object_rel_direction_easy", "rooms", "a", True, ("A", "B"), ("A", "B"))
+MUST = Pair(
+    "0", "0-move", "move", "object_rel_direction_easy", "rooms", "a", True, ("A", "B"), ("A", "B")
+)
 STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"))  # fmt: skip
 
 

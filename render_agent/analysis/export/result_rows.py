@@ -80,9 +80,9 @@ RESULT_COLUMNS: Columns = {
     **{"score": "float", "truth_as_shown": "text", "score_as_shown": "float"},
     **_columns("int", "turns repairs pictures_shown renders"),
     **SPENT_COLUMNS,
-    "error": "text",
+    **_columns("text", "error change"),
 }
-"""A row a question. renders: distinct pictures drawn for it, those of candidates too. What is right as
+"""A row a question. change: what makes it the counterpart of another. renders: distinct pictures drawn for it, those of candidates too. What is right as
 shown differs where rooms were mirrored."""
 
 OPTION_COLUMNS: Columns = {
