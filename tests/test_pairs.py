@@ -10,6 +10,7 @@ from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.question.question_page import page_of_part, question_part
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import causal_table
@@ -107,6 +108,16 @@ def test_a_room_changes_in_the_midst_and_the_run_can_be_killed_there(folder, tmp
     assert transcripts(killed) == transcripts(path)
     assert outcome(killed) == outcome(path)
     assert pictures(killed) == pictures(path)
+
+
+def test_who_answers_before_the_room_changes_is_no_pair(folder, tmp_path):
+    given = {"change": ("move", "rotate"), "change_at": 1, "model": "frequency", "max_turns": 2}
+    _, results = go(folder, tmp_path, **given, type=("object_abs_distance",))
+    assert results["causal"]["changes"].keys() == {"rotate"}
+    assert results["causal"]["left_out"] == {"move": {"it was answered before the room changed": 1}}
+    for options in ({"max_turns": 1}, {"views": "start"}):
+        with pytest.raises(UsageError, match="never shown"):
+            go(folder, tmp_path, **given | options, type=("object_abs_distance",))
 
 
 def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
