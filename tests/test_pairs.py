@@ -68,6 +68,8 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert rows["far-scale-1-5"]["score"] is None
     assert rows["far-scale-1-5"]["change"] == "scale:1.5"
     assert with_pairs["counts"]["questions"] == 6 + 6 + 1
+    written = [(path / "results.csv").read_text().splitlines() for path in (alone, paired)]
+    assert written[1][0] == f"{written[0][0]},change"
     assert "change" not in (alone / "questions.jsonl").read_text()
     assert "causal" not in results
     assert "left_out" in (paired / "questions.jsonl").read_text()

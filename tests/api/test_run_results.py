@@ -60,7 +60,6 @@ def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
         "renders": "Int64",
         "tokens_in": "Int64",
         "tokens_out": "Int64",
-        "change": "string",
     }
 
 
