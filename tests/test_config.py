@@ -46,7 +46,14 @@ CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights":
 """Values that these options can have, with an agent that chooses."""
 
 
-NAMED = {"probe": ("map",), "views": "none", "pictures": "black", "tools": "measure", "max_failures": "10%"}
+NAMED = {
+    "probe": ("map",),
+    "views": "none",
+    "pictures": "black",
+    "tools": "measure",
+    "max_failures": "10%",
+    "change": ("move",),
+}
 """Other names that these options can have."""
 
 
@@ -73,6 +80,7 @@ def test_the_options_that_may_change_are_those_of_the_contract():
 @pytest.mark.parametrize("name", sorted(OPTIONS.keys() - {"batch", "ply", "question", "option"}))
 def test_the_fingerprint_changes_with_what_changes_results(name):
     given = {"agent": "lookahead:3", "temperature": 1} if name in CHOOSING else {}
+    given |= {"change": ("move",)} if name == "change_at" else {}
     config = RunConfig(batch=True, **given)
     changed = replace(config, **{name: another(name)})
     assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)

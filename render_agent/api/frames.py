@@ -19,6 +19,8 @@ from render_agent.analysis.export.result_rows import (
 from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.extras import require
+from render_agent.runs.log.pairs import pairs_of
+from render_agent.score.causal import verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -55,6 +57,16 @@ TYPES = {
     "scenes": COUNT,
 }
 """Columns of a frame of types with their types."""
+
+PAIRS = {
+    **dict.fromkeys(("question_id", "counterpart_id"), TEXT),
+    **dict.fromkeys(("change", "type", "dataset", "scene"), CATEGORY),
+    "must_change": FLAG,
+    "verdict": CATEGORY,
+    **dict.fromkeys(("answer", "answer_changed", "truth", "truth_changed"), TEXT),
+    **dict.fromkeys(("score", "score_changed"), NUMBER),
+}
+"""Columns of a frame of pairs with their types."""
 
 SIGHTINGS = {
     "question_id": TEXT,
@@ -149,6 +161,28 @@ def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
             }
         )
     return _frame(rows, TYPES, list(results["types"]), "type")
+
+
+def pairs_frame(states: Sequence[QuestionState]) -> pandas.DataFrame:
+    """Return a row a pair whose questions are both done: what became of it.
+
+    Answers and truths of the counterpart are in the letters and the unit of the question; scores are 0 to 1.
+    """
+    rows = []
+    for pair in pairs_of(states):
+        answers, truths, scores = pair.answers, pair.truths, pair.scores
+        rows.append(
+            {
+                **{name: getattr(pair, name) for name in PAIRS if hasattr(pair, name)},
+                "change": pair.asked,
+                "must_change": pair.must,
+                "verdict": verdict(pair),
+                **{"answer": answers[0], "answer_changed": answers[1]},
+                **{"truth": truths[0], "truth_changed": truths[1]},
+                **{"score": scores[0], "score_changed": scores[1]},
+            }
+        )
+    return _frame(rows, PAIRS)
 
 
 def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:

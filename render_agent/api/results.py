@@ -16,6 +16,7 @@ from render_agent.api.frames import (
     candidates_frame,
     changed_frame,
     differences_frame,
+    pairs_frame,
     questions_frame,
     sightings_frame,
     turns_frame,
@@ -165,6 +166,11 @@ class RunResults:
     def types(self) -> pandas.DataFrame:
         """A row a question type: its score with its 95 % interval and the chance levels, in percent."""
         return types_frame(self.results)
+
+    @property
+    def pairs(self) -> pandas.DataFrame:
+        """A row a question and its counterpart (`--change`): what was answered, and whether that follows."""
+        return pairs_frame(self._states)
 
     @property
     def sightings(self) -> pandas.DataFrame:

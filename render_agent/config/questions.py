@@ -157,7 +157,8 @@ class QuestionSpec:
             raise UsageError(
                 "--change needs --batch: nobody knows the truth of a question that was typed"
             )
-        if self.change_at and not any(plan.moves_objects for plan in self.changes):
+        plans = self.changes  # refuses what is none
+        if self.change_at and not any(plan.moves_objects for plan in plans):
             raise UsageError(
                 "--change-at needs a --change of objects (remove, add, move, swap, recolour): no room turns or"
                 " grows, and no question is asked anew, in the midst of a dialogue"

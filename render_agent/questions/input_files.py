@@ -9,6 +9,7 @@ from render_agent.config.choice import InputFile, sha256
 from render_agent.dialogue.state import Question
 from render_agent.questions.ground_truth import facts_files
 from render_agent.scene.formats.axis_alignment import alignment_file
+from render_agent.scene.instances import instance_files
 
 
 def scan_files(questions: Iterable[Question], alignments: Sequence[str] = ()) -> list[InputFile]:
@@ -33,6 +34,13 @@ def scan_files(questions: Iterable[Question], alignments: Sequence[str] = ()) ->
 def scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
     """Return the SHA-256 of every file that a scene is read from, None where it is not there."""
     return {file.name: file.digest for file in scan_files(questions)}
+
+
+def instance_labels(questions: Iterable[Question]) -> list[InputFile]:
+    """Return every file of instance labels beside a scan."""
+    scans = {question.scan for question in questions if question.scan is not None}
+    files = sorted(file for scan in scans for file in instance_files(scan))
+    return [InputFile("scans", str(file), "file of labels", sha256(file)) for file in files]
 
 
 def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[InputFile]:

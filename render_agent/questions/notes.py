@@ -16,7 +16,7 @@ MISSING = "scans missing (--allow-missing), their questions not asked"
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Return of how many scenes there are scans, rooms built from annotations, and nothing."""
     kinds = Counter(
-        {(question.dataset, question.scene): _kind(question) for question in questions}.values()
+        {(q.dataset, q.scene): _kind(q) for q in questions if q.change is None}.values()
     )
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
@@ -27,6 +27,13 @@ def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str
     Where nothing is shown no scans are needed, and nothing is said about them.
     """
     notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
+    if config.change:
+        changed = sum(question.change is not None for question in questions)
+        notes.append(
+            f"{changed} of {len(questions)} questions are counterparts (--change): they count in the"
+            " pairs alone, in no other score"
+        )
+        questions = [question for question in questions if question.change is None]
     scenes = len({(question.dataset, question.scene) for question in questions})
     sentences = {} if config.blind else {"annotations": STAND_INS}
     if config.allow_missing and not config.blind:

@@ -182,6 +182,8 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
     yield "view policy", config.views
     yield "picture stress", config.pictures
     yield "toolset", config.tools
+    for plan in config.changes:
+        yield "change", plan.name
     if not config.asks_model and config.model_name in registry.brought("scripted policy"):
         yield "scripted policy", config.model_name
 

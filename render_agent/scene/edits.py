@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.geometry.boxes import Array, OrientedBox, rotation
+from render_agent.scene.instances import read_instances
 from render_agent.scene.model import Scene
 from render_agent.text.safe_parse import Count, Finite
 
@@ -28,6 +29,9 @@ MARGINS_METRES = (0.01, 0.03)
 
 TIGHT_METRES = 0.08
 """An object whose surface ends farther than this inside its box is not all there."""
+
+INSIDE_METRES = 0.03
+"""So deep inside the box of an object no surface lies but its own, or that of another object."""
 
 PATCH_METRES = 0.06
 """Between the vertices of the floor that is laid where an object stood and nothing was scanned."""
@@ -103,9 +107,10 @@ def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
 class Parts:
     """The objects of a mesh whose colours lie at its vertices, found by their boxes; `things` has them.
 
-    A part of the mesh that hangs together belongs to the smallest box that holds it. Only an object whose parts
-    fill its box is among them: of any other nobody can tell which faces are its own. SceneError where the scene
-    is a cloud, a splat or has a texture.
+    A part of the mesh belongs to the smallest box that holds it. Parts are what instance labels beside the scan
+    call one object, else what hangs together. Only an object whose parts fill its box is among them: of any other
+    nobody can tell which faces are its own. SceneError where the scene is a cloud, a splat or has a texture, or its
+    labels cannot be read.
     """
 
     def __init__(self, scene: Scene, boxes: Boxes) -> None:
@@ -115,9 +120,14 @@ class Parts:
         if scene.faces is None or scene.texture is not None:
             raise SceneError("its objects cannot be edited: it is no mesh with plain colours")
         number = len(scene.points)
-        edges = scene.faces[:, [0, 1, 1, 2]].reshape(-1, 2).T
-        graph = coo_matrix((np.ones(edges.shape[1], bool), tuple(edges)), shape=(number, number))
-        self._part_of = connected_components(graph, directed=False)[1]
+        labels = read_instances(scene.source, number)
+        if labels is None:
+            edges = scene.faces[:, [0, 1, 1, 2]].reshape(-1, 2).T
+            ones = np.ones(edges.shape[1], bool)
+            graph = coo_matrix((ones, tuple(edges)), shape=(number, number))
+            labels = connected_components(graph, directed=False)[1]
+        self._part_of = labels - labels.min()
+        self._labelled = labels.min() < 0
         self.things: dict[Thing, NDArray[np.intp]] = {}
         points = scene.points.astype(np.float64) + scene.origin
         named = {(name, n): box for name, some in boxes.items() for n, box in enumerate(some)}
@@ -128,6 +138,7 @@ class Parts:
     def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
         free = np.ones(len(sizes), bool)
+        free[0] = not self._labelled  # what belongs to no object
         for vertices in self.things.values():
             free[self._part_of[vertices]] = False
         for thing in sorted(boxes, key=lambda thing: float(boxes[thing].size.prod())):
@@ -137,7 +148,9 @@ class Parts:
             inside = near[(np.abs(box.local(points[near])) <= box.size / 2 + margin).all(1)]
             whole = free & (np.bincount(self._part_of[inside], minlength=len(sizes)) == sizes)
             vertices = np.flatnonzero(whole[self._part_of])
-            if len(vertices) and _fills(box, points[vertices]):
+            deep = near[(np.abs(box.local(points[near])) < box.size / 2 - INSIDE_METRES).all(1)]
+            foreign = free[self._part_of[deep]] & ~whole[self._part_of[deep]]
+            if len(vertices) and _fills(box, points[vertices]) and not foreign.any():
                 self.things[thing] = vertices
                 free &= ~whole
 
@@ -180,8 +193,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     own = np.zeros(len(points), bool)
     own[vertices] = True
     its_faces = own[faces].all(1)
+    others = ~own[faces].any(1)  # those between an object and another one go with neither
     if edit.verb == "remove":
-        return _with_floor(replace(scene, faces=faces[~its_faces]), points[vertices])
+        return _with_floor(replace(scene, faces=faces[others]), points[vertices])
     there = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         place = np.zeros(len(points), np.int32)
@@ -194,7 +208,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
         )
     moved = points.copy()
     moved[vertices] = there
-    return _with_floor(replace(scene, points=moved), points[vertices])
+    return _with_floor(
+        replace(scene, points=moved, faces=faces[its_faces | others]), points[vertices]
+    )
 
 
 def _with_floor(scene: Scene, stood: NDArray[np.float32]) -> Scene:
@@ -238,8 +254,9 @@ def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     along = np.roll(triangles, -1, axis=1) - triangles
     there = points[:, None, None] - triangles
     sides = along[..., 0] * there[..., 1] - along[..., 1] * there[..., 0]
-    inside: NDArray[np.bool_] = (sides >= -ROUNDING).all(-1) | (sides <= ROUNDING).all(-1)
-    return inside.any(1)
+    inside = np.all(sides >= -ROUNDING, axis=-1) | np.all(sides <= ROUNDING, axis=-1)
+    covered: NDArray[np.bool_] = np.any(inside, axis=1)
+    return covered
 
 
 def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
@@ -247,4 +264,5 @@ def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
     tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
     light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)
     painted = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
-    return np.round(painted).astype(np.uint8)
+    rounded: NDArray[np.uint8] = np.round(painted).astype(np.uint8)
+    return rounded

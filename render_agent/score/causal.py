@@ -44,6 +44,7 @@ class Pair:
     """
 
     question_id: str
+    counterpart_id: str
     asked: str
     type: str
     dataset: str

@@ -82,7 +82,7 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
         apart = part["difference"]
         table.add_row("  score, changed less original", str(part["n"]), signed(apart["points"]), interval(apart["interval"]))  # fmt: skip
     lines = [
-        f"- {asked}: {number} questions have no pair: {reason}"
+        f"- no pair by {asked}: {reason} ({number})"
         for asked, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]

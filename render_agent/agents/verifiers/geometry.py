@@ -114,8 +114,8 @@ class GeometryVerifier(Verifier):
         state, space = context.state, context.observation.space
         if space is None:
             return _untold(candidates, "nothing is shown here")
-        facts = self.facts.get(state.question.scene, NOTHING)
-        room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
+        facts = self.facts.get(state.placed.scene, NOTHING)
+        room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
         known = self._known(room, state.question, context.views)
         before = context.views
         gains: dict[int, Gain | None] = {}

@@ -80,10 +80,11 @@ RESULT_COLUMNS: Columns = {
     **{"score": "float", "truth_as_shown": "text", "score_as_shown": "float"},
     **_columns("int", "turns repairs pictures_shown places_measured renders"),
     **SPENT_COLUMNS,
-    "error": "text",
+    **_columns("text", "error change"),
 }
-"""A row a question. renders: distinct pictures drawn for it, those of candidates too. What is right as
-shown differs where rooms were mirrored. places_measured: those that replies asked to be measured."""
+"""A row a question. change: what makes it the counterpart of another. renders: distinct pictures drawn for it, those
+of candidates too. What is right as shown differs where rooms were mirrored. places_measured: those that replies
+asked to be measured."""
 
 OPTION_COLUMNS: Columns = {
     **_columns("text", "benchmark subset engine model revision views tools pictures kinds start"),

@@ -61,6 +61,11 @@ class PictureStress(Choice):
                 f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
                 " one of them out"
             )
+        if config.change_at and (config.passive or config.change_at >= config.max_turns):
+            raise UsageError(
+                f"--change-at {config.change_at} is never shown: it needs --views free and more than"
+                f" {config.change_at} turns (--max-turns)"
+            )
         if config.change and (self.changes_truth or not self.own_scene):
             raise UsageError(
                 f"--change needs rooms as they are, and --pictures {config.pictures} exchanges or mirrors"
@@ -68,10 +73,13 @@ class PictureStress(Choice):
             )
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the scans that are shown, and their alignments."""
-        from render_agent.questions.input_files import scan_files
+        """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""
+        from render_agent.questions.input_files import annotation_files, instance_labels, scan_files
 
-        return scan_files(questions, config.scannet)
+        scans = scan_files(questions, config.scannet)
+        if not config.change:
+            return scans
+        return [*scans, *instance_labels(questions), *annotation_files(config, questions)]
 
     def scenes(
         self, config: RunConfig, questions: Sequence[Question], limit: int | None = None

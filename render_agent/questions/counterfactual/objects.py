@@ -40,23 +40,20 @@ class ObjectPlan(ChangePlan):
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the question about the room after the first of the options that asks something clear.
 
-        Where the change was left to the program and is of what the question names, one that changes the answer
-        is preferred. NoPair where there is none.
+        Where the change was left to the program and is of what the question names, only one that changes the
+        answer will do. NoPair where there is none.
         """
         reason: NoPair | None = None
-        kept: Question | None = None
         for edits, said in islice(self.options(question, room, seed), MOST_TRIED):
             try:
                 found = self.of_room(question, room, edits, said)
             except NoPair as error:
                 reason = reason or error
                 continue
-            if found.change is not None and (found.change.must or not self._seeks(question)):
+            if not self._seeks(question) or (found.change is not None and found.change.must):
                 return found
-            kept = kept or found
-        if kept is None or self._seeks(question):
-            raise reason or NoPair("nothing that fits changes the answer" if kept else "there is no free place")  # fmt: skip
-        return kept
+            reason = reason or NoPair("nothing that fits changes the answer")
+        raise reason or NoPair("there is no free place")
 
     def _seeks(self, question: Question) -> bool:
         """Whether only a change of the answer will do."""
@@ -130,15 +127,18 @@ class Add(ObjectPlan):
     form = "add[:CATEGORY]"
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give the free places of the objects that can be copied."""
+        """Give a free place of each of the objects that can be copied."""
+        reason: NoPair | None = None
         for thing in self._any(question, room, seed, named=question.type == COUNTING_TYPE):
             self._refuse_number(question, thing)
             chance = self.chance(seed, question.scene, *map(str, thing))
             try:
-                for shift in islice(room.places(thing, chance, copied=True), 1):
+                for shift in room.places(thing, chance, copied=True)[:1]:
                     yield [Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added"
-            except NoPair:
-                continue
+            except NoPair as error:
+                reason = reason or error
+        if reason is not None:
+            raise reason
 
 
 class Move(ObjectPlan):

@@ -55,7 +55,7 @@ def _family(config: RunConfig, question: Question, room: ChangeableRoom) -> list
             reasons.append((plan.label, str(reason)))
             continue
         change = member.change
-        if config.change_at and change is not None and change.edits:
+        if plan.moves_objects and change is not None:
             change = structs.replace(change, at=config.change_at)
         members.append(replace(member, change=change))
     return [replace(question, left_out=tuple(reasons)), *members]

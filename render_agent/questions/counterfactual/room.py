@@ -121,7 +121,9 @@ class ChangeableRoom:
 
     def _free_places(self, thing: Thing, chance: random.Random, *, copied: bool) -> Iterator[Shift]:
         support, box = self.support(thing), self.boxes[thing]
-        areas = [(self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)]
+        areas: list[tuple[Array, float, Thing | None]] = [
+            (self.scene.bounds[:, :2] + self._origin[:2], self._floor, None)
+        ]
         if support is not None:
             areas.insert(0, (self.boxes[support].bounds[:, :2], self._heights[thing][0], support))
         for (low, high), bottom, on in areas:

@@ -11,20 +11,23 @@ from render_agent.score.causal import Pair, causal_figures
 
 ANSWERED = (Status.ANSWERED, Status.EXHAUSTED)
 
+TOO_EARLY = "it was answered before the room changed"
+
 
 def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
-    """Return the pair of a question and its counterpart, None where one of them is not done.
+    """Return the pair of a question and its counterpart, None where one of them is not done, or `never_shown`.
 
     ValueError where the second is no counterpart.
     """
     question, change = second.question, second.question.change
     if change is None:
         raise ValueError(f"question {second.id} is the counterpart of none")
-    if not {first.status, second.status} <= set(ANSWERED):
+    if not {first.status, second.status} <= set(ANSWERED) or never_shown(second):
         return None
     truth = question.truth or ""
     return Pair(
-        question.id,
+        first.id,
+        second.id,
         change.asked,
         question.type,
         question.dataset,
@@ -34,6 +37,13 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         (change.before, change.as_before(truth) or truth),
         slack=0.0 if change.factor == 1 else _step(change.before) + change.factor * _step(truth),
     )
+
+
+def never_shown(state: QuestionState) -> bool:
+    """Whether a dialogue was over before its room changed, so that nobody could follow."""
+    change = state.question.change
+    done = state.status in ANSWERED and not state.blind
+    return change is not None and done and len(state.turns) <= change.at
 
 
 def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
@@ -58,6 +68,10 @@ def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
     reasons: dict[str, dict[str, int]] = {}
     for (asked, reason), number in left_out([state.question for state in states]).items():
         reasons.setdefault(asked, {})[reason] = number
+    for state in states:
+        if state.question.change is not None and never_shown(state):
+            early = reasons.setdefault(state.question.change.asked, {})
+            early[TOO_EARLY] = early.get(TOO_EARLY, 0) + 1
     return {**causal_figures(pairs_of(states)), "left_out": reasons}
 
 

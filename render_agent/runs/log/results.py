@@ -36,7 +36,8 @@ from render_agent.text.safe_parse import plain
 Marks = Mapping[str, float]
 NO_MARKS: Marks = {}
 
-COLUMNS = tuple(Row.__annotations__)
+COLUMNS = tuple(name for name in Row.__annotations__ if name != "change")
+"""The columns of `results.csv`; that of a run with counterparts ends with `change`."""
 
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 """The states whose answers count; no answer among them counts as wrong."""
@@ -170,7 +171,8 @@ def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as CSV."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    columns = (*COLUMNS, "change") if any("change" in row for row in rows) else COLUMNS
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -115,7 +115,9 @@ def pair_parts(states: Sequence[QuestionState]) -> list[PairPart]:
             MemberPart(first, page_of(first.id), _views(first, change.at) if pictured else (), right[0]),
             MemberPart(second, page_of(second.id), _views(second, change.at) if pictured else (), right[1]),
         )  # fmt: skip
-        parts.append(PairPart(change, first.question.type, members, pair and verdict(pair)))
+        parts.append(
+            PairPart(change, first.question.type, members, None if pair is None else verdict(pair))
+        )
     return parts
 
 

@@ -1,0 +1,66 @@
+"""Figures of pairs: each case is one whose figures are known."""
+
+from dataclasses import replace
+
+import pytest
+
+from render_agent.score.causal import Pair, are_exclusive, causal_figures, verdict
+
+MUST = Pair(
+    "0", "0-move", "move", "object_rel_direction_easy", "rooms", "a", True, ("A", "B"), ("A", "B")
+)
+STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pair", "answers", "expected", "right"),
+    [
+        (MUST, ("A", "B"), "follows", (True, True)),
+        (MUST, ("B", "B"), "keeps", (False, True)),
+        (MUST, ("A", "A"), "keeps", (True, False)),
+        (MUST, ("B", "A"), "other", (False, False)),
+        (MUST, ("A", None), "unanswered", (True, False)),
+        (STAY, ("2.0", "2.1"), "stays", (True, True)),
+        (STAY, ("2.0", "2.2"), "strays", (True, True)),
+        (STAY, ("9", "9"), "stays", (False, False)),
+        (STAY, (None, None), "unanswered", (False, False)),
+        (replace(STAY, slack=0.055), ("0.4", "0.452"), "stays", (False, False)),
+        (replace(STAY, type="object_counting"), ("2", "3"), "strays", (True, False)),
+    ],
+)
+def test_a_pair_is_called_what_became_of_it(pair, answers, expected, right):
+    pair = replace(pair, answers=answers)
+    assert (verdict(pair), pair.right) == (expected, right)
+
+
+def test_truths_of_a_pair_lie_so_far_apart_that_no_answer_fits_both():
+    assert are_exclusive("object_counting", "4", "3")
+    assert are_exclusive("object_abs_distance", "2.0", "3.0")
+    assert not are_exclusive("object_abs_distance", "2.0", "2.2")
+    assert not are_exclusive("object_rel_distance", "A", "A")
+
+
+def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes():
+    scenes = [f"room{n}" for n in range(8)]
+    pairs = [replace(MUST, scene=scene, answers=("A", "B" if n % 2 else "A")) for n, scene in enumerate(scenes)]  # fmt: skip
+    pairs += [replace(STAY, scene=scene) for scene in scenes]
+    figures = causal_figures(pairs)
+    assert (figures["n"], figures["must"], figures["unanswered"]) == (16, 8, 0)
+    assert {name: figures[name]["share"] for name in ("both_right", "follows", "keeps", "stays", "strays")} == {
+        "both_right": 75, "follows": 50, "keeps": 50, "stays": 100, "strays": 0,
+    }  # fmt: skip
+    low, high = figures["follows"]["interval"]
+    assert 0 < low < 50 < high < 100
+    assert figures["follows"]["n"] == 8
+    assert figures["original"] == 100
+    assert figures["changed"] == 75
+    assert figures["difference"]["points"] == -25
+    assert figures["changes"].keys() == {"move", "rotate"}
+    assert figures["changes"]["rotate"]["follows"] == {"share": None, "n": 0, "interval": None}
+    assert figures["changes"]["move"]["difference"]["p_holm"] >= figures["changes"]["move"]["difference"]["p"]  # fmt: skip
+
+
+def test_fewer_than_six_scenes_give_shares_without_intervals():
+    figures = causal_figures([replace(MUST, scene=f"room{n}") for n in range(5)])
+    assert figures["follows"] == {"share": 100, "n": 5, "interval": None}
+    assert figures["difference"]["p"] is None

@@ -1,0 +1,150 @@
+"""Runs with pairs: who follows a change, how a room changes in the midst, and what is written of it."""
+
+import json
+
+import pytest
+from factories.changes import changeable_room
+from factories.runs import Silent, make_config, outcome, pictures, play, transcripts
+
+from render_agent.analysis.report.data import read_run
+from render_agent.analysis.report.index.index_page import write_index
+from render_agent.analysis.report.question.question_page import page_of_part, question_part
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import UsageError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.score.tables import causal_table
+from render_agent.text.console import plain_console
+
+ROOM = "remove add move move:other swap recolour scale:1.5 rotate".split()
+WORDS = "order letters units:cm units:ft inverse names".split()
+BOXES_TELL = [
+    "object_counting", "object_size_estimation", "object_abs_distance", "object_rel_distance",
+    "object_rel_direction_easy", "room_size_estimation",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    changeable_room(folder)
+    return folder
+
+
+def go(folder, output, **options):
+    """Run the questions of the room to the end; return the run folder and the results."""
+    given = {"output": str(output), "type": tuple(BOXES_TELL)} | options
+    run = start_run(make_config(folder, folder / "questions.jsonl", **given))
+    try:
+        return run.path, run.go(Silent())
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize("model", ["oracle", "frequency", "random"])
+def test_the_oracle_follows_every_change_and_who_does_not_look_follows_none(folder, tmp_path, model):  # fmt: skip
+    given = {"views": "none", "model": model, "max_turns": 2}
+    _, results = go(folder, tmp_path / "room", change=tuple(ROOM), **given)
+    causal = results["causal"]
+    assert causal["follows"]["n"] >= 9
+    assert causal["stays"]["n"] >= 20
+    assert causal["follows"]["share"] == (100 if model == "oracle" else 0)
+    assert causal["keeps"]["share"] == (0 if model == "oracle" else 100)
+    assert causal["stays"]["share"] == 100
+    if model == "oracle":
+        assert causal["both_right"]["share"] == 100 == results["official"]
+        _, results = go(folder, tmp_path / "words", change=tuple(WORDS), **given)
+        assert results["causal"]["stays"] == {"share": 100, "n": 12, "interval": None}
+        assert results["causal"]["both_right"]["share"] == 100
+
+
+def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
+    given = {"views": "none", "model": "random", "max_turns": 1}
+    alone, results = go(folder, tmp_path / "alone", **given)
+    paired, with_pairs = go(folder, tmp_path / "paired", change=("scale:1.5", "inverse"), **given)
+    for name in ("official", "official_raw", "types", "intervals", "micro", "chance", "parsers"):
+        assert with_pairs[name] == results[name]
+    rows = {row["question_id"]: row for row in with_pairs["questions"]}
+    assert rows["far-scale-1-5"]["score"] is None
+    assert rows["far-scale-1-5"]["change"] == "scale:1.5"
+    assert with_pairs["counts"]["questions"] == 6 + 6 + 1
+    written = [(path / "results.csv").read_text().splitlines() for path in (alone, paired)]
+    assert written[1][0] == f"{written[0][0]},change"
+    assert "change" not in (alone / "questions.jsonl").read_text()
+    assert "causal" not in results
+    assert "left_out" in (paired / "questions.jsonl").read_text()
+
+
+def test_a_room_changes_in_the_midst_and_the_run_can_be_killed_there(folder, tmp_path):
+    reply = json.dumps({"rotation_angle_degrees": 30, "view": "top"})
+    last = json.dumps({"answer": "B", "done": True})
+    engine = ScriptedEngine(Replies({"*": [reply, reply, reply, last]}))
+    given = {
+        "change": ("move", "recolour"), "change_at": 2, "max_turns": 4,
+        "type": ("object_abs_distance", "object_rel_distance"),
+    }  # fmt: skip
+    path, _ = play(
+        folder, folder / "questions.jsonl", engine, output=str(tmp_path / "whole"), **given
+    )
+    lines = {(line["question_id"], line["turn"]): line for line in RunFolder(path).lines()}
+    shown = {key: list(line["sha256"].values()) for key, line in lines.items()}
+    for name in ("far", "near"):
+        for turn in (0, 1):
+            assert shown[name, turn] == shown[f"{name}-recolour", turn]
+            assert "changed" not in lines[f"{name}-recolour", turn]
+        assert shown[name, 2] != shown[f"{name}-recolour", 2]
+        assert lines[f"{name}-recolour", 2]["changed"].endswith("is painted")
+        assert "changed" not in lines[name, 2]
+
+    killed = tmp_path / "killed" / path.name
+    killed.mkdir(parents=True)
+    for file in ("config.json", "questions.jsonl"):
+        (killed / file).write_bytes((path / file).read_bytes())
+    kept = [line for line in (path / "turns.jsonl").read_text().splitlines() if json.loads(line)["turn"] < 2]  # fmt: skip
+    (killed / "turns.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    run = resume_run(RunFolder(killed), {})
+    try:
+        run.go(Silent(), lambda config, asked: engine)
+    finally:
+        run.close()
+    assert transcripts(killed) == transcripts(path)
+    assert outcome(killed) == outcome(path)
+    assert pictures(killed) == pictures(path)
+
+
+def test_who_answers_before_the_room_changes_is_no_pair(folder, tmp_path):
+    given = {"change": ("move", "rotate"), "change_at": 1, "model": "frequency", "max_turns": 2}
+    _, results = go(folder, tmp_path, **given, type=("object_abs_distance",))
+    assert results["causal"]["changes"].keys() == {"rotate"}
+    assert results["causal"]["left_out"] == {"move": {"it was answered before the room changed": 1}}
+    for options in ({"max_turns": 1}, {"views": "start"}):
+        with pytest.raises(UsageError, match="never shown"):
+            go(folder, tmp_path, **given | options, type=("object_abs_distance",))
+
+
+def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
+    given = {"change": ("rotate", "scale:1.5", "remove:lamp", "inverse"), "model": "frequency"}
+    types = ("object_rel_direction_easy", "object_counting")
+    path, results = go(folder, tmp_path, **given, type=types, max_turns=1)
+    lines = {line["question_id"]: line for line in RunFolder(path).lines()}
+    stood = {name: line["stood"] for name, line in lines.items()}
+    assert stood["count-remove-lamp"] == stood["count"] == stood["side-inverse"]
+    assert (stood["count-rotate"]["yaw"] - stood["count"]["yaw"]) % 360 == pytest.approx(90)
+    heights = {pose["position"][2] for pose in stood.values()}
+    assert max(heights) - min(heights) < 1e-6
+
+    report = read_run(RunFolder(path), diagnose=False)
+    write_index(report, tmp_path)
+    page = (tmp_path / "pairs.html").read_text()
+    for name in ("count-rotate", "side-inverse", "count-remove-lamp"):
+        assert f'href="questions/{name}.html"' in page
+    assert "the question names the category whose number would change" in page
+    assert lines["count-remove-lamp"]["views"][0]["file"] in page
+    assert 'href="pairs.html"' in (tmp_path / "index.html").read_text()
+    state = next(state for state in report.states if state.id == "count-remove-lamp")
+    part = question_part(state, report.rows[state.id], None, None, report.config)
+    assert "one lamp is removed; nothing that is asked" in page_of_part(report.frame, part, (None, None))  # fmt: skip
+    with (console := plain_console()).capture() as printed:
+        console.print(causal_table(results["causal"]))
+    rows = [" ".join(line.split()) for line in printed.get().splitlines()]
+    assert "must not change: stays what it was 6 83.3" in rows
