@@ -61,9 +61,9 @@ def audit(
 
     `types` has by type, and `overall` for the mean of tasks: `n`, `chance` in percent, and by method `score`,
     `interval`, and over chance the `gain`, its `gain_interval`, `p` and `p_holm`. chance: of choices the uniform one,
-    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, those that
-    were answered most surely first: without them the best method of their type is at chance. Types in which no
-    gain is sure have none. `questions`: a row each, with the score of every method, 0 … 1.
+    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, in the order in
+    which they do: without them no method is sure to be above chance in their type. Types in which no gain is
+    sure have none. `questions`: a row each, with the score of every method, 0 … 1.
     SetupError where scikit-learn is missing, QuestionsError where too few scenes can be held out.
     """
     require("render-agent audit", "sklearn")
