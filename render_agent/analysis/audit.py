@@ -290,14 +290,19 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
     forest = RandomForestClassifier(
         trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
     ).fit(train, right)
+    features = [_option_features(some, words) for some in texts[len(rest) :]]
+    chances = forest.predict_proba(np.concatenate(features))[:, 1]
+    ends = np.cumsum([len(some) for some in features])
     found = {}
-    for question, some in zip(held, texts[len(rest) :], strict=True):
-        chances = forest.predict_proba(_option_features(some, words))[:, 1]
+    for question, own in zip(held, np.split(chances, ends[:-1]), strict=True):
         names = list(letters(question.options))
-        likely = names[int(chances.argmax())]
-        own = dict(zip(names, chances / max(chances.sum(), 1e-12), strict=True))
-        sure = float(own.get((question.truth or "").upper(), 0.0))
-        found[question.id] = Guess(question.score(likely), sure)
+        right_one = (question.truth or "").upper()
+        sure = (
+            float(own[names.index(right_one)] / max(own.sum(), 1e-12))
+            if right_one in names
+            else 0.0
+        )
+        found[question.id] = Guess(question.score(names[int(own.argmax())]), sure)
     return found
 
 
@@ -330,8 +335,11 @@ def _by_weights(
         same = ours[:, tree, None] == others[None, :, tree]
         alike += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
     answers = sorted({question.truth or "" for question in rest})
-    gained = np.array([[question.score(answer) for answer in answers] for question in rest])
-    best = (alike @ gained).argmax(axis=1)
+    truths = {(question.truth, question.answers): question for question in rest}
+    rows = {key: place for place, key in enumerate(truths)}
+    gained = np.array([[q.score(answer) for answer in answers] for q in truths.values()])
+    of = [rows[question.truth, question.answers] for question in rest]
+    best = (alike @ gained[of]).argmax(axis=1)
     return {q.id: _scored(q, answers[place]) for q, place in zip(held, best, strict=True)}
 
 
