@@ -213,7 +213,7 @@ def _question(
     start: StartPose | None = None,
 ) -> Question:
     """Return a question about a scene of ScanNet that wants a text."""
-    truth, *others = [str(answer) for answer in answers if answer is not None] or [None]
+    right = [str(answer) for answer in answers if answer is not None]
     return Question(
         str(entry["question_id"]),
         benchmark,
@@ -222,9 +222,9 @@ def _question(
         kind,
         text,
         "text",
-        truth=truth,
+        truth=right[0] if right else None,
         metric=metric,
-        answers=tuple(str(other) for other in others),
+        answers=tuple(right[1:]),
         start=start,
     )
 
