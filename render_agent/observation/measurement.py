@@ -98,9 +98,9 @@ def point_at(
     """Return the point of a place, (3,) metres, world frame, or why there is none."""
     if place.view is None:
         low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
-        named = [value for value in (place.x, place.y, place.z) if value is not None]
-        if not all(a <= value <= b for a, value, b in zip(low, named, high, strict=False)):
-            return f"[{', '.join(f'{value:g}' for value in named)}] is outside of the scan"
+        point = [value for value in (place.x, place.y, place.z) if value is not None]
+        if not all(a <= value <= b for a, value, b in zip(low, point, high, strict=False)):
+            return f"[{', '.join(f'{value:g}' for value in point)}] is outside of the scan"
         if place.z is not None:
             return np.array([place.x, place.y, place.z])
         cut = viewer.map_camera(scene, stands).height
@@ -134,7 +134,7 @@ def camera_under(
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
             return "lies between two directions"
-        return direction_of(view.camera, size, cell.index), cell.size, cell.pixel
+        return direction_of(view.camera, size, cell.number), cell.size, cell.pixel
     if view.kind not in ("ego", "top"):
         return f"cannot be measured, as the view is of the kind {view.kind}"
     return view.camera, size, pixel
