@@ -151,5 +151,5 @@ def test_the_debiased_list_is_of_questions_that_need_no_looking():
     questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
     found = audit(questions)
     agreed = overlap(found, {question.id for question in questions if question.pruned})
-    assert agreed["ratio"] > 1.2
+    assert agreed["ratio"] > 1.05
     assert agreed["text_left_out"] > agreed["text_kept"] + 10
