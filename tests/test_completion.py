@@ -102,7 +102,7 @@ def test_what_installed_packages_bring_is_completed_too(complete, monkeypatch):
     monkeypatch.setattr(registry, "brought", lambda kind: brought.get(kind, []))
     assert complete("--engine", "m") == ["magic"]
     assert complete("--kinds", "ego,d") == ["ego,depth"]
-    assert complete("--benchmark", "") == ["vsibench", "rooms", "presence"]
+    assert complete("--benchmark", "") == [*registry.built_in("benchmark"), "presence"]
 
 
 def test_names_of_the_benchmark(complete):

@@ -108,7 +108,9 @@ def test_the_angle_at_the_first_place_is_seen_from_above_and_left_is_positive(vi
         (Place(320, 5, view=0), "pixel (320, 5) is out of view 0, which has 320x240 pixels"),
         (Place(-1, 5, view=0), "pixel (-1, 5) is out of view 0, which has 320x240 pixels"),
         (Place(1e300, 5, view=0), "is out of view 0"),
-        (Place(80, 80), "[80.00, 80.00]: nothing was scanned there"),
+        (Place(5.8, 2.8), "[5.80, 2.80]: nothing was scanned there"),
+        (Place(80, 80), "[80, 80] is outside of the scan"),
+        (Place(1e300, -1e300, 1e300), "[1e+300, -1e+300, 1e+300] is outside of the scan"),
     ],
 )
 def test_a_place_that_is_none_is_told_why(viewer, views, place, why):

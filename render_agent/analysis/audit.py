@@ -36,6 +36,9 @@ SURE = 0.05
 
 FEWEST_SCENES = 2
 
+MOST_ROUNDS = 20
+"""So many times at the most the questions of a type that fall are taken away and all methods fitted anew."""
+
 
 class Guess(NamedTuple):
     """An answer that was given without looking: its score, 0 … 1, and how sure of the right answer its method was."""
@@ -58,9 +61,9 @@ def audit(
 
     `types` has by type, and `overall` for the mean of tasks: `n`, `chance` in percent, and by method `score`,
     `interval`, and over chance the `gain`, its `gain_interval`, `p` and `p_holm`. chance: of choices the uniform one,
-    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, those that
-    were answered most surely first: without them the best method of their type is at chance. Types in which no
-    gain is sure have none. `questions`: a row each, with the score of every method, 0 … 1.
+    of numbers and texts the commonest answer of the other scenes. `falling`: ids of questions that fall, in the order in
+    which they do: without them no method is sure to be above chance in their type. Types in which no gain is
+    sure have none. `questions`: a row each, with the score of every method, 0 … 1.
     SetupError where scikit-learn is missing, QuestionsError where too few scenes can be held out.
     """
     require("render-agent audit", "sklearn")
@@ -80,27 +83,20 @@ def audit(
     by_type: dict[str, list[Question]] = defaultdict(list)
     for question in known:
         by_type[question.type].append(question)
+    answer = partial(_held_out, fold_of=fold_of, folds=folds, methods=methods)
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for asked in by_type.values():
-        for fold in range(folds):
-            held = [q for q in asked if fold_of[q.dataset, q.scene] == fold]
-            rest = [q for q in asked if fold_of[q.dataset, q.scene] != fold]
-            for name, method in methods.items():
-                guesses[name].update(method(rest, held) if rest and held else _nothing(held))
-    chance = {
-        q.id: 1 / len(letters(q.options))
-        if q.wanted == "letter"
-        else guesses["frequency"][q.id].score
-        for q in known
-    }
+        for name, given in answer(asked).items():
+            guesses[name].update(given)
+    chance = _chance(known, guesses)
     types = {name: _figures(asked, guesses, chance) for name, asked in sorted(by_type.items())}
     overall = _figures(known, guesses, chance)
     add_holm([entry for row in types.values() for entry in row["methods"].values()])
     add_holm(list(overall["methods"].values()))
     falling = [
-        pair
+        entry
         for name, asked in by_type.items()
-        for pair in _falling(asked, types[name], guesses, chance)
+        for entry in _falling(asked, types[name], guesses, answer)
     ]
     return {
         "n": len(known),
@@ -109,7 +105,7 @@ def audit(
         "seed": seed,
         "overall": overall,
         "types": types,
-        "falling": [question_id for _, question_id in sorted(falling, reverse=True)],
+        "falling": [question_id for *_, question_id in sorted(falling)],
         "questions": [
             {"question_id": q.id, "type": q.type, "scene": q.scene, "chance": chance[q.id]}
             | {name: given[q.id].score for name, given in guesses.items()}
@@ -180,31 +176,67 @@ def _estimate(asked: Sequence[Question], values: Mapping[str, float]) -> Estimat
     ]
 
 
+def _held_out(
+    asked: Sequence[Question],
+    *,
+    fold_of: Mapping[tuple[str, str], int],
+    folds: int,
+    methods: Mapping[str, Method],
+) -> dict[str, dict[str, Guess]]:
+    """Return by method the answers to questions of one type, each fitted on the other folds' scenes."""
+    guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
+    for fold in range(folds):
+        held = [q for q in asked if fold_of[q.dataset, q.scene] == fold]
+        rest = [q for q in asked if fold_of[q.dataset, q.scene] != fold]
+        for name, method in methods.items():
+            guesses[name].update(method(rest, held) if rest and held else _nothing(held))
+    return guesses
+
+
+def _chance(asked: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
+    """Return what counts as chance, by question id."""
+    usual = guesses["frequency"]
+    return {
+        q.id: 1 / len(letters(q.options)) if q.wanted == "letter" else usual[q.id].score
+        for q in asked
+    }
+
+
 def _falling(
     asked: Sequence[Question],
     figures: Mapping[str, Any],
     guesses: Mapping[str, Guesses],
-    chance: Mapping[str, float],
-) -> list[tuple[float, str]]:
-    """Return which questions of a type fall to its best method, each with how surely it was answered.
+    answer: Callable[[Sequence[Question]], Mapping[str, Guesses]],
+) -> list[tuple[int, float, str]]:
+    """Return which questions of a type fall, each with the round in which it does and how unsurely it was answered.
 
-    The most surely answered are taken away until the method is at chance on the others.
+    In every round those that the best method answers most surely are taken away until it is at chance on the
+    others; then all methods are fitted anew, until none is sure to be above chance.
     """
-    sure = {
-        name: entry["gain"]
-        for name, entry in figures["methods"].items()
-        if entry["p_holm"] is not None and entry["p_holm"] <= SURE and entry["gain"] > 0
-    }
-    if not sure:
-        return []
-    given = guesses[max(sure, key=lambda name: sure[name])]
-    above = sum(given[q.id].score - chance[q.id] for q in asked)
-    falling = []
-    for question in sorted(asked, key=lambda q: (*given[q.id], q.id), reverse=True):
-        if above <= 0:
+    falling: list[tuple[int, float, str]] = []
+    for number in range(MOST_ROUNDS):
+        sure = {
+            name: entry["gain"]
+            for name, entry in figures["methods"].items()
+            if entry["p_holm"] is not None and entry["p_holm"] <= SURE and entry["gain"] > 0
+        }
+        if not sure:
             break
-        above -= given[question.id].score - chance[question.id]
-        falling.append((given[question.id].sure, question.id))
+        given, chance = guesses[max(sure, key=lambda name: sure[name])], _chance(asked, guesses)
+        above = sum(given[q.id].score - chance[q.id] for q in asked)
+        taken = set()
+        for question in sorted(asked, key=lambda q: (*given[q.id], q.id), reverse=True):
+            if above <= 0:
+                break
+            above -= given[question.id].score - chance[question.id]
+            taken.add(question.id)
+            falling.append((number, -given[question.id].sure, question.id))
+        asked = [question for question in asked if question.id not in taken]
+        if not asked:
+            break
+        guesses = answer(asked)
+        figures = _figures(asked, guesses, _chance(asked, guesses))
+        add_holm(list(figures["methods"].values()))
     return falling
 
 
@@ -258,14 +290,19 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
     forest = RandomForestClassifier(
         trees, min_samples_leaf=2, max_features=0.3, random_state=seed, n_jobs=1
     ).fit(train, right)
+    features = [_option_features(some, words) for some in texts[len(rest) :]]
+    chances = forest.predict_proba(np.concatenate(features))[:, 1]
+    ends = np.cumsum([len(some) for some in features])
     found = {}
-    for question, some in zip(held, texts[len(rest) :], strict=True):
-        chances = forest.predict_proba(_option_features(some, words))[:, 1]
+    for question, own in zip(held, np.split(chances, ends[:-1]), strict=True):
         names = list(letters(question.options))
-        likely = names[int(chances.argmax())]
-        own = dict(zip(names, chances / max(chances.sum(), 1e-12), strict=True))
-        sure = float(own.get((question.truth or "").upper(), 0.0))
-        found[question.id] = Guess(question.score(likely), sure)
+        right_one = (question.truth or "").upper()
+        sure = (
+            float(own[names.index(right_one)] / max(own.sum(), 1e-12))
+            if right_one in names
+            else 0.0
+        )
+        found[question.id] = Guess(question.score(names[int(own.argmax())]), sure)
     return found
 
 
@@ -298,8 +335,11 @@ def _by_weights(
         same = ours[:, tree, None] == others[None, :, tree]
         alike += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
     answers = sorted({question.truth or "" for question in rest})
-    gained = np.array([[question.score(answer) for answer in answers] for question in rest])
-    best = (alike @ gained).argmax(axis=1)
+    truths = {(question.truth, question.answers): question for question in rest}
+    rows = {key: place for place, key in enumerate(truths)}
+    gained = np.array([[q.score(answer) for answer in answers] for q in truths.values()])
+    of = [rows[question.truth, question.answers] for question in rest]
+    best = (alike @ gained[of]).argmax(axis=1)
     return {q.id: _scored(q, answers[place]) for q, place in zip(held, best, strict=True)}
 
 

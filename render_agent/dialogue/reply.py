@@ -291,12 +291,15 @@ def _place(value: object) -> Place | None:
         if (asked := fields.get("view")) is not None:
             view = _view(asked, KINDS)
             x, y = (quantity(fields.get(axis), {}) for axis in "xy")
-            known = isinstance(view, int) and x is not None and y is not None
-            return Place(x, y, view=view) if known else None
+            if not isinstance(view, int) or x is None or y is None:
+                return None
+            return Place(x, y, view=view)
         value = [fields[axis] for axis in "xyz" if fields.get(axis) is not None]
     items = value if isinstance(value, list) else []
     numbers = [number for item in items if (number := quantity(item, UNITS)) is not None]
-    return Place(*numbers) if len(numbers) == len(items) in (2, 3) else None
+    if not len(numbers) == len(items) in (2, 3):
+        return None
+    return Place(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None)
 
 
 def _truth(value: object) -> bool | None:

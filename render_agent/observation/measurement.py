@@ -28,6 +28,9 @@ PROBE_PIXELS = 33
 
 PROBE_METRES_PER_PIXEL = 0.02
 
+BEYOND_METRES = 1.0
+"""So far out of the room's bounds a point may be named: what is scanned may lie beyond them."""
+
 
 class Thing(NamedTuple):
     """An object: its category, and its box in the scene's frame."""
@@ -94,6 +97,10 @@ def point_at(
 ) -> FloatArray | str:
     """Return the point of a place, (3,) metres, world frame, or why there is none."""
     if place.view is None:
+        low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
+        point = [value for value in (place.x, place.y, place.z) if value is not None]
+        if not all(a <= value <= b for a, value, b in zip(low, point, high, strict=False)):
+            return f"[{', '.join(f'{value:g}' for value in point)}] is outside of the scan"
         if place.z is not None:
             return np.array([place.x, place.y, place.z])
         cut = viewer.map_camera(scene, stands).height
@@ -127,7 +134,7 @@ def camera_under(
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
             return "lies between two directions"
-        return direction_of(view.camera, size, cell.index), cell.size, cell.pixel
+        return direction_of(view.camera, size, cell.number), cell.size, cell.pixel
     if view.kind not in ("ego", "top"):
         return f"cannot be measured, as the view is of the kind {view.kind}"
     return view.camera, size, pixel

@@ -213,8 +213,7 @@ def _question(
     start: StartPose | None = None,
 ) -> Question:
     """Return a question about a scene of ScanNet that wants a text."""
-    known = [str(answer) for answer in answers if answer is not None]
-    truth, others = (known[0], known[1:]) if known else (None, [])
+    right = [str(answer) for answer in answers if answer is not None]
     return Question(
         str(entry["question_id"]),
         benchmark,
@@ -223,9 +222,9 @@ def _question(
         kind,
         text,
         "text",
-        truth=truth,
+        truth=right[0] if right else None,
         metric=metric,
-        answers=tuple(others),
+        answers=tuple(right[1:]),
         start=start,
     )
 

@@ -62,7 +62,7 @@ def cameras_of(ahead: Camera) -> list[Camera]:
 class Cell(NamedTuple):
     """One direction's part of the picture: its number, its size in pixels, and a pixel in it."""
 
-    index: int
+    number: int
     size: tuple[int, int]
     pixel: tuple[int, int]
 
@@ -79,10 +79,10 @@ def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
     return Cell(row * columns + column, cell, (u, v))
 
 
-def direction_of(ahead: Camera, size: tuple[int, int], index: int) -> Camera:
+def direction_of(ahead: Camera, size: tuple[int, int], number: int) -> Camera:
     """Return the camera of one direction of a picture of this size whose direction ahead has this camera."""
     directions, _, _ = _layout(size)
-    return ahead.turned(directions[index][1])
+    return ahead.turned(directions[number][1])
 
 
 def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:
