@@ -99,7 +99,7 @@ class TopView:
         image = Image.fromarray(picture)
         axes(image, plot, across, upwards)
         scale_bar(image, plot, step, step / camera.metres_per_pixel)
-        key(image, plot, f"cut at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
+        key(image, plot, f"cut face at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
