@@ -156,7 +156,7 @@ def white_box_on_a_floor(path, unlit=False):
     floor = trimesh.Trimesh(
         [(-3, 0, -3), (3, 0, -3), (3, 0, 3), (-3, 0, 3)], [(0, 2, 1), (0, 3, 2)], process=False
     )
-    sides = trimesh.creation.box((1, 1, 1)).triangles + (0, 0.5, 0)
+    sides = trimesh.creation.box((1, 1, 1)).triangles + np.array([0, 0.5, 0])
     box = trimesh.Trimesh(sides.reshape(-1, 3), np.arange(36).reshape(-1, 3), process=False)
     for part in (floor, box):
         part.visual = TextureVisuals(
