@@ -75,7 +75,8 @@ def cut_faces(
     things = (depth <= WIDE_METRES) & (standing >= STANDING_SHARE * edges)
     things[0] = False
     steps = int(np.ceil(reach / metres_per_pixel))
-    return filled | (binary_dilation(things[tops], iterations=steps) & higher)
+    filled |= binary_dilation(things[tops], iterations=steps) & higher
+    return filled
 
 
 def reaching_higher(

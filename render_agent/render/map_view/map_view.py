@@ -112,8 +112,7 @@ def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
     rows, columns = pixels.shape
     shape = rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH
-    marked: NDArray[np.bool_] = pixels.reshape(shape).any(axis=(1, 3))
-    return marked
+    return np.asarray(pixels.reshape(shape).any(axis=(1, 3)))
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
