@@ -21,7 +21,7 @@ NARROW_METRES = 0.36
 """Metres: an outline is a thing's, or a wall's two sides, where no place in it is further from its lines."""
 
 WIDE_METRES = 0.45
-"""Metres: nor is a place under the top of a thing further from its sides; what is wider is a lowered ceiling."""
+"""Metres: nor is a place under the top of a thing further from its edge; what is wider may be a lowered ceiling."""
 
 UNDER_CEILING_METRES = 0.2
 """Metres: what is no lower than this under the ceiling is the ceiling."""
