@@ -57,8 +57,7 @@ class Top:
 
     told = (
         "a map: the place from above without its ceiling, with a grid in metres, your position, heading"
-        " and path; it is cut at the height z that it names: what reaches higher, such as a tall shelf, shows"
-        " its cut face there, plain mauve with a dark edge, and walls are dark lines"
+        " and path"
     )
 
     def draw(

@@ -49,8 +49,43 @@ def scans(suffix: str) -> tuple[bytes, ...]:
     ]
     if suffix in ("glb", "gltf", "obj"):
         plain = trimesh.Trimesh(points[:8], [[0, 1, 2], [2, 3, 0]], process=False)
-        made.append(_exported(plain, suffix))
+        made += [_exported(plain, suffix), _exported(_pictured(), suffix)]
     return tuple(made)
+
+
+def _pictured() -> object:
+    """Return a mesh of two materials: one with a picture that has holes, one of a plain colour."""
+    import trimesh
+    from PIL import Image
+    from trimesh.visual.material import PBRMaterial
+    from trimesh.visual.texture import TextureVisuals
+
+    points, faces = room()
+    shades = np.random.default_rng(2).integers(0, 256, (8, 8, 4)).astype(np.uint8)
+    materials = (
+        PBRMaterial(
+            baseColorTexture=Image.fromarray(shades), alphaMode="MASK", alphaCutoff=0.5,
+            baseColorFactor=[255, 200, 100, 255],
+        ),
+        PBRMaterial(baseColorFactor=[90, 200, 255, 255]),
+    )  # fmt: skip
+    parts = []
+    for own, material in zip((faces[:-1], faces[-1:]), materials, strict=True):
+        visual = TextureVisuals(uv=points[:, :2] / 3, material=material)
+        parts.append(trimesh.Trimesh(points, own, visual=visual, process=False))
+    return trimesh.Scene(parts)
+
+
+@cache
+def beside_an_obj() -> dict[str, bytes]:
+    """Return the files that a textured OBJ names: its materials and their pictures."""
+    from trimesh.exchange.obj import export_obj
+
+    _, files = export_obj(_pictured(), return_texture=True, mtl_name="material.mtl")
+    return {
+        name: content if isinstance(content, bytes) else content.encode()
+        for name, content in files.items()
+    }
 
 
 def _las(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
@@ -112,7 +147,8 @@ def _exported(mesh: object, kind: str) -> bytes:
 
     if kind == "gltf":
         return _embedded(trimesh.Scene(mesh).export(file_type="gltf"))
-    data = mesh.export(file_type=kind)
+    more = {"mtl_name": "material.mtl"} if kind == "obj" and isinstance(mesh, trimesh.Scene) else {}
+    data = mesh.export(file_type=kind, **more)
     return data if isinstance(data, bytes) else data.encode()
 
 

@@ -72,6 +72,22 @@ def alignment(data: bytes, folder: Path) -> None:
     assert np.isfinite(scene.points).all()
 
 
+def beside_an_obj(folder: Path) -> None:
+    """Put what a textured OBJ names into the folder, and one."""
+    for name, content in made.beside_an_obj().items():
+        (folder / name).write_bytes(content)
+    (folder / "room.obj").write_bytes(made.scans("obj")[-1])
+
+
+def materials(data: bytes, folder: Path) -> None:
+    """Read the materials beside an OBJ."""
+    from render_agent.scene.formats.load import load_scene
+
+    (folder / "material.mtl").write_bytes(data)
+    scene = load_scene(folder / "room.obj")
+    assert scene.colours.shape == scene.points.shape
+
+
 def questions(suffix: str) -> Callable[[bytes, Path], None]:
     """Return what reads a file of questions with this ending, and whatever is made of questions."""
 
@@ -259,7 +275,10 @@ TARGETS = {
         Target("splat ply", "text", made.splat_plys, scan("ply")),
         Target("glb", "glb", lambda: made.scans("glb"), scan("glb")),
         Target("gltf", "json", lambda: made.scans("gltf"), scan("gltf")),
-        Target("obj", "text", lambda: made.scans("obj"), scan("obj")),
+        Target("obj", "text", lambda: made.scans("obj"), scan("obj"), beside_an_obj),
+        Target(
+            "mtl", "text", lambda: (made.beside_an_obj()["material.mtl"],), materials, beside_an_obj
+        ),
         Target("stl", "text", lambda: made.scans("stl"), scan("stl")),
         Target("off", "text", lambda: made.scans("off"), scan("off")),
         Target("las", "bytes", lambda: made.scans("las"), scan("las")),

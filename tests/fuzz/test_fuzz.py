@@ -18,8 +18,8 @@ INPUTS = 20
 
 FEW_INPUTS = 4
 
-TAKING_LONG = ("run ", "laz", "e57", "usd")
-"""Targets that read whole runs, or a process an input, begin so."""
+TAKING_LONG = ("run ", "laz", "e57", "usd", "mtl")
+"""Targets that read whole runs or meshes, or a process an input, begin so."""
 
 MANY = 1500
 """The same where it may take long."""

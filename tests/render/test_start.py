@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.runs import make_questions, play, walking
 
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera
@@ -20,6 +21,7 @@ from render_agent.render.start_pose import (
     start_camera,
     surface,
 )
+from render_agent.runs.log.folder import RunFolder
 from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
 from render_agent.scene.mirrored import mirrored
 
@@ -120,6 +122,17 @@ def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
     started = start_camera(mirror, renderer, FreeSpace.of(mirror), place, FOV)
     (other,) = moved_start(mirror, place, started)
     assert other.rsplit(":")[1] == note.rsplit(":")[1]
+
+
+@pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
+def test_the_model_and_the_log_are_told_of_a_start_that_was_moved(tmp_path, caplog, start, moved):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
+    first = RunFolder(path).lines()[0]
+    place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
+    told = f"The start that was asked for, [{place}], is not free or lies outside the scan"
+    assert (told in first["messages"][1]["content"][0]["text"]) == moved
+    assert any(note.startswith(told) for note in first["scan"]) == moved
+    assert (told in caplog.text) == moved
 
 
 @pytest.mark.parametrize("label", ["bed", "floor"])

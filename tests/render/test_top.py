@@ -257,6 +257,15 @@ def sheets(part, *kept):
 LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
 
 
+def test_the_top_of_a_thing_in_a_cloud_near_the_cut_is_no_section(renderer):
+    scene = as_cloud(room(box((1, 0, 0), (2, 1, 1.98), RED), box((3, 0, 0), (4, 1, 2.2), BLUE)))
+    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+    (low, high), _ = shown.project(np.array([[1.5, 0.5, 2], [3.5, 0.0, 2]]), 640, 480)
+    assert tuple(picture[int(low[1]), int(low[0])]) == RED
+    edge = picture[int(high[1]) - 3 : int(high[1]) + 4, int(high[0])]
+    assert np.abs(edge.astype(int) - WALL_COLOUR).max(axis=1).min() < 40
+
+
 @pytest.mark.parametrize("ceiling", [True, False])
 def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
     scene = room(
@@ -288,10 +297,10 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
 @pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])
 def test_the_key_says_at_which_height_the_map_is_cut(renderer, ceiling, height):
     picture, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
-    words = [f"cut at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
+    words = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
     plot = Plot.inside(640, 480)
     place = (plot.left + 20, plot.top / 2)
-    assert read(picture, place, words, 13, "lm", reach=110) == f"cut at z = {height} m"
+    assert read(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])

@@ -20,10 +20,10 @@ FACE_COLOUR = (164, 136, 184)
 NARROW_METRES = 0.36
 """Metres: an outline is a thing's, or a wall's two sides, where no place in it is further from its lines."""
 
-WIDE_METRES = 0.6
-"""Metres: nor is a place under the top of a thing further from its sides; what is wider is a lowered ceiling."""
+WIDE_METRES = 0.45
+"""Metres: nor is a place under the top of a thing further from its edge; what is wider may be a lowered ceiling."""
 
-UNDER_CEILING_METRES = 0.1
+UNDER_CEILING_METRES = 0.2
 """Metres: what is no lower than this under the ceiling is the ceiling."""
 
 CEILING_SHARE = 0.25
@@ -47,7 +47,7 @@ def cut_faces(
     lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
     wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it.
     """
-    from scipy.ndimage import binary_erosion, distance_transform_edt, label
+    from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
 
     aside = distance_transform_edt(~lines) * metres_per_pixel
     places, count = label(~lines)
@@ -62,16 +62,21 @@ def cut_faces(
     narrow &= 2 * filled_sizes >= sizes
     filled: NDArray[np.bool_] = narrow[places]
 
-    tops, count = label(higher & ~lines)
-    within = distance_transform_edt(tops > 0) * metres_per_pixel
+    # What is near a line may be that line's own wall, as thick as the points of a cloud are drawn.
+    reach = AT_LINE_METRES + metres_per_pixel
+    tops, count = label(higher & (aside > AT_LINE_METRES))
     depth = np.zeros(count + 1)
-    np.maximum.at(depth, tops.ravel(), within.ravel())
+    np.maximum.at(
+        depth, tops.ravel(), (distance_transform_edt(tops > 0) * metres_per_pixel).ravel()
+    )
     edge = (tops > 0) & ~binary_erosion(tops > 0)
     edges = np.bincount(tops[edge], minlength=count + 1)
-    standing = np.bincount(tops[edge & (aside <= AT_LINE_METRES)], minlength=count + 1)
+    standing = np.bincount(tops[edge & (aside <= reach)], minlength=count + 1)
     things = (depth <= WIDE_METRES) & (standing >= STANDING_SHARE * edges)
     things[0] = False
-    return filled | things[tops]
+    steps = int(np.ceil(reach / metres_per_pixel))
+    filled |= binary_dilation(things[tops], iterations=steps) & higher
+    return filled
 
 
 def reaching_higher(

@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw
 
 from render_agent.geometry.camera import FloatArray, MapCamera
 from render_agent.render.map_view.overlay import SMOOTH, unit
+from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import surface_points
 
@@ -107,7 +108,10 @@ WALL_WIDTH_PIXELS = 2.4
 """Pixels of a 640×480 picture."""
 
 SLAB_METRES = 0.04
-"""A cloud's point this near to the cut, in metres, belongs to the section."""
+"""A cloud's point this near to the cut, in metres, may belong to the section."""
+
+CROSSING_METRES, COLUMN_METRES = 0.3, 0.1
+"""Metres: it does where within so much of the cut, in a column so wide, there is one on its other side."""
 
 
 def section_lines(scene: Scene, camera: MapCamera, size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -154,10 +158,20 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
 
 
 def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
-    """Return one point for every pixel that a cloud's points near the cut fall on: (k, 1, 3)."""
+    """Return one point for every pixel that a cloud's points near the cut fall on: (k, 1, 3).
+
+    A surface that the cut crosses has points on its other side, too; a top that lies near it has none.
+    """
     points = surface_points(scene, SLAB_METRES)
-    near = points[np.abs(points[:, 2] - camera.height) < SLAB_METRES].astype(np.float64)
-    cells = np.floor(near[:, :2] / camera.metres_per_pixel).astype(np.int64)
+    points = points[np.abs(points[:, 2] - camera.height) < CROSSING_METRES].astype(np.float64)
+    if not len(points):
+        return np.empty((0, 1, 3))
+    columns = cell_keys(points * (1, 1, 0), COLUMN_METRES)
+    below = points[:, 2] < camera.height
+    crossed = np.intersect1d(columns[below], columns[~below])
+    near = np.abs(points[:, 2] - camera.height) < SLAB_METRES
+    near &= np.isin(columns, crossed)
+    cells = np.floor(points[near, :2] / camera.metres_per_pixel).astype(np.int64)
     _, first = np.unique(cells, axis=0, return_index=True)
-    one_each: FloatArray = near[first][:, None]
+    one_each: FloatArray = points[near][first][:, None]
     return one_each

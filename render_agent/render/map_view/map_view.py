@@ -99,7 +99,7 @@ class TopView:
         image = Image.fromarray(picture)
         axes(image, plot, across, upwards)
         scale_bar(image, plot, step, step / camera.metres_per_pixel)
-        key(image, plot, f"cut at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
+        key(image, plot, f"cut face at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:
@@ -112,8 +112,7 @@ def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
     rows, columns = pixels.shape
     shape = rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH
-    marked: NDArray[np.bool_] = pixels.reshape(shape).any(axis=(1, 3))
-    return marked
+    return np.asarray(pixels.reshape(shape).any(axis=(1, 3)))
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:

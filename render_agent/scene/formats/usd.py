@@ -5,9 +5,9 @@ Its library is C++ and is met by files from anywhere, so that it reads in a proc
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,13 @@ from render_agent.errors import SceneError
 from render_agent.geometry.file_frame import Axis
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.reading_process import read_apart
-from render_agent.scene.srgb import screen
-from render_agent.scene.texture import Material, Texture, Wrap
+from render_agent.scene.formats.textured.parts import Part, joined
+from render_agent.scene.formats.textured.picture_files import Picture, Refused, Unusable, decoded
+from render_agent.scene.texture import Material, Wrap
 
 MAX_VERTICES = 20_000_000
 MAX_CORNERS = 120_000_000
 """What all instances may have together."""
-
-MAX_PIXELS = 1 << 26
-"""Pixels of one picture."""
 
 GREY = (0.18, 0.18, 0.18)
 """Linear light of what has no colour: the fallback of UsdPreviewSurface."""
@@ -76,26 +74,20 @@ def read_whole(path: Path, size: int) -> Scan:
     try:
         stage = Usd.Stage.Open(str(path))
         parts = list(_parts(stage, path))
+        if not parts:
+            raise unreadable(path, "it holds no mesh and no points")
+        solid = [part for part in parts if part.faces is not None]
+        scan = _textured(solid or parts, stage, path)
     except (SceneError, MemoryError, OSError):
         raise
+    except Refused as error:
+        raise unreadable(path, *map(str, error.args)) from None
     except (Tf.ErrorException, Exception) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise unreadable(path, f"it is no whole USD file ({reason})") from error
-    solid = [part for part in parts if part.faces is not None]
-    shown = solid or parts
-    if not shown:
-        raise unreadable(path, "it holds no mesh and no points")
-    scan = _joined(shown, _Pictures(stage, path))
     up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
-    return Scan(
-        scan.points,
-        scan.colours,
-        scan.faces,
-        texture=scan.texture,
-        up=up,
-        metres=float(UsdGeom.GetStageMetersPerUnit(stage)),
-        notes=tuple(_left_out(stage)),
-    )
+    metres = float(UsdGeom.GetStageMetersPerUnit(stage))
+    return replace(scan, up=up, metres=metres, notes=(*scan.notes, *_left_out(stage)))
 
 
 def _left_out(stage: Any) -> Iterator[str]:
@@ -183,20 +175,12 @@ def _mesh(
     uv: Floats | None = None
     if names:
         uv, uv_by_corner = _primvar(prim, min(names), time, len(points), indices, counts)
-        if uv is not None and uv_by_corner != by_corner:
+        if uv is not None and colours is None:
+            by_corner = uv_by_corner
+        elif uv is not None and uv_by_corner != by_corner:
             uv = uv if uv_by_corner else uv[indices]
             colours = colours if by_corner or colours is None else colours[indices]
             by_corner = True
-    several = len({look.colour for look in looks}) > 1
-    if (several or uv is not None) and not by_corner:
-        colours = None if colours is None else colours[indices]
-        uv = None if uv is None else uv[indices]
-        by_corner = True
-    if colours is None and any(look is not _PLAIN for look in looks):
-        shades = np.array([look.colour for look in looks])[face_looks]
-        colours = (
-            np.repeat(shades, counts, axis=0) if by_corner else shades[:1].repeat(len(points), 0)
-        )
     if by_corner:
         points = points[indices]
     else:
@@ -289,94 +273,45 @@ def _shader(source: Any) -> Any:
     return UsdShade.Shader(source.GetPrim())
 
 
-class _Pictures:
-    """The pictures that a stage names, opened where they lie in its package or beside its file."""
+def _opened(stage: Any, path: Path, asset: str) -> Picture:
+    """Return a picture in the package of a stage or beside its file. Unusable where it is not there, or elsewhere."""
+    from pxr import Ar
 
-    def __init__(self, stage: Any, path: Path) -> None:
-        self.path = path
-        self._root = str(stage.GetRootLayer().realPath)
-
-    def picture(self, asset: str) -> NDArray[np.uint8] | None:
-        """Return a picture, (h, w, 4), or None where it is not there, too large, or elsewhere."""
-        from PIL import Image
-        from pxr import Ar
-
-        inside = asset.startswith(self._root + "[")
-        if not inside and not Path(asset).resolve().is_relative_to(self.path.resolve().parent):
-            return None
-        opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
-        if not opened:
-            return None
-        try:
-            with Image.open(
-                io.BytesIO(bytes(opened.GetBuffer())), formats=["PNG", "JPEG"]
-            ) as image:
-                if image.size[0] * image.size[1] > MAX_PIXELS:
-                    return None
-                return np.asarray(image.convert("RGBA"))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-            return None
+    inside = asset.startswith(f"{stage.GetRootLayer().realPath}[")
+    if not inside and not Path(asset).resolve().is_relative_to(path.resolve().parent):
+        raise Unusable(f"{asset[:80]!r} lies outside its folder")
+    opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
+    if not opened:
+        raise Unusable(f"{asset[:80]!r} is not there")
+    return Picture.of(bytes(opened.GetBuffer()), asset)
 
 
-def _joined(parts: list[_Part], pictures: _Pictures) -> Scan:
-    """Return the parts as one scan."""
-    points, colours, faces, uvs, chosen, count = [], [], [], [], [], 0
-    materials: dict[_Look, int] = {}
-    made: list[Material] = []
-    known: dict[str, NDArray[np.uint8] | None] = {}
-
-    def number(look: _Look) -> int:
-        picture = None
-        if look.asset is not None:
-            if look.asset not in known:
-                known[look.asset] = pictures.picture(look.asset)
-            picture = known[look.asset]
-        if look not in materials:
-            materials[look] = len(made)
-            made.append(Material(picture, wrap=look.wrap, captured=picture is not None))
-        return materials[look]
-
-    coloured = any(part.colours is not None or part.uv is not None for part in parts)
+def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
+    """Return the parts as one scan. Refused where their pictures are too large."""
+    assets = dict.fromkeys(look.asset for part in parts for look in part.looks if look.asset)
+    pictures, notes = decoded({asset: partial(_opened, stage, path, asset) for asset in assets})
+    materials = {
+        look: Material(pictures[look.asset], wrap=look.wrap)
+        if look.asset in pictures
+        else Material(None, (*look.colour, 1.0), captured=False)
+        for part in parts
+        for look in part.looks
+    }
+    shown = []
     for part in parts:
-        shades = np.tile(GREY, (len(part.points), 1)) if part.colours is None else part.colours
-        levels = screen(shades[:, :3])
-        uv = (
-            np.zeros((len(part.points), 2))
-            if part.uv is None
-            else part.uv[:, :2] * [1, -1] + [0, 1]
-        )
-        if part.faces is not None:
-            numbers = np.array([number(look) for look in part.looks])
-            for index, chosen_number in enumerate(numbers):
-                picture = made[chosen_number].picture
-                if picture is not None and part.uv is not None:
-                    at = np.unique(part.faces[part.face_looks == index])
-                    levels[at] = _texels(picture, uv[at])
-            faces.append(part.faces + count)
-            chosen.append(numbers[part.face_looks])
-        points.append(part.points)
-        colours.append(levels)
-        uvs.append(uv)
-        count += len(part.points)
-    texture = None
-    if any(material.picture is not None for material in made):
-        texture = Texture(
-            np.concatenate(uvs).astype(np.float32),
-            np.concatenate(chosen).astype(np.int32),
-            tuple(made),
-        )
-    return Scan(
-        np.concatenate(points),
-        np.concatenate(colours) if coloured else None,
-        np.concatenate(faces) if faces else None,
-        texture=texture,
-    )
-
-
-def _texels(picture: NDArray[np.uint8], uv: Floats) -> NDArray[np.uint8]:
-    """Return the colours, (k, 3), of a picture at places (k, 2)."""
-    height, width = picture.shape[:2]
-    at = np.nan_to_num(uv - np.floor(uv))
-    columns = np.minimum((at[:, 0] * width).astype(np.int64), width - 1)
-    rows = np.minimum((at[:, 1] * height).astype(np.int64), height - 1)
-    return picture[rows, columns, :3]
+        if part.faces is None:
+            shown.append(Part(part.points, None, colours=part.colours))
+            continue
+        for number, look in enumerate(part.looks):
+            at, corners = np.unique(part.faces[part.face_looks == number], return_inverse=True)
+            if not len(at):
+                continue
+            material: Material | None = materials[look]
+            colours = None if part.colours is None else part.colours[at]
+            if materials[look].picture is not None:
+                colours = None
+            elif colours is not None or look == _PLAIN:
+                material = None
+            uv = None if part.uv is None else part.uv[at, :2] * [1, -1] + [0, 1]
+            shown.append(Part(part.points[at], corners.reshape(-1, 3), material, uv, colours))
+    return joined(shown, notes)
