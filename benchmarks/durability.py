@@ -50,13 +50,13 @@ def one_run(place: Path, pace: str, *, synced: bool) -> dict[str, float]:
 
     def paced(config: RunConfig, questions: Any) -> Engine:
         made: Any = make_engine(config, questions)
-        answer = made.answer if pause else None
+        answer = getattr(made, "answer", None)
 
         def slow(requests: Any) -> Any:
             time.sleep(pause * len(requests))
-            return answer(requests)
+            return answer(requests)  # type: ignore[misc]
 
-        if answer is not None:
+        if pause:
             made.answer = slow
         return made  # type: ignore[no-any-return]
 

@@ -242,6 +242,31 @@ PARTS = {
 """The parts by name."""
 
 
+def injected(found: Mapping[str, Any]) -> int:
+    """Return how many faults a campaign injected."""
+    return sum(row["injected"] for row in found["kinds"].values())
+
+
+ASKED: dict[str, tuple[float, str, Callable[[Mapping[str, Any]], float]]] = {
+    "power cuts": (200, "power", injected),
+    "faults in system calls and processes, on fresh and continued runs of every engine": (
+        1000,
+        "faults",
+        injected,
+    ),
+    "deeds against workers": (100, "workers", injected),
+    "hostile scans": (60, "scans", injected),
+    "hours of fuzzing": (3, "inputs", lambda found: round(found["seconds"] / 3600, 1)),
+    "turns of soak": (100_000, "soak", lambda found: found["turns"]),
+    "behaviours of a server": (150, "", len),
+    "hostile run folders in a browser": (40, "", len),
+}
+"""What a full campaign is: how many, the part that does it, and how many it did.
+
+The faults are of runs by the scripted engine. Servers and pages have tests and fuzzers, and no campaign that counts.
+"""
+
+
 def measure(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
     """Run the command of a part; return its record. SystemExit where it wrote nothing."""
     with tempfile.TemporaryDirectory(prefix="reliability-") as folder:
@@ -282,6 +307,12 @@ def table(record: Mapping[str, Any]) -> str:
         lines += [f"| {what} | {tried} | {held} |" for what, tried, held in rows]
         lines += ["", f"    {one['command']}", ""]
         lines += [f"{one['seconds']:,.0f} s; {one['machine']}; {one['date']}.", ""]
+    lines += ["## Done of what a full campaign is", "", "| what | done | asked |", "|---|---|---|"]
+    for what, (most, name, count) in ASKED.items():
+        measured = record["parts"].get(name)
+        done = "not counted" if measured is None else f"{count(measured['found']):,}"
+        lines.append(f"| {what} | {done} | {most:,} |")
+    lines += ["", "The faults are those of runs by the scripted engine alone.", ""]
     lines += ["## Not survived", ""]
     lines += [f"- {' '.join(told.replace('|', ' ').split())}" for told in lost] or [
         "Nothing of the above."
