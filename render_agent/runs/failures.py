@@ -72,7 +72,7 @@ class Failures:
         ):
             self._ask_engine()
             count = len(self._questions)
-            self._held.clear()
+            self.forget()
             raise RunStoppedError(
                 f"{count} questions in a row failed alike, so the run stops before it fails all: {error}; see"
                 " to it, then go on with --continue (--max-failures N or N% lets a run fail more of them)"
@@ -86,11 +86,15 @@ class Failures:
 
     def _ask_engine(self) -> None:
         if (reason := self._broken()) is not None:
-            self._held.clear()
+            self.forget()
             raise RunStoppedError(
                 f"the model fails on every question, even on a prompt of one token ({reason}): nothing is marked"
                 " as failed; once the cause is gone, go on with --continue"
             )
+
+    def forget(self) -> None:
+        """Leave the questions whose failures are held back as they were."""
+        self._held.clear()
 
     def went_on(self) -> None:
         """Note that a question took a turn: what was held back is written."""

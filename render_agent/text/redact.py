@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import os
 import re
 from collections.abc import Iterable
@@ -45,8 +46,9 @@ def without_keys(text: str) -> str:
 def without(text: str, secrets: Iterable[str]) -> str:
     """Return a text in which "[key]" stands for each of some secrets: as it is, split, or encoded.
 
-    Found are hexadecimal digits, percent signs, the escapes of JSON, base64 wherever in it the secret begins,
-    and up to MAX_SPLIT signs between two letters that are not seen or break a line.
+    Found are hexadecimal digits, percent signs (also those of an address in an address), the escapes of JSON,
+    HTML and Python, base64 wherever in it the secret begins, and up to MAX_SPLIT signs between two letters that are
+    not seen, colour a terminal or break a line.
     """
     known = tuple(secret for secret in secrets if secret)
     return _written(known).sub("[key]", text) if known else text
@@ -54,7 +56,9 @@ def without(text: str, secrets: Iterable[str]) -> str:
 
 MAX_SPLIT = 12
 
-_BETWEEN = rf"(?:[\s\u00ad\u200b-\u200f\u2028-\u202e\u2060\ufeff]|\\[nrt]){{0,{MAX_SPLIT}}}"
+_BETWEEN = (
+    rf"(?:[\s\u00ad\u200b-\u200f\u2028-\u202e\u2060\ufeff]|\\[nrt]|\x1b\[[\d;]*m){{0,{MAX_SPLIT}}}"
+)
 """What may split a secret: spaces, ends of lines as they are and as JSON writes them, signs that are not seen."""
 
 
@@ -86,12 +90,16 @@ _BASE64 = {"+": "[+-]", "/": "[/_]"}
 
 
 def _letter(letter: str) -> str:
-    """Return the pattern of one letter as it is, in an address, or as JSON escapes it."""
+    """Return the pattern of one letter as it is, in an address, or as JSON, Python or a page escapes it."""
     coded = letter.encode("utf-8", "surrogatepass")
-    percent = "".join(f"%(?i:{byte:02x})" for byte in coded)
+    percent = "".join(f"%(?:25)*(?i:{byte:02x})" for byte in coded)
+    python = "".join(rf"\\+x(?i:{byte:02x})" for byte in coded)
     units = letter.encode("utf-16-be", "surrogatepass").hex()
     escaped = "".join(rf"\\u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
-    forms = [re.escape(letter), percent, escaped]
+    page = rf"&#(?:0*{ord(letter)}|[xX]0*(?i:{ord(letter):x}));"
+    forms = [re.escape(letter), percent, escaped, python, page]
+    if (named := html.escape(letter)) != letter:
+        forms.append(re.escape(named))
     if letter == " ":
         forms.append(r"\+")
     return f"(?:{'|'.join(forms)})"

@@ -251,7 +251,9 @@ def _base64(text, before, after=b"!and more"):
         "".join(f"\\u{ord(letter):04X}" for letter in KEY), "\n".join(KEY), f"{KEY[:9]}\r\n    {KEY[9:]}",
         f"{KEY[:5]}\u200b{KEY[5:]}", f"{KEY[:7]}\\n{KEY[7:]}", *(_base64(KEY, before) for before in range(6)),
         base64.urlsafe_b64encode(b"~~" + KEY.encode()).decode(), base64.b64encode(KEY.encode()).decode(),
-        base64.encodebytes(b"y" * 50 + KEY.encode()).decode(),
+        base64.encodebytes(b"y" * 50 + KEY.encode()).decode(), "".join(f"%25{byte:02X}" for byte in KEY.encode()),
+        "".join(f"&#{ord(letter)};" for letter in KEY), "".join(f"&#x0{ord(letter):X};" for letter in KEY),
+        "".join(f"\\x{byte:02x}" for byte in KEY.encode()), f"{KEY[:8]}\x1b[1;31m{KEY[8:]}",
     ],
 )  # fmt: skip
 def test_a_key_is_found_however_it_is_written(monkeypatch, written):
@@ -261,6 +263,10 @@ def test_a_key_is_found_however_it_is_written(monkeypatch, written):
     assert told.startswith("it said: ")
     assert told.endswith(" .")
     assert len(told) < len(f"it said: {written} .") - len(KEY) + 12
+
+
+def test_a_key_with_signs_of_html_is_found_in_a_page():
+    assert without("<p>a&amp;b&lt;cdefghi</p>", ["a&b<cdefghi"]) == "<p>[key]</p>"
 
 
 @given(st.text(max_size=200), st.integers(0, 200))

@@ -323,7 +323,8 @@ class Driver:
         write: Callable[[], None],
     ) -> None:
         """Count a failure; one worker's too many close its slot, and others take its questions."""
-        slot.failed.append(state)
+        if slot.failures.most is None:
+            slot.failed.append(state)
         try:
             slot.failures.failed(state.question, fault, write)
         except RunStoppedError as error:
@@ -344,6 +345,7 @@ class Driver:
         for state in slot.failed:
             state.retry()
         scenes = dict.fromkeys([*slot.scenes, *(state.question.scene for state in slot.failed)])
+        slot.failures.forget()
         slot.failed, slot.scenes = [], []
         self._dismiss(slot)
         self.queue.put_back(scenes)

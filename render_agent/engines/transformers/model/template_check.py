@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,9 +13,9 @@ from typing import Any
 
 from render_agent.errors import SetupError
 
-TRIAL_SECONDS = 20.0
+TRIAL_SECONDS = 20
 TRIAL_BYTES = 2 << 30
-"""What a template may take for a dialogue of four messages; milliseconds, as a rule."""
+"""What a template may take of a processor and of memory for a dialogue of four messages; milliseconds, as a rule."""
 
 TOO_MUCH = 3
 """Exit code of the trial where memory ran out."""
@@ -34,26 +35,25 @@ def check_template(template: str, model: str) -> None:
     Whatever else is wrong with it is left to the library that uses it.
     """
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; sys.exit(main())"
+        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main;"
+        f" sys.exit(main({TRIAL_SECONDS}))"
     )
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=template.encode("utf-8", "replace"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=TRIAL_SECONDS,
-            check=False,
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=template.encode("utf-8", "replace"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    faults = {
+        TOO_MUCH: f"takes more than {TRIAL_BYTES >> 30} GB",
+        -signal.SIGXCPU: f"does not end in {TRIAL_SECONDS} s",
+    }
+    if (fault := faults.get(done.returncode)) is not None:
+        raise SetupError(
+            f"the chat template of {model} (chat_template.jinja) {fault} over a dialogue of four messages:"
+            " fetch the model again, or name another"
         )
-        if done.returncode != TOO_MUCH:
-            return
-        fault = f"takes more than {TRIAL_BYTES >> 30} GB"
-    except subprocess.TimeoutExpired:
-        fault = f"does not end in {TRIAL_SECONDS:g} s"
-    raise SetupError(
-        f"the chat template of {model} (chat_template.jinja) {fault} over a dialogue of four messages:"
-        " fetch the model again, or name another"
-    )
 
 
 def try_template(template: str) -> None:
@@ -86,11 +86,12 @@ def try_template(template: str) -> None:
     environment.from_string(template).render(messages=DIALOGUE, add_generation_prompt=True)
 
 
-def main() -> int:
-    """Try the template that comes in; exit code TOO_MUCH where memory runs out, else 0."""
+def main(seconds: int) -> int:
+    """Try the template that comes in; exit code TOO_MUCH where memory runs out, else 0, and a signal after seconds."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (TRIAL_BYTES, TRIAL_BYTES))
     try:
         try_template(sys.stdin.read())

@@ -32,6 +32,9 @@ OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|
 
 MASK_CUTOFF = 0.5
 
+MAX_LINE_BYTES = 1 << 16
+"""Of a line: a face of thousands of corners has no more, and trimesh takes hundreds of bytes for each."""
+
 
 @dataclass(frozen=True)
 class _Library:
@@ -63,7 +66,12 @@ def read_obj(path: Path, *, apart: bool) -> Scan:
     """
     from trimesh.exchange.obj import load_obj
 
-    text = path.read_bytes().decode("utf-8", "replace")
+    data = path.read_bytes()
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
+    if longest > MAX_LINE_BYTES:
+        raise ValueError(f"a line of it has {longest:,} bytes")
+    text = data.decode("utf-8", "replace")
     used = {
         " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
     }

@@ -1,0 +1,188 @@
+"""Deeds against the workers of a run and Ray's own processes: real runs by --workers 2, disturbed and gone on with.
+
+    python tests/faults/worker_deeds.py --deeds 100 --seed 1 --output FILE.json
+
+Each has to end by itself with exit code 0, or with a sentence that says how to go on; afterwards the run goes on to the
+transcripts of one process, and nothing of it is left in the folder of temporary files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import psutil
+from factories.runs import transcripts
+
+from render_agent.runs.log.folder import RunFolder, list_runs
+
+TREE = Path(__file__).parents[2]
+
+MOST_SECONDS = 600.0
+"""After which a run counts as one that hangs."""
+
+POLICY = """
+import time
+from render_agent.engines.scripted.blind_policies import Explorer
+
+class Slow(Explorer):
+    def reply(self, request):
+        time.sleep(0.2)
+        return super().reply(request)
+
+policy = Slow
+"""
+
+PATIENCE = """
+from render_agent.runs.workers import driver
+driver.MIN_SILENT_SECONDS, driver.MAX_SILENT_TIMES = 15.0, 3
+from render_agent.__main__ import main
+main()
+"""
+"""The program, but for how long a worker may tell nothing."""
+
+
+def named(*names: str) -> Callable[[psutil.Process], bool]:
+    """Return what tells processes whose names begin so."""
+    return lambda process: process.name().startswith(names)
+
+
+WORKER = named("ray::Worker")
+
+DEEDS: dict[str, tuple[Callable[[psutil.Process], bool], int, bool]] = {
+    "a worker is killed": (WORKER, signal.SIGKILL, False),
+    "a worker is stopped": (WORKER, signal.SIGSTOP, False),
+    "all workers are killed": (WORKER, signal.SIGKILL, True),
+    "a worker aborts": (WORKER, signal.SIGABRT, False),
+    "a worker is asked to end": (WORKER, signal.SIGTERM, False),
+    "the raylet is killed": (named("raylet"), signal.SIGKILL, True),
+    "Ray's agents are killed": (named("ray::DashboardAgent", "ray::Runtime"), signal.SIGKILL, True),
+    "Ray's keeper is killed": (named("gcs_server"), signal.SIGKILL, True),
+    "all but the driver are killed": (lambda process: True, signal.SIGKILL, True),
+}
+"""By name: to which of the driver's processes what is sent, and whether to all of those."""
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    """Return what is typed for the run of a folder."""
+    return [
+        *("--batch", "--benchmark", "rooms", "--engine", "scripted", "--image-size", "48x36"),
+        *("--model", str(folder / "slow.py"), "--scene", "room00", "--scene", "room01"),
+        *("--type", "object_counting", "--type", "route_planning", "--max-turns", "5"),
+        *("--output", str(folder / "runs"), *more),
+    ]
+
+
+def started(folder: Path, *typed: str) -> subprocess.Popen[str]:
+    """Start the program."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "slow.py").write_text(POLICY)
+    given = {"PYTHONPATH": str(TREE), "RAY_prestart_worker_first_driver": "0"}
+    return subprocess.Popen(
+        [sys.executable, "-c", PATIENCE, *typed],
+        env={**os.environ, **given},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def turns(folder: Path) -> int:
+    """Return the turns that the one run of a folder has."""
+    return sum(log.read_bytes().count(b"\n") for log in folder.glob("runs/*/turns.jsonl"))
+
+
+def attempt(folder: Path, deed: str, chance: random.Random, whole: dict) -> None:
+    """Try a deed at a moment drawn by chance; AssertionError where it was not survived."""
+    which, number, every = DEEDS[deed]
+    at = chance.randint(1, 30)
+    scratch = set(Path(tempfile.gettempdir()).glob("render-agent-*"))
+    with started(folder, *words(folder, "--workers", "2")) as run:
+        while turns(folder) < at and run.poll() is None:
+            time.sleep(0.1)
+        mine = []
+        for process in psutil.Process(run.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                mine += [process] if which(process) else []
+        chance.shuffle(mine)
+        for process in mine if every else mine[:1]:
+            with suppress(psutil.Error):
+                process.send_signal(number)
+        try:
+            _, told = run.communicate(timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            for process in psutil.Process(run.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    process.kill()
+            run.kill()
+            raise AssertionError("it hangs") from None
+    assert mine, "there was no such process"
+    assert run.returncode in (0, 1), f"exit code {run.returncode}: {told[-500:]}"
+    assert "Traceback" not in told, told[-2000:]
+    assert run.returncode == 0 or ("error: " in told and "--continue" in told), told[-500:]
+    (path,) = list_runs(folder / "runs")
+    if run.returncode:
+        with started(folder, "--continue", str(path), "--workers", "1", "--allow-code") as again:
+            _, told = again.communicate(timeout=MOST_SECONDS)
+        assert again.returncode == 0, told[-500:]
+    assert transcripts(path) == whole, "the transcripts differ"
+    assert not RunFolder(path).results()["counts"]["failed"]
+    time.sleep(1)
+    left = set(Path(tempfile.gettempdir()).glob("render-agent-*")) - scratch
+    assert not left, f"left: {left}"
+
+
+def main() -> int:
+    """Try so many deeds; exit code 1 where one was not survived."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--deeds", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", choices=DEEDS)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    began, names = time.monotonic(), given.only or [*DEEDS]
+    kinds = {
+        name: {"injected": 0, "survived": 0, "not_survived": [], "not_here": None} for name in names
+    }
+    with tempfile.TemporaryDirectory(prefix="deeds-", ignore_cleanup_errors=True) as place:
+        alone = Path(place) / "alone"
+        with started(alone, *words(alone)) as run:
+            _, told = run.communicate()
+        assert run.returncode == 0, told
+        whole = transcripts(*list_runs(alone / "runs"))
+        for number in range(given.deeds):
+            deed = names[number % len(names)]
+            row, seed = kinds[deed], f"{given.seed}/{number}"
+            row["injected"] += 1
+            try:
+                attempt(Path(place) / str(number), deed, random.Random(seed), whole)
+                row["survived"] += 1
+                said = "survived"
+            except AssertionError as error:
+                said = str(error)
+                row["not_survived"].append({"seed": seed, "number": number, "what": said})
+            sys.stderr.write(f"{number} {deed}: {said}\n")
+            if given.output:
+                seconds = round(time.monotonic() - began, 1)
+                found = {"machine": platform.platform(), "seconds": seconds, "kinds": kinds}
+                given.output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    return any(row["not_survived"] for row in kinds.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
