@@ -136,8 +136,12 @@ class TransformersEngine(BatchingEngine):
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
-        reuse = "none" if self.vision is None else "vision"
-        return {**self.loaded.describe(), "reuse": reuse}
+        return {**self.loaded.describe(), "reuse": self.reuse}
+
+    @property
+    def reuse(self) -> str:
+        """What is kept over the turns of a question."""
+        return "none" if self.vision is None else "vision"
 
     @property
     def batch_size(self) -> int:

@@ -196,5 +196,6 @@ class Results(_Overall):
     chance: _Chance
     counts: _Counts
     mirrored: NotRequired[_Mirrored]
+    reuse: NotRequired[str]
     totals: _Totals
     questions: list[Row]
