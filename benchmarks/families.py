@@ -212,9 +212,8 @@ def main(
         click.echo(table(found[-1:]).splitlines()[-1], err=True)
         if output:
             Path(f"{output}.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+            Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
     click.echo(table(found))
-    if output:
-        Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
 
 
 def page(record: dict[str, Any], rows: str) -> str:

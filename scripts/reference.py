@@ -27,6 +27,7 @@ from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADIN
 from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
 from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.engines.transformers.families.registry import FAMILIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -313,6 +314,21 @@ def modules_part() -> str:
     return "\n".join(sections)
 
 
+def families_part() -> str:
+    """Return the families of models that the in-process engine knows."""
+    rows = [
+        (
+            family.name,
+            ", ".join(f"`{name}`" for name in family.model_types),
+            f"`{family.reuse}`" + (" and states" if family.recurrent else ""),
+            f"`{family.thinking.switch}`, `{family.thinking.opens}…{family.thinking.closes}`",
+            family.why,
+        )
+        for family in FAMILIES
+    ]
+    return table("family | `model_type` | kept | thinking | why not more", rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "levels": levels_part,
     "libraries": libraries_part,
@@ -325,6 +341,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "python": python_part,
     "schema": schema_part,
     "instructions": instructions_part,
+    "families": families_part,
 }
 
 
