@@ -34,6 +34,7 @@ from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.cache_check import differs
+from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.model.load import open_model
 from render_agent_lab.random_models.random_model import FILLER, random_model
@@ -111,10 +112,10 @@ def measured(model: Any, dialogues: Dialogues, way: str, rows: int) -> dict[str,
     tokens = dialogues.lead(engine)
     seconds, wall = clock() - began, time.perf_counter() - wall
     reuse = engine.describe()["reuse"]
-    if (vision := getattr(engine, "vision", None)) is not None:
-        vision.close()
-    if reuse == "keys":
+    if isinstance(engine, ContinuousEngine):
         engine.scheduler.close()
+    elif engine.vision is not None:
+        engine.vision.close()
     return {"reuse": reuse, "seconds": seconds, "wall": wall, **tokens}
 
 
@@ -212,9 +213,8 @@ def main(
         click.echo(table(found[-1:]).splitlines()[-1], err=True)
         if output:
             Path(f"{output}.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+            Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
     click.echo(table(found))
-    if output:
-        Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
 
 
 def page(record: dict[str, Any], rows: str) -> str:

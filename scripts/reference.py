@@ -30,6 +30,7 @@ from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADIN
 from render_agent.cli.main import cli
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig
 from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.engines.transformers.families.registry import FAMILIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -382,6 +383,21 @@ def modules_part() -> str:
     return "\n".join(sections)
 
 
+def families_part() -> str:
+    """Return the families of models that the in-process engine knows."""
+    rows = [
+        (
+            family.name,
+            ", ".join(f"`{name}`" for name in family.model_types),
+            f"`{family.reuse}`" + (" and states" if family.recurrent else ""),
+            f"`{family.thinking.switch}`, `{family.thinking.opens}…{family.thinking.closes}`",
+            family.why,
+        )
+        for family in FAMILIES
+    ]
+    return table("family | `model_type` | kept | thinking | why not more", rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "levels": levels_part,
     "libraries": libraries_part,
@@ -394,6 +410,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "python": python_part,
     "schema": schema_part,
     "instructions": instructions_part,
+    "families": families_part,
 }
 
 

@@ -128,6 +128,7 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "field_of_view": click.FloatRange(20, 140),
     "limit": click.IntRange(min=1),
     "max_model_len": click.IntRange(min=1),
+    "thinking_budget": click.IntRange(min=0),
     "temperature": click.FloatRange(min=0),
 }
 

@@ -107,8 +107,8 @@ def _why_batch_differs(loaded: Any) -> str | None:
         return None
     # Rounding alone may turn a greedy choice.
     prompts = [loaded.inputs.prepare(one) for one in requests]
-    lone = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
-    difference = float(apart(scores_anew(loaded, prompts), lone, exact=False).max())
+    apiece = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
+    difference = float(apart(scores_anew(loaded, prompts), apiece, exact=False).max())
     if difference <= ROUGH:
         return None
     return f"scores differ by {difference:.2g} of their range when others are read with them"

@@ -94,6 +94,7 @@ class Run:
         active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
+        reuse = self.log.folder.record["engine"].get("reuse")
         if any(state.active for state in self.states):
             config = self.config
             play_here = partial(play, make_views=make_views)
@@ -105,6 +106,7 @@ class Run:
                     made = make_engine(config, questions)
                     raise_again()
                 with closing(made) as engine:
+                    reuse = getattr(engine, "reuse", reuse)
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         stamps = notes(self.log.folder.record)
         run_results = results(
@@ -114,6 +116,8 @@ class Run:
             stress=self.config.picture_stress,
             annotations=self.config.annotations,
         )
+        if reuse is not None:
+            run_results["reuse"] = reuse
         self.log.write_results(run_results, table(run_results["questions"]))
         return run_results
 

@@ -294,9 +294,14 @@ def _caption(results: Mapping[str, Any]) -> str:
         for name in COUNTS
         if counts.get(name) or (name in ALWAYS_SHOWN and name in counts)
     ]
-    work = work_words(results)
-    lines = [" · ".join(statuses), *([work] if work else [])]
+    work, reuse = work_words(results), results.get("reuse")
+    kept = [f"kept over the turns: {KEPT.get(reuse, reuse)}"] if reuse else []
+    lines = [" · ".join(statuses), *([work] if work else []), *kept]
     return "\n".join([*lines, *(f"- {note}" for note in results["notes"])])
+
+
+KEPT = {"keys": "keys and values", "vision": "pictures", "none": "nothing", "recompute": "nothing"}
+"""What an engine kept, in words."""
 
 
 def work_words(results: Mapping[str, Any]) -> str | None:

@@ -238,9 +238,7 @@ def test_prompts_in_one_call_are_as_many_as_memory_holds(loaded, monkeypatch):
 
 def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(loaded, monkeypatch):
     expected = score(loaded, RAGGED[:3], [LETTERS] * 3)
-    monkeypatch.setattr(
-        "render_agent.engines.transformers.option_logprobs.free_memory", lambda: None
-    )
+    monkeypatch.setattr("render_agent.engines.transformers.model.load.free_memory", lambda: None)
     prepare = loaded.inputs.prepare
     asked = []
 

@@ -111,6 +111,18 @@ def test_pictures_alone_are_kept_where_an_index_chooses_the_keys():
     engine.vision.close()
 
 
+def test_what_dialogues_of_a_hybrid_begin_with_is_read_once():
+    model = loaded("qwen3_5")
+    led = [Dialogues(count=4, turns=2, max_new_tokens=8) for _ in range(2)]
+    engine = ContinuousEngine(model, budget=10**8, most_rows=1)
+    led[0].lead(engine, together=1)
+    assert led[0].said == led[1].lead(TransformersEngine(model, batch_size=1)).said
+    alike = len(engine.cache._beginning.ids)
+    assert [led[0].replies[name][0].tokens.cached for name in led[0].ids][2:] == [alike, alike]
+    assert alike > 30
+    engine.scheduler.close()
+
+
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_choices_are_scored_from_a_state_that_stays_as_it_was(name):
     model = loaded(name)

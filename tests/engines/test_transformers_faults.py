@@ -234,12 +234,21 @@ def test_a_broken_picture_fails_its_request_alone(engine, picture, reason):
     assert [reply.samples for reply in replies[:5] + replies[6:]] == expected[:5] + expected[6:]
 
 
-def test_a_request_whose_text_reads_as_a_picture_fails_alone(engine):
-    """Placeholders without pictures cannot be told from one row to the next in a batch."""
-    trick = {"type": "text", "text": "<|vision_start|><|image_pad|><|vision_end|>"}
-    odd = Request("odd", 0, [{"role": "user", "content": [trick]}], speckled_file)
-    replies = engine.generate([REQUESTS[1], odd, REQUESTS[3]])
+def test_a_request_whose_texts_read_as_a_picture_fails_alone(engine):
+    """Placeholders without pictures cannot be told from one row to the next in a batch.
+
+    In one text they are parted; two texts may make one together.
+    """
+    parts = ("<|vision_start|><|image", "_pad|><|vision_end|>")
+    trick = [{"type": "text", "text": part} for part in parts]
+    whole = [{"type": "text", "text": "".join(parts)}]
+    odd, parted = (
+        Request(name, 0, [{"role": "user", "content": content}], speckled_file)
+        for name, content in (("odd", trick), ("parted", whole))
+    )
+    replies = engine.generate([REQUESTS[1], odd, REQUESTS[3], parted])
     assert "picture" in replies[1].error
+    assert replies[3].error is None
     assert replies[0].samples == engine.generate([REQUESTS[1]])[0].samples
     assert replies[2].samples == engine.generate([REQUESTS[3]])[0].samples
 

@@ -220,7 +220,7 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     options, endpoints = _options_of(config, given), _endpoints_of(config)
     servers = [look_up(entry, config.model_name, options) for entry in endpoints]
-    hybrid = any(map(_is_hybrid, (config.model_name, *servers)))
+    hybrid = _is_hybrid(config.model_name, servers)
     return {"name": "openai", "model": config.model_name, "servers": servers, "hybrid": hybrid}
 
 
@@ -230,15 +230,17 @@ def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     told = [look_up(entry, config.model_name, options) for entry in endpoints]
     size = None if config.batch_size == AUTO else int(config.batch_size)
     engine = OpenAIEngine(config.model_name, endpoints, options, size)
-    if any(map(_is_hybrid, (config.model_name, *told))):
+    if _is_hybrid(config.model_name, told):
         # Its server keeps few states: a dialogue that waits for all others finds its own gone.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)
     return engine
 
 
-def _is_hybrid(told: object) -> bool:
-    """Whether a model, or what a server says that it was made from, has recurrent layers, by its name."""
-    return family_named(str(told.get("root")) if isinstance(told, Mapping) else str(told)).recurrent
+def _is_hybrid(model: str, told: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a model has recurrent layers, by its name or by what a server says that it was made from."""
+    return any(
+        family_named(name).recurrent for name in (model, *(str(t.get("root")) for t in told))
+    )
 
 
 def _endpoints_of(config: RunConfig) -> list[Endpoint]:

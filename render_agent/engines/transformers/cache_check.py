@@ -35,8 +35,8 @@ faded, moved several times as far as rounding does; their greatest difference mo
 LEAST_SPREAD = 1 / 16
 """The least that two ways of reading are taken to differ by, in steps of the number's precision at one."""
 
-WORDS = ("What do you see? ", "Where would you go now? ")
-"""What is said in the two trials: in half precision a router of experts may choose others in one of them by chance."""
+WORDS = ("What do you see? ", "Where would you go now? ", "Is it far to the door? ")
+"""What is said in the trials: in half precision a router of experts may choose others in one of them by chance."""
 
 AWKWARD = 32
 
@@ -180,7 +180,8 @@ def scores_anew(
     """
     tensors = loaded.inputs.encode(prompts, str(loaded.model.device))
     ids = tensors["input_ids"].tolist()
-    if any(tuple(row)[-len(p.ids or ()) :] != p.ids for row, p in zip(ids, prompts, strict=True)):
+    known = [(row, p.ids) for row, p in zip(ids, prompts, strict=True) if p.ids is not None]
+    if any(tuple(row)[-len(own) :] != own for row, own in known):
         raise ValueError("its processor makes other tokens of a prompt")
     if token is not None:
         # What a text's token is told beside its number: it is looked at, and is no part of a picture.

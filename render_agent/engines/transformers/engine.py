@@ -59,6 +59,7 @@ class ContinuousEngine:
     """
 
     name = "transformers"
+    reuse = "keys"
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class ContinuousEngine:
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs, and that keys and values are reused."""
-        return {**self.loaded.describe(), "reuse": "keys"}
+        return {**self.loaded.describe(), "reuse": self.reuse}
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order (a barrier)."""

@@ -68,7 +68,7 @@ def engine_of(
             why = engine.reason
         LOG.warning("keys and values are not kept over the turns: %s", why)
     elif family.why:
-        LOG.info("prompts are read anew in every turn: %s", family.why)
+        LOG.info("keys and values are not kept over the turns: %s", family.why)
     vision = None
     if wanted in ("keys", "vision") and family.vision:
         from render_agent.engines.transformers.families.vision_cache import VisionCache

@@ -22,7 +22,7 @@ from render_agent.engines.transformers.memory.faults import (
 from render_agent.engines.transformers.memory.oom_backoff import Fitted, fit_rows
 from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing
 from render_agent.engines.transformers.model.load import LoadedModel, open_model
-from render_agent.engines.transformers.model.pretrained import Pretrained, first_line
+from render_agent.engines.transformers.model.pretrained import Pretrained
 from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sequences import Written, reply_of
 
@@ -135,8 +135,12 @@ class TransformersEngine(BatchingEngine):
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
-        reuse = "none" if self.vision is None else "vision"
-        return {**self.loaded.describe(), "reuse": reuse}
+        return {**self.loaded.describe(), "reuse": self.reuse}
+
+    @property
+    def reuse(self) -> str:
+        """What is kept over the turns of a question."""
+        return "none" if self.vision is None else "vision"
 
     @property
     def batch_size(self) -> int:
@@ -229,26 +233,8 @@ class TransformersEngine(BatchingEngine):
         """
         key = id(request)
         if key not in self._ready:
-            self._ready[key] = self._prepare(request)
+            self._ready[key] = self.loaded.prepared(request)
         return self._ready[key]
-
-    def _prepare(self, request: Request, again: bool = True) -> tuple[PreparedPrompt, int] | str:
-        """Return what `_prepared` does; `again` where memory ran out, once it is given back."""
-        from render_agent.engines.transformers.memory.faults import free_memory, is_out_of_memory
-
-        try:
-            prompt = self.inputs.prepare(request)
-            tokens = self.inputs.length(prompt)
-            return self.loaded.too_long(tokens) or (prompt, tokens)
-        # A picture comes from a file and goes through three libraries: whatever is wrong with it
-        # is a fault of this request alone.
-        except Exception as error:
-            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
-            reason, again = first_line(error), again and is_out_of_memory(error)
-        if again:
-            free_memory()
-            return self._prepare(request, again=False)
-        return f"the prompt could not be prepared: {reason}"
 
     def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
         """Return what each row became, or why it became nothing."""

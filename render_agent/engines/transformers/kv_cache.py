@@ -225,6 +225,29 @@ class KVCache:
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
             self._beginning = kept
 
+    def common_beginning(self, prompt: PreparedPrompt) -> PreparedPrompt | None:
+        """Return what a dialogue and others in the cache begin with, up to a picture, as a prompt of its own.
+
+        For models with recurrent states, which are kept behind chosen tokens alone. None where it is too little,
+        where no other dialogue is there, or where a beginning is kept already.
+        """
+        if self.states is None or self._beginning is not None or prompt.ids is None:
+            return None
+        others = [s.prompt.ids or () for s in self.sequences if s.prompt and s.prompt is not prompt]
+        ends = [common_tokens(prompt.ids, other) for other in others[:SHARING_CANDIDATES]]
+        ends += [picture.start for picture in prompt.shown[:1]]
+        end = min(ends) if others else 0
+        if end < MIN_SHARED_TOKENS:
+            return None
+        return PreparedPrompt("", ids=prompt.ids[:end], kept=end, continues=True)
+
+    def keep(self, beginning: Sequence) -> None:
+        """Keep a dialogue that was read as the beginning of others; one without tokens, so that none is read again."""
+        if beginning in self.sequences:
+            self.rest(beginning)
+            self.sequences.remove(beginning)
+        self._beginning = beginning
+
     def reserve(self, sequence: Sequence, start: int, tokens: int, evicts: bool = True) -> bool:
         """Give a dialogue pages for so many tokens, those from `start` on its own to write to.
 
@@ -292,7 +315,12 @@ class KVCache:
 
     def _share_state(self, source: Sequence, target: Sequence, tokens: int) -> bool:
         """Copy the state behind so many tokens, where there are any; whether there was room for it."""
-        return self.states is None or self.states.copy(source.states, target.states, tokens)
+        if self.states is None:
+            return True
+        if not self.states.reserve(target.states, self.budget - self.bytes if self.grows else 0):
+            return False
+        self.states.copy(source.states, target.states, tokens)
+        return True
 
     def _reserve_states(self, sequence: Sequence, evicts: bool) -> bool:
         """Give a dialogue the states that reading and writing takes; others give way as they do for pages."""

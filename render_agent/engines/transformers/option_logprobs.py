@@ -23,13 +23,10 @@ from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.memory.faults import (
     Fault,
     attempt,
-    free_memory,
-    is_out_of_memory,
 )
 from render_agent.engines.transformers.memory.oom_backoff import fit_rows
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.model.pretrained import first_line
 
 LOG = logging.getLogger(__name__)
 
@@ -77,11 +74,11 @@ def score_choices(
     scores: dict[int, Scores] = {}
     able: dict[int, Scored] = {}
     for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
-        found = _prepared(loaded, request, given)
+        found = loaded.prepared(request, max(map(len, given)) - 1)
         if isinstance(found, str):
             scores[place] = Scores(error=found)
         else:
-            able[place] = found
+            able[place] = Scored(found[0], given, found[1])
     waiting = list(able)
     while waiting:
         lengths = [able[place].tokens for place in waiting]
@@ -102,28 +99,6 @@ def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ..
     if not all(tokens):
         raise ValueError("an empty choice cannot be scored")
     return tuple(tokens)
-
-
-def _prepared(
-    loaded: LoadedModel, request: Request, choices: tuple[tuple[int, ...], ...], again: bool = True
-) -> Scored | str:
-    """Return a request with its choices, or in one sentence why it cannot be read.
-
-    again: whether it is tried once more where memory ran out.
-    """
-    try:
-        prompt = loaded.inputs.prepare(request)
-        tokens = loaded.inputs.length(prompt) + max(map(len, choices)) - 1
-        return loaded.too_long(tokens) or Scored(prompt, choices, tokens)
-    # A picture comes from a file and goes through three libraries: whatever is wrong with it
-    # is a fault of this request alone.
-    except Exception as error:
-        LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
-        reason, again = first_line(error), again and is_out_of_memory(error)
-    if again:
-        free_memory()
-        return _prepared(loaded, request, choices, again=False)
-    return f"the prompt could not be prepared: {reason}"
 
 
 def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores]:

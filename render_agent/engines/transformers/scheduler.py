@@ -158,7 +158,7 @@ class Scheduler:
                 sample.waited = 0
             read = [sample for sample in group if not sample.unread]
             if read:
-                self.cache.keep_beginning(read[0].sequence)
+                self._keep_beginning(read[0])
             self.reading = [sample for sample in self.reading if sample not in read]
             self.active += read
             self._take(read, outcome)
@@ -178,6 +178,31 @@ class Scheduler:
             self.reading.remove(group[0])
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
+
+    def _keep_beginning(self, sample: Sample) -> None:
+        """Keep what dialogues begin with; where states are kept behind chosen tokens alone, it is read by itself."""
+        self.cache.keep_beginning(sample.sequence)
+        if (prompt := self.cache.common_beginning(sample.asked.prompt)) is not None:
+            found = attempt(lambda: self._read_alone(prompt), self._device)
+            self.cache.keep(Sequence("") if isinstance(found, Fault) else found)
+
+    def _read_alone(self, prompt: PreparedPrompt, evicts: bool = False) -> Sequence:
+        """Return a dialogue that is nothing but this prompt, read. Raises what the model and the allocator raise.
+
+        evicts: whether idle dialogues give way to it.
+        """
+        sequence = Sequence("", pinned=True)
+        self.cache.sequences.append(sequence)
+        try:
+            if not self.cache.reserve(sequence, 0, len(prompt.ids or ()), evicts):
+                raise MemoryError("out of memory: the cache has no room for it now")
+            unread = [Unread(prompt, sequence)]
+            read(self.loaded.model, self.cache, unread, self.family).argmax().item()
+        except BaseException:
+            self.cache.evict(sequence)
+            raise
+        sequence.has_read(prompt)
+        return sequence
 
     def _chunk_end(self, sample: Sample, most: int) -> int:
         """Return up to where a prompt is read by a call that takes so many tokens.
@@ -284,16 +309,7 @@ class Scheduler:
         return outcome.reason if isinstance(outcome, Fault) else None
 
     def _tiny(self) -> None:
-        sequence = Sequence("", pinned=True)
-        self.cache.sequences.append(sequence)
-        try:
-            self.cache.reserve(sequence, 0, 1)
-            prompt = PreparedPrompt("", ids=(self.loaded.pad,))
-            read(
-                self.loaded.model, self.cache, [Unread(prompt, sequence)], self.family
-            ).argmax().item()
-        finally:
-            self.cache.evict(sequence)
+        self.cache.evict(self._read_alone(PreparedPrompt("", ids=(self.loaded.pad,)), evicts=True))
 
     def close(self) -> None:
         """Give back the memory of pages and graphs."""

@@ -267,5 +267,6 @@ class Results(_Overall):
     metrics: NotRequired[dict[str, _Metric]]
     mirrored: NotRequired[_Mirrored]
     causal: NotRequired[_Causal]
+    reuse: NotRequired[str]
     totals: _Totals
     questions: list[Row]

@@ -153,17 +153,13 @@ class StatePool:
         self._free += states.slots
         states.slots, states.kept_at, states.live_at = [], 0, 0
 
-    def copy(self, source: SequenceStates, target: SequenceStates, tokens: int) -> bool:
-        """Let a dialogue begin with another's state behind so many tokens; whether there was a slot."""
-        if not self._free:
-            return False
-        slot = self._free.pop()
+    def copy(self, source: SequenceStates, target: SequenceStates, tokens: int) -> None:
+        """Let a dialogue, which has its slots, begin with another's state behind so many tokens."""
         with torch.inference_mode():
             for parts in self.layers.values():
                 for part in parts:
-                    part[slot] = part[source.source(tokens)]
-        target.slots, target.kept_at = [slot], tokens
-        return True
+                    part[target.slots[KEPT]] = part[source.source(tokens)]
+        target.kept_at = tokens
 
     def set_aside(self) -> None:
         """Make the slots that belong to no dialogue."""

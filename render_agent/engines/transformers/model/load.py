@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,16 @@ from render_agent.engines.transformers.constrained_decoding import guides_of
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.families.registry import family_of
 from render_agent.engines.transformers.families.thinking import Marks
+from render_agent.engines.transformers.memory.faults import (
+    Fault,
+    free_memory,
+    is_out_of_memory,
+)
 from render_agent.engines.transformers.model.locate import describe_found, find_model
 from render_agent.engines.transformers.model.pretrained import (
     Pretrained,
     check_names,
+    first_line,
     load_pretrained,
 )
 from render_agent.engines.transformers.model.special_tokens import (
@@ -32,8 +39,9 @@ from render_agent.engines.transformers.options import (
 from render_agent.engines.transformers.sampling import Truncation, forced_tokens
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.memory.faults import Fault
     from render_agent.engines.transformers.sampling import Script
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -104,6 +112,27 @@ class LoadedModel:
         """Return how many tokens a reply to a prompt of so many may have, what it thinks included."""
         most = request.max_new_tokens if self.marks is None else request.most_tokens
         return most if self.max_len is None else min(most, max(1, self.max_len - tokens))
+
+    def prepared(
+        self, request: Request, more: int = 0, again: bool = True
+    ) -> tuple[PreparedPrompt, int] | str:
+        """Return a request's prompt and its tokens, `more` among them, or in one sentence why there is none.
+
+        again: whether it is tried once more where memory ran out, once that is given back.
+        """
+        try:
+            prompt = self.inputs.prepare(request)
+            tokens = self.inputs.length(prompt) + more
+            return self.too_long(tokens) or (prompt, tokens)
+        # A picture comes from a file and goes through three libraries: whatever is wrong with it
+        # is a fault of this request alone.
+        except Exception as error:
+            LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+            reason, again = first_line(error), again and is_out_of_memory(error)
+        if again:
+            free_memory()
+            return self.prepared(request, more, again=False)
+        return f"the prompt could not be prepared: {reason}"
 
     def forced(self, request: Request) -> list[int] | None:
         """Return the tokens that a reply is to be, where the script says so."""
