@@ -380,10 +380,10 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
 @pytest.mark.parametrize(
     ("given", "before", "chosen"),
     [
-        ({}, {}, {"benchmark": "rooms", "limit": A_FEW, "shuffle": True, "batch": True}),
+        ({}, {}, {"benchmark": "rooms", "id": A_FEW, "batch": True}),
         ({"limit": 2}, {}, {"benchmark": "rooms", "limit": 2, "batch": True}),
         ({"type": ("x",)}, {}, {"benchmark": "rooms", "type": ("x",), "batch": True}),
-        ({}, {"max_turns": 3}, {"benchmark": "rooms", "limit": A_FEW, "shuffle": True, "batch": True, "max_turns": 3}),
+        ({}, {"max_turns": 3}, {"benchmark": "rooms", "id": A_FEW, "batch": True, "max_turns": 3}),
         ({"model": "Ada"}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True, "model": "Ada"}),
         ({}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True}),
         ({"scannet": ("d",)}, {}, {"scannet": ("d",), "batch": True}),
