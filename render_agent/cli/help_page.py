@@ -25,7 +25,16 @@ OTHERS = "Other options"
 OTHER_COMMANDS = "Other commands"
 
 COMMANDS = {
-    "Commands that look at runs": ("ls", "show", "report", "bundle", "view", "diagnose", "compare", "power"),
+    "Commands that look at runs": (
+        "ls",
+        "show",
+        "report",
+        "bundle",
+        "view",
+        "diagnose",
+        "compare",
+        "power",
+    ),
     "Commands that go on from runs": ("rescore", "merge", "export", "sweep", "train-verifier"),
     OTHER_COMMANDS: (
         "doctor",

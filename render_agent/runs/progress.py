@@ -6,7 +6,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -44,6 +44,9 @@ class Progress:
     max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in.
     """
 
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    """Gives the seconds by which the time left is told."""
+
     def __init__(
         self,
         states: Sequence[QuestionState],
@@ -77,7 +80,7 @@ class Progress:
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
         if self._began is None:
-            self._began = time.monotonic()
+            self._began = self.clock()
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
         self.display.note(f"{self.place}: {_many(len(states), 'question')}")
@@ -144,7 +147,7 @@ class Progress:
     @property
     def elapsed(self) -> float:
         """Seconds since the first turn of this process began; 0 before."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        return 0.0 if self._began is None else self.clock() - self._began
 
     @property
     def turns_to_come(self) -> float:

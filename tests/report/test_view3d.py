@@ -177,7 +177,9 @@ def kept_scene(page_file):
 
 
 def test_a_splat_is_drawn_as_its_gaussians_lie(window, page_file, tmp_path, kept_scene):
-    view = json.loads(re.search(r'data-view="([^"]*)"', page_file.read_text())[1].replace("&#34;", '"'))
+    view = json.loads(
+        re.search(r'data-view="([^"]*)"', page_file.read_text())[1].replace("&#34;", '"')
+    )
     pose = view["turns"][0]["views"][0]
     place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
     right = np.cross(ahead, up)

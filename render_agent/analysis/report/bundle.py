@@ -101,7 +101,9 @@ def scrubbed(text: str, folders: Iterable[Path] = ()) -> str:
 
     folders: of this machine, which are found whatever signs are in their names.
     """
-    for folder in sorted({str(folder) for folder in (*folders, Path.home())}, key=len, reverse=True):
+    for folder in sorted(
+        {str(folder) for folder in (*folders, Path.home())}, key=len, reverse=True
+    ):
         for written in {folder, escape(folder)} - {"/"}:
             name = "~" if folder == str(Path.home()) else Path(folder).name
             text = text.replace(written + "/", "").replace(written, name)
