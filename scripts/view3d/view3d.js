@@ -272,8 +272,19 @@ class View3D {
     this.height.max = this.bounds.max.z + Number(this.height.step);
     this.height.addEventListener("input", () => this.cutAt(Number(this.height.value)));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("changed", () => this.renew(JSON.parse(root.dataset.view)));
     new ResizeObserver(() => this.fit()).observe(this.stage);
     this.fit();
+  }
+
+  /* Draw the same question with the turns that it has taken since. */
+  renew(data) {
+    const last = this.turn === this.data.turns.length - 1;
+    this.scene.remove(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
+    this.data = data;
+    this.add();
+    this.slider.max = data.turns.length - 1;
+    this.go(last ? data.turns.length - 1 : this.turn);
   }
 
   cutAt(height) {

@@ -64,6 +64,7 @@
   }
 
   function open(place) {
+    if (!film.isConnected) document.body.append(film);
     show(place);
     film.showModal();
     play.focus();
@@ -86,10 +87,8 @@
     event.preventDefault();
     open(views().indexOf(link));
   });
-  document.body.append(film);
-
   const whole = document.getElementById("play-turns");
-  if (whole && views().length > 1) {
+  if (whole && views().length) {
     whole.hidden = false;
     whole.addEventListener("click", () => { open(0); start(); });
   }
