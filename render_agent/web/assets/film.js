@@ -42,7 +42,9 @@
     caption.replaceChildren();
     const title = words("header > :first-child");
     made("b", "", `${title ? title + ", view" : "View"} ${at + 1} of ${all.length}`, caption);
-    caption.append([words(".reply"), words(".did")].filter(Boolean).join(" · ").replace(/\s+/g, " "));
+    const did = turn ? [...turn.querySelectorAll(".did > div")] : [];
+    const told = did.map((part) => `${part.children[0].innerText}: ${part.children[1].innerText}`);
+    caption.append([words(".reply"), ...told].filter(Boolean).join(" · ").replace(/\s+/g, " "));
     if (timer && at === all.length - 1) stop();
   }
 
