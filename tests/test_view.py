@@ -134,7 +134,7 @@ def test_the_3d_view_follows_the_run(tmp_path, scratch, page):
         page.goto(f"{server.address}report/questions/0.html")
         expect(page.locator("#turn-1")).to_have_count(1)
         page.locator("details.view3d summary").click()
-        page.wait_for_selector("details.view3d[data-drawn]", timeout=60_000)
+        page.wait_for_selector("details.view3d[data-drawn]", timeout=30_000)
         page.locator("details.view3d canvas").evaluate("canvas => { window.kept = canvas }")
         gate.release(2)
         expect(page.locator("#turn-4")).to_have_count(1)
