@@ -83,9 +83,9 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
             yield name, clean((folder / name).read_bytes())
     for path in sorted(pages.rglob("*")):
         if path.is_file() and path.suffix in PAGES and not path.name.startswith("."):
-            name, content = path.relative_to(pages), path.read_bytes()
-            told = name.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
-            yield f"{REPORT}/{name.as_posix()}", clean(content) if told else content
+            place, content = path.relative_to(pages), path.read_bytes()
+            told = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
+            yield f"{REPORT}/{place.as_posix()}", clean(content) if told else content
     drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
     for file in sorted(drawn):
         try:
