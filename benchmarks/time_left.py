@@ -133,7 +133,11 @@ def main(output: Path | None, only: str, processor: bool) -> None:
             "–" if row[f"{share:.0%}"] is None else f"{row[f'{share:.0%}']:.2f}" for share in SHARES
         ]
         words.append(f"| {row['run']} | {row['seconds']} | " + " | ".join(cells) + " |")
-    clock = f" Seconds are the processor's, since other programs ran meanwhile; a time is told from {SOON_SECONDS:g} s on." if processor else ""
+    clock = (
+        f" Seconds are the processor's, since other programs ran meanwhile; a time is told from {SOON_SECONDS:g} s on."
+        if processor
+        else ""
+    )
     words += ["", f"{platform.platform()}, Python {platform.python_version()}.{clock}"]
     text = "\n".join(words) + "\n"
     print(text)
