@@ -6,7 +6,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,8 +44,6 @@ class Progress:
     max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in.
     """
 
-    clock: Callable[[], float] = staticmethod(time.monotonic)
-    """Gives the seconds by which the time left is told."""
 
     def __init__(
         self,
@@ -143,6 +141,11 @@ class Progress:
     def questions_a_minute(self) -> float:
         """Questions retired a minute since this process took its first turn."""
         return 60 * self.ended.total() / max(self.elapsed, 1e-6)
+
+    @staticmethod
+    def clock() -> float:
+        """Return the seconds of the clock by which the time left is told."""
+        return time.monotonic()
 
     @property
     def elapsed(self) -> float:
