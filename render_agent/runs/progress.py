@@ -44,7 +44,6 @@ class Progress:
     max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in.
     """
 
-
     def __init__(
         self,
         states: Sequence[QuestionState],
