@@ -22,6 +22,7 @@ from render_agent.errors import RunLogError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
 from render_agent.web.server import LocalServer
+from render_agent.web.templates import ASSETS
 
 expect.set_options(timeout=30_000)  # other tests may have the processors
 
@@ -121,6 +122,27 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
             "[...document.images].filter(i => i.complete && !i.naturalWidth).length"
         )
         assert broken == 0
+
+
+def test_the_3d_view_follows_the_run(tmp_path, scratch, page):
+    if not (ASSETS / "view3d.js").is_file():
+        pytest.skip("the 3D view is not built here: see scripts/view3d/build")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    with going_on(tmp_path) as (run, gate), viewed(run.path, scratch, page) as server:
+        gate.release(2)
+        page.goto(f"{server.address}report/questions/0.html")
+        expect(page.locator("#turn-1")).to_have_count(1)
+        page.locator("details.view3d summary").click()
+        page.wait_for_selector("details.view3d[data-drawn]", timeout=30_000)
+        page.locator("details.view3d canvas").evaluate("canvas => { window.kept = canvas }")
+        gate.release(2)
+        expect(page.locator("#turn-4")).to_have_count(1)
+        for _ in range(3):
+            page.locator("details.view3d [name=after]").click()
+        expect(page.locator("details.view3d .turn-number")).to_have_text("Turn 4 of 4")
+        assert page.evaluate("window.kept.isConnected")
+        assert all(url.startswith(server.address) for url in asked)
 
 
 def test_the_index_follows_the_run_to_its_end(tmp_path, scratch, page, monkeypatch):

@@ -87,7 +87,11 @@ def harmless(words: str) -> str:
 
 def encodable(words: str) -> str:
     """Return a text that UTF-8 and every tokenizer can take: lone surrogates and NULs are replaced."""
-    return _UNENCODABLE.sub("\ufffd", words)
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return _UNENCODABLE.sub("\ufffd", words)
+    return words.replace("\0", "\ufffd")
 
 
 def without_thinking(reply: str) -> str:

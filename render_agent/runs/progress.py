@@ -77,7 +77,7 @@ class Progress:
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
         if self._began is None:
-            self._began = time.monotonic()
+            self._began = self.clock()
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
         self.display.note(f"{self.place}: {_many(len(states), 'question')}")
@@ -141,10 +141,15 @@ class Progress:
         """Questions retired a minute since this process took its first turn."""
         return 60 * self.ended.total() / max(self.elapsed, 1e-6)
 
+    @staticmethod
+    def clock() -> float:
+        """Return the seconds of the clock by which the time left is told."""
+        return time.monotonic()
+
     @property
     def elapsed(self) -> float:
         """Seconds since the first turn of this process began; 0 before."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        return 0.0 if self._began is None else self.clock() - self._began
 
     @property
     def turns_to_come(self) -> float:

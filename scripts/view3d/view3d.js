@@ -4,9 +4,10 @@
    A page has a <details class="view3d"> with its data as JSON; the scene comes as a script that calls
    renderAgentScene(header, deflated numbers in base64), since pages opened from disk may fetch nothing. */
 import {
-  BufferAttribute, BufferGeometry, Color, ColorManagement, DoubleSide, Line, LineBasicMaterial, LineSegments,
-  LinearSRGBColorSpace, Mesh, MeshBasicMaterial, PerspectiveCamera, Plane, Points, PointsMaterial, Scene,
-  SphereGeometry, Vector3, WebGLRenderer,
+  Box3, BufferAttribute, BufferGeometry, Color, ColorManagement, DataTexture, DoubleSide, DynamicDrawUsage, FloatType,
+  GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Line, LineBasicMaterial, LineSegments,
+  LinearSRGBColorSpace, Mesh, MeshBasicMaterial, PerspectiveCamera, Plane, Points, PointsMaterial, RGBAFormat, Scene,
+  ShaderMaterial, SphereGeometry, Vector2, Vector3, WebGLRenderer,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 
@@ -25,13 +26,129 @@ async function inflated(text) {
   return new Response(stream).arrayBuffer();
 }
 
-/* The scan as an object of three: a mesh where it has faces, else points. */
+/* Gaussians are drawn as quads that face the camera, from the back to the front: each covers two and a
+   half standard deviations of its Gaussian as the picture shows it, by the linear map that the projection is
+   near its middle (Zwicker et al. 2001, "EWA Volume Splatting"). */
+const LEAST_SCALE_METRES = 0.0005, SCALE_STEPS = 16, TEXELS = 2048;
+const SPLAT_VERTEX = `
+precision highp float;
+uniform highp sampler2D places, spreads;
+uniform sampler2D tints;
+uniform vec2 viewport;
+uniform float cut;
+in float which;
+out vec2 offset;
+out vec4 tint;
+void main() {
+  int number = int(which);
+  ivec2 at = ivec2(number % ${TEXELS}, number / ${TEXELS});
+  vec4 place = texelFetch(places, at, 0), first = texelFetch(spreads, ivec2(at.x * 2, at.y), 0);
+  vec2 second = texelFetch(spreads, ivec2(at.x * 2 + 1, at.y), 0).xy;
+  vec4 local = modelViewMatrix * vec4(place.xyz, 1.0);
+  tint = texelFetch(tints, at, 0);
+  offset = position.xy * 2.5;
+  gl_Position = vec4(0.0, 0.0, 2.0, 1.0);
+  if (place.z > cut || local.z > -0.1) return;
+  vec2 focal = vec2(projectionMatrix[0][0], projectionMatrix[1][1]) * viewport / 2.0;
+  vec2 across = clamp(local.xy / -local.z, -2.0, 2.0);
+  mat3 slope = mat3(vec3(focal.x, 0.0, 0.0), vec3(0.0, focal.y, 0.0), vec3(focal * across, 0.0)) * (1.0 / -local.z);
+  mat3 spread = mat3(first.x, first.y, first.z, first.y, first.w, second.x, first.z, second.x, second.y);
+  mat3 turned = slope * mat3(modelViewMatrix);
+  mat3 seen = turned * spread * transpose(turned);
+  float a = seen[0][0] + 0.3, b = seen[0][1], d = seen[1][1] + 0.3;
+  float middle = (a + d) / 2.0, reach = length(vec2((a - d) / 2.0, b));
+  vec2 axis = abs(b) < 1e-6 ? (a < d ? vec2(0.0, 1.0) : vec2(1.0, 0.0)) : normalize(vec2(b, middle + reach - a));
+  vec2 pixels = offset.x * axis * min(sqrt(middle + reach), 512.0)
+    + offset.y * vec2(axis.y, -axis.x) * min(sqrt(max(middle - reach, 0.1)), 512.0);
+  vec4 clip = projectionMatrix * local;
+  gl_Position = clip + vec4(pixels / viewport * 2.0 * clip.w, 0.0, 0.0);
+}`;
+const SPLAT_FRAGMENT = `
+precision highp float;
+in vec2 offset;
+in vec4 tint;
+out vec4 colour;
+void main() {
+  float square = dot(offset, offset);
+  if (square > 6.25) discard;
+  colour = vec4(tint.rgb, tint.a * exp(-square / 2.0));
+}`;
+
+function splats(positions, colours, shapes, cut) {
+  const count = positions.length / 3, rows = Math.ceil(count / TEXELS);
+  const places = new Float32Array(4 * TEXELS * rows), spreads = new Float32Array(8 * TEXELS * rows);
+  const tints = new Uint8Array(4 * TEXELS * rows);
+  const scales = new Uint8Array(shapes, 0, 3 * count), turns = new Int8Array(shapes, 3 * count, 4 * count);
+  const opacities = new Uint8Array(shapes, 7 * count, count);
+  for (let n = 0; n < count; n++) {
+    const [w, x, y, z] = turns.subarray(4 * n, 4 * n + 4), whole = Math.hypot(w, x, y, z) || 1;
+    const [r, i, j, k] = [w / whole, x / whole, y / whole, z / whole];
+    const axes = [
+      [1 - 2 * (j * j + k * k), 2 * (i * j + r * k), 2 * (i * k - r * j)],
+      [2 * (i * j - r * k), 1 - 2 * (i * i + k * k), 2 * (j * k + r * i)],
+      [2 * (i * k + r * j), 2 * (j * k - r * i), 1 - 2 * (i * i + j * j)],
+    ];
+    const squares = [0, 1, 2].map((axis) => (LEAST_SCALE_METRES * 2 ** (scales[3 * n + axis] / SCALE_STEPS)) ** 2);
+    const of = (row, column) => axes.reduce((sum, axis, m) => sum + squares[m] * axis[row] * axis[column], 0);
+    places.set(positions.subarray(3 * n, 3 * n + 3), 4 * n);
+    spreads.set([of(0, 0), of(0, 1), of(0, 2), of(1, 1), of(1, 2), of(2, 2)], 8 * n);
+    tints.set([...colours.subarray(3 * n, 3 * n + 3), opacities[n]], 4 * n);
+  }
+  const texture = (data, width, type) => {
+    const made = new DataTexture(data, width, rows, RGBAFormat, type);
+    made.needsUpdate = true;
+    return made;
+  };
+  const geometry = new InstancedBufferGeometry();
+  const corners = new Float32Array([-1, -1, 0, 1, -1, 0, 1, 1, 0, -1, 1, 0]);
+  geometry.setAttribute("position", new BufferAttribute(corners, 3));
+  geometry.setIndex([0, 1, 2, 0, 2, 3]);
+  const order = new InstancedBufferAttribute(Float32Array.from({ length: count }, (_, n) => n), 1);
+  order.setUsage(DynamicDrawUsage);
+  geometry.setAttribute("which", order);
+  geometry.boundingBox = new Box3().setFromArray(positions);
+  const object = new Mesh(geometry, new ShaderMaterial({
+    side: DoubleSide, glslVersion: GLSL3, vertexShader: SPLAT_VERTEX, fragmentShader: SPLAT_FRAGMENT, transparent: true, depthWrite: false,
+    uniforms: {
+      places: { value: texture(places, TEXELS, FloatType) }, spreads: { value: texture(spreads, 2 * TEXELS, FloatType) },
+      tints: { value: texture(tints, TEXELS) }, viewport: { value: new Vector2() }, cut: { value: 0 },
+    },
+  }));
+  object.frustumCulled = false;
+  object.renderOrder = -1; // lines are drawn over it
+  const depths = new Float32Array(count);
+  object.prepare = (renderer, camera) => {
+    renderer.getDrawingBufferSize(object.material.uniforms.viewport.value);
+    object.material.uniforms.cut.value = cut.constant;
+    camera.updateMatrixWorld();
+    sorted(positions, camera.matrixWorldInverse.elements, depths, order);
+  };
+  return object;
+}
+
+/* Order the Gaussians from the farthest to the nearest, by their depth in 65,536 steps. */
+function sorted(positions, view, depths, order) {
+  let low = Infinity, high = -Infinity;
+  for (let n = 0; n < depths.length; n++) {
+    depths[n] = view[2] * positions[3 * n] + view[6] * positions[3 * n + 1] + view[10] * positions[3 * n + 2];
+    low = Math.min(low, depths[n]); // as it was rounded
+    high = Math.max(high, depths[n]);
+  }
+  const step = 65535 / Math.max(high - low, 1e-6), starts = new Uint32Array(65537);
+  for (const depth of depths) starts[Math.floor((depth - low) * step) + 1]++;
+  for (let n = 0; n < 65536; n++) starts[n + 1] += starts[n];
+  for (let n = 0; n < depths.length; n++) order.array[starts[Math.floor((depths[n] - low) * step)]++] = n;
+  order.needsUpdate = true;
+}
+
+/* The scan as an object of three: a mesh where it has faces, Gaussians of a splat, else points. */
 async function scan({ header, text }, cut) {
   const buffer = await inflated(text);
   const { vertices, faces, low, step } = header;
   const steps = new Uint16Array(buffer, 0, 3 * vertices);
   const positions = Float32Array.from(steps, (value, index) => low[index % 3] + step * value);
   const colours = new Uint8Array(buffer, 6 * vertices, 3 * vertices);
+  if (header.splats) return splats(positions, colours, buffer.slice(9 * vertices), cut);
   const geometry = new BufferGeometry();
   geometry.setAttribute("position", new BufferAttribute(positions, 3));
   geometry.setAttribute("color", new BufferAttribute(colours, 3, true));
@@ -122,7 +239,8 @@ class View3D {
     this.controls = new OrbitControls(this.camera, this.canvas);
     this.controls.addEventListener("change", () => this.draw());
     this.scene.add(object);
-    object.geometry.computeBoundingBox();
+    this.object = object;
+    if (!object.geometry.boundingBox) object.geometry.computeBoundingBox();
     this.bounds = object.geometry.boundingBox;
     this.add();
     this.bind();
@@ -154,8 +272,19 @@ class View3D {
     this.height.max = this.bounds.max.z + Number(this.height.step);
     this.height.addEventListener("input", () => this.cutAt(Number(this.height.value)));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("changed", () => this.renew(JSON.parse(root.dataset.view)));
     new ResizeObserver(() => this.fit()).observe(this.stage);
     this.fit();
+  }
+
+  /* Draw the same question with the turns that it has taken since. */
+  renew(data) {
+    const last = this.turn === this.data.turns.length - 1;
+    this.scene.remove(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
+    this.data = data;
+    this.add();
+    this.slider.max = data.turns.length - 1;
+    this.go(last ? data.turns.length - 1 : this.turn);
   }
 
   cutAt(height) {
@@ -268,6 +397,7 @@ class View3D {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = undefined;
+      if (this.object.prepare) this.object.prepare(this.renderer, this.camera);
       this.renderer.render(this.scene, this.camera);
       this.lay();
       this.root.dataset.drawn = Number(this.root.dataset.drawn || 0) + 1;

@@ -70,6 +70,22 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
     assert all(0 < int(share) <= 100 for share in coverage)
 
 
+def test_each_row_shows_the_last_view_of_its_question(page, seen):
+    opened(page, seen)
+    results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))["questions"]
+    shown_last = {}
+    for line in (seen.parents[1] / "turns.jsonl").read_text("utf-8").splitlines():
+        turn = json.loads(line)
+        for view in turn["views"]:
+            shown_last[turn["question_id"]] = (seen.parents[1] / view["file"]).as_uri()
+    drawn = page.locator("#table tbody img.thumb").evaluate_all(
+        "all => all.map(image => image.src)"
+    )
+    assert drawn == [shown_last[row["question_id"]] for row in results]
+    load = "image => { image.loading = 'eager'; return image.decode() }"
+    page.locator("#table tbody img.thumb").first.evaluate(load)
+
+
 def test_rows_come_a_hundred_at_a_time(page, many):
     index, rows = many
     opened(page, index)

@@ -322,6 +322,44 @@ def test_pictures_are_shown_at_last(page, report):
     assert widths == [96] * 6
 
 
+def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
+    page.goto(address(report, "3"))
+    files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
+    assert len(files) == 6
+    page.locator("a.enlarge").nth(2).focus()
+    page.keyboard.press("Enter")
+    film = page.locator("dialog.film")
+    assert film.is_visible()
+    assert film.locator("img").get_attribute("src") == files[2]
+    assert film.locator(".caption b").inner_text() == "Turn 2 of 6, view 3 of 6"
+    page.keyboard.press("ArrowRight")
+    assert film.locator("img").get_attribute("src") == files[3]
+    page.keyboard.press("n")  # the page behind it stays
+    page.keyboard.press("Escape")
+    assert not film.is_visible()
+    assert page.evaluate("document.activeElement.href") == files[3]
+    page.click("#play-turns")
+    assert film.locator("img").get_attribute("src") == files[0]
+    page.wait_for_selector(f"dialog.film img[src='{files[1]}']")
+    page.get_by_role("button", name="Pause").click()
+    assert_nothing_serious(page)
+    film.get_by_role("button", name="Close").click()
+    assert address(report, "3") == page.url
+
+
+def test_the_page_of_a_wrong_answer_begins_with_why(page, report):
+    rows = {row["question_id"]: row for row in RunFolder(report.parent).results()["questions"]}
+    for question_id, row in rows.items():
+        page.goto(address(report, question_id))
+        told = page.locator(".verdict").all_inner_texts()
+        assert len(told) == (row["score"] is not None and row["score"] < 0.5)
+        if told:
+            assert told[0].startswith("Why:")
+            assert "Wrong: it " in told[0]
+            above = [page.locator(name).bounding_box()["y"] for name in (".verdict", "#question")]
+            assert above[0] < above[1]
+
+
 @IN_BOTH_LIGHTS
 def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
     seen_at(page, width, scheme)

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from factories.reports import reported, run_rooms
 from PIL import Image
+from scipy.spatial.transform import Rotation
 
+from render_agent.analysis.report.view3d import scene_file
 from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, write_scene
+from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.web.templates import ASSETS
 
@@ -146,6 +149,100 @@ def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
     mirrored = (np.abs(coarse[0] - coarse[1][:, ::-1]).max(axis=2) < 24).mean()
     assert close > 0.9
     assert close > mirrored + 0.2
+
+
+def looked_at(window, page_file, scene, tmp_path):
+    """Return what the 3D view shows of a scene from where its page's first view was taken, and that camera."""
+    write_scene(scene, page_file.parents[1] / "scenes3d" / "room00.js")
+    page, _ = opened(window, page_file)
+    try:
+        page.emulate_media(reduced_motion="reduce")
+        view = json.loads(page.get_attribute("details.view3d", "data-view"))["turns"][0]["views"][0]
+        page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
+        drawn = page.locator("details.view3d").get_attribute("data-drawn")
+        page.click("details.view3d [name=stand]")
+        page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
+        return colours_of(page, tmp_path / "seen.png"), view
+    finally:
+        page.close()
+
+
+@pytest.fixture
+def kept_scene(page_file):
+    """The file of the page's scene, which is put back."""
+    file = page_file.parents[1] / "scenes3d" / "room00.js"
+    content = file.read_bytes()
+    yield
+    file.write_bytes(content)
+
+
+def test_a_splat_is_drawn_as_its_gaussians_lie(window, page_file, tmp_path, kept_scene):
+    view = json.loads(
+        re.search(r'data-view="([^"]*)"', page_file.read_text())[1].replace("&#34;", '"')
+    )
+    pose = view["turns"][0]["views"][0]
+    place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
+    right = np.cross(ahead, up)
+    middles = [place + 2 * ahead + side * 0.6 * right for side in (-1, 1)]
+    turn = Rotation.from_matrix(np.column_stack([right, ahead, up])).as_quat()[[3, 0, 1, 2]]
+    shapes = Gaussians(
+        np.array([[0.25, 0.05, 0.05], [0.05, 0.05, 0.25]], np.float32),
+        np.tile(turn, (2, 1)).astype(np.float32),
+        np.full(2, 1.0, np.float32),
+        np.zeros((2, 1, 3), np.float32),
+        np.eye(3),
+    )
+    colours = np.array([[255, 0, 0], [0, 0, 255]], np.uint8)
+    scene = scene_of(np.array(middles, np.float32), colours, None)
+    seen, _ = looked_at(window, page_file, replace(scene, gaussians=shapes), tmp_path)
+    spread = {}
+    for name, channel in (("red", 0), ("blue", 2)):
+        others = np.delete(seen, channel, axis=2).max(axis=2)
+        strength = seen[..., channel].astype(int) - others
+        v, u = np.nonzero(strength > 150)
+        assert len(u) > 50, name
+        spread[name] = (u.mean() / seen.shape[1], np.ptp(u), np.ptp(v))
+    assert spread["red"][0] < 0.45 < 0.55 < spread["blue"][0]
+    assert spread["red"][1] > 2.5 * spread["red"][2], "it lies along the picture's width"
+    assert spread["blue"][2] > 2.5 * spread["blue"][1], "it stands upright"
+
+
+def test_of_a_large_splat_the_gaussians_that_hide_most_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(scene_file, "MAX_POINTS", 2)
+    points = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [50, 0, 0]], np.float32)
+    shapes = Gaussians(
+        np.array([[0.1] * 3, [0.01] * 3, [0.1] * 3, [9.0] * 3], np.float32),
+        np.tile(np.float32([1, 0, 0, 0]), (4, 1)),
+        np.array([0.9, 0.9, 0.5, 0.9], np.float32),
+        np.zeros((4, 1, 3), np.float32),
+        np.eye(3),
+    )
+    scene = replace(scene_of(points, np.zeros((4, 3), np.uint8), None), gaussians=shapes)
+    scene = replace(scene, bounds=np.array([[0, -1, -1], [2.0, 1, 1]]))
+    assert scene_file.most_visible(scene).points[:, 0].tolist() == [0, 2]
+
+
+@pytest.mark.slow
+def test_five_million_faces_are_shown(window, page_file, tmp_path, kept_scene):
+    side = 1582  # squares, two faces each
+    x, y = np.meshgrid(*2 * [np.linspace(0, 6, side + 1, dtype=np.float32)], indexing="ij")
+    points = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size, np.float32)])
+    colours = np.where(points[:, :1] < 3, [[220, 30, 30]], [[30, 30, 220]]).astype(np.uint8)
+    corner = (np.arange(side)[:, None] * (side + 1) + np.arange(side)).ravel()
+    first = np.column_stack([corner, corner + side + 1, corner + 1])
+    second = np.column_stack([corner + 1, corner + side + 1, corner + side + 2])
+    scene = scene_of(points, colours, np.concatenate([first, second]).astype(np.int32))
+    assert len(scene.faces) > 5_000_000
+    write_scene(scene, page_file.parents[1] / "scenes3d" / "room00.js")
+    assert (page_file.parents[1] / "scenes3d" / "room00.js").stat().st_size < 8e6
+    page, _ = opened(window, page_file)
+    try:
+        above = colours_of(page, tmp_path / "above.png").astype(int)
+    finally:
+        page.close()
+    middle = above[above.shape[0] // 2]
+    red, blue = ((middle[:, a] - middle[:, b]) > 100 for a, b in ((0, 2), (2, 0)))
+    assert np.flatnonzero(red).mean() < np.flatnonzero(blue).mean()
 
 
 def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):

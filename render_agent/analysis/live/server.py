@@ -61,6 +61,7 @@ class LiveSite:
             Mount("/live", PageFiles(TEMPLATES, ".css", ".js")),
             Mount("/report/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
             Mount("/report/plans", PageFiles(self.scratch / "plans", ".png")),
+            Mount("/report/scenes3d", PageFiles(self.scratch / "scenes3d", ".js")),
             Route("/report/questions/{page}.html", self._question),
             Route("/report/{path:path}", self._index),
         ]

@@ -83,9 +83,9 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
             yield name, clean((folder / name).read_bytes())
     for path in sorted(pages.rglob("*")):
         if path.is_file() and path.suffix in PAGES and not path.name.startswith("."):
-            page, content = path.relative_to(pages), path.read_bytes()
-            told = page.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
-            yield f"{REPORT}/{page.as_posix()}", clean(content) if told else content
+            place, content = path.relative_to(pages), path.read_bytes()
+            told = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
+            yield f"{REPORT}/{place.as_posix()}", clean(content) if told else content
     drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
     for file in sorted(drawn):
         try:
@@ -101,7 +101,9 @@ def scrubbed(text: str, folders: Iterable[Path] = ()) -> str:
 
     folders: of this machine, which are found whatever signs are in their names.
     """
-    for folder in sorted({str(folder) for folder in (*folders, Path.home())}, key=len, reverse=True):
+    for folder in sorted(
+        {str(folder) for folder in (*folders, Path.home())}, key=len, reverse=True
+    ):
         for written in {folder, escape(folder)} - {"/"}:
             name = "~" if folder == str(Path.home()) else Path(folder).name
             text = text.replace(written + "/", "").replace(written, name)

@@ -42,7 +42,9 @@
     caption.replaceChildren();
     const title = words("header > :first-child");
     made("b", "", `${title ? title + ", view" : "View"} ${at + 1} of ${all.length}`, caption);
-    caption.append([words(".reply"), words(".did")].filter(Boolean).join(" · ").replace(/\s+/g, " "));
+    const did = turn ? [...turn.querySelectorAll(".did > div")] : [];
+    const told = did.map((part) => `${part.children[0].innerText}: ${part.children[1].innerText}`);
+    caption.append([words(".reply"), ...told].filter(Boolean).join(" · ").replace(/\s+/g, " "));
     if (timer && at === all.length - 1) stop();
   }
 
@@ -64,6 +66,7 @@
   }
 
   function open(place) {
+    if (!film.isConnected) document.body.append(film);
     show(place);
     film.showModal();
     play.focus();
@@ -86,10 +89,8 @@
     event.preventDefault();
     open(views().indexOf(link));
   });
-  document.body.append(film);
-
   const whole = document.getElementById("play-turns");
-  if (whole && views().length > 1) {
+  if (whole && views().length) {
     whole.hidden = false;
     whole.addEventListener("click", () => { open(0); start(); });
   }

@@ -86,8 +86,7 @@
 
 /* The 3D view: its program and its scene are loaded as it is opened first. */
 (function () {
-  const root = document.querySelector("details.view3d");
-  if (!root) return;
+  const opened = new WeakSet();
 
   function script(source) {
     return new Promise((resolve, reject) => {
@@ -99,8 +98,7 @@
     });
   }
 
-  async function open() {
-    root.removeEventListener("toggle", open);
+  async function open(root) {
     let received = null;
     window.renderAgentScene = (header, text) => { received = { header, text }; };
     try {
@@ -113,5 +111,10 @@
       root.querySelector(".refusal").hidden = false;
     }
   }
-  root.addEventListener("toggle", open);
+  // a live page may get its 3D view with its first turn
+  document.addEventListener("toggle", ({ target }) => {
+    if (!target.matches("details.view3d") || opened.has(target)) return;
+    opened.add(target);
+    open(target);
+  }, true);
 })();

@@ -55,6 +55,11 @@
       return;
     }
     if (own.has(old)) return;
+    if (old.matches("[data-drawn]")) { // the 3D view, which draws the new turns itself
+      old.dataset.view = fresh.dataset.view;
+      old.dispatchEvent(new Event("changed"));
+      return;
+    }
     attributes(old, fresh);
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {

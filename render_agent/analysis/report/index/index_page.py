@@ -45,7 +45,13 @@ def write_index(report: ReportData, folder: Path) -> None:
     score = [plot for make in score_plots if (plot := make(report)) is not None]
     behaviour, costs = [*belief_plots(report), *outcome_plots(report)], cost_plots(report)
     siblings = headline.against_siblings(report)
-    drawn = [*([lead] if lead else []), *score, *behaviour, *costs, *([siblings.plot] if siblings else [])]
+    drawn = [
+        *([lead] if lead else []),
+        *score,
+        *behaviour,
+        *costs,
+        *([siblings.plot] if siblings else []),
+    ]
     for plot in drawn:
         _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", script(rows), durable=False)

@@ -97,9 +97,7 @@ class Plans:
     report: the folder of the report. states: of the run, in its order.
     """
 
-    def __init__(
-        self, report: Path, scenes: SceneSource, states: Iterable[QuestionState]
-    ) -> None:
+    def __init__(self, report: Path, scenes: SceneSource, states: Iterable[QuestionState]) -> None:
         self.report = report
         self.scenes = scenes
         self._write = plan_writer(report, states)

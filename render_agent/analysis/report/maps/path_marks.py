@@ -178,7 +178,9 @@ def candidate_marks(state: QuestionState, plan: Plan) -> list[TurnMarks]:
 
 def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
     """Return a box's category, with its number from 1 where there are several of them."""
-    several = sum(other.category == box.category for other in boxes) > 1
+    several = box.number > 0 or any(
+        other.number == 1 and other.category == box.category for other in boxes
+    )
     return f"{box.category} {box.number + 1}" if several else box.category
 
 

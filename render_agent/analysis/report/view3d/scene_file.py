@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ STEPS = 65_535
 """Positions are whole steps of the scene's longest side divided by so many: 0.3 mm of a hall of 20 m."""
 
 
+LEAST_SCALE_METRES, SCALE_STEPS = 0.0005, 16
+"""A splat's standard deviation is the first times two to the power of a byte divided by the second, up to 31 m."""
+
+AROUND_METRES = 0.5
+"""Of a splat what lies farther outside of the room is left out."""
+
+
 def scene_file(scene: str) -> str:
     """Return where the file of a scene lies, relative to the report."""
     return f"scenes3d/{safe_name(scene)}.js"
@@ -35,22 +43,49 @@ def write_scene(scene: Scene, file: Path) -> None:
     """Write a scene as a script that hands it to the 3D view.
 
     Pages that are opened from disk may load scripts and nothing else. The numbers are deflated and in
-    base64: positions as steps (n, 3) uint16, colours (n, 3) uint8, faces (m, 3) uint32.
+    base64: positions as steps (n, 3) uint16, colours (n, 3) uint8, faces (m, 3) uint32; of a splat in the
+    place of faces scales (n, 3) uint8 (see SCALE_STEPS), rotations (n, 4) int8 in parts of 127, opacities (n,)
+    uint8.
     """
+    if scene.gaussians is not None:
+        scene = most_visible(scene)
     points, colours, faces = coarser(scene)
     low = points.min(axis=0).astype(np.float64)
     step = max(float(np.ptp(points, axis=0).max()), 1e-6) / STEPS
     header = {
         "vertices": len(points),
         "faces": len(faces),
+        "splats": scene.gaussians is not None,
         "low": low.tolist(),
         "step": step,
     }
     steps = np.rint((points - low) / step).astype("<u2")
     numbers = steps.tobytes() + colours.tobytes() + faces.astype("<u4").tobytes()
+    if (shapes := scene.gaussians) is not None:
+        logs = np.log2(np.maximum(shapes.scales, LEAST_SCALE_METRES) / LEAST_SCALE_METRES)
+        numbers += np.clip(np.rint(SCALE_STEPS * logs), 0, 255).astype(np.uint8).tobytes()
+        numbers += np.rint(127 * shapes.rotations).astype(np.int8).tobytes()
+        numbers += np.rint(255 * shapes.opacities).astype(np.uint8).tobytes()
     text = base64.b64encode(zlib.compress(numbers, 6)).decode()
     write_whole(
         file, f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode(), durable=False
+    )
+
+
+def most_visible(scene: Scene) -> Scene:
+    """Return a splat with those MAX_POINTS Gaussians in and around the room that cover and hide most."""
+    shapes = scene.gaussians
+    assert shapes is not None
+    low, high = scene.bounds[0] - AROUND_METRES, scene.bounds[1] + AROUND_METRES
+    near = ((scene.points >= low) & (scene.points <= high)).all(axis=1)
+    largest = np.sort(shapes.scales, axis=1)[:, 1:].prod(axis=1)
+    order = np.argsort(-np.where(near, shapes.opacities * largest, -1.0), kind="stable")
+    kept = np.sort(order[: min(MAX_POINTS, int(near.sum()))])
+    return replace(
+        scene,
+        points=scene.points[kept],
+        colours=scene.colours[kept],
+        gaussians=shapes.where(kept),
     )
 
 

@@ -67,7 +67,21 @@
     return one("#expert").open && own.trim() ? own : JSON.stringify(reply());
   }
 
+  /* a question of more than two lines is cut, and shown whole when that is asked for */
+  function cutQuestion() {
+    const button = one("#whole"), title = one("#title");
+    if (!button) return;
+    if (!title.classList.contains("whole")) button.hidden = title.scrollHeight <= title.clientHeight + 2;
+  }
+
+  function showWhole(button) {
+    const whole = one("#title").classList.toggle("whole");
+    button.setAttribute("aria-expanded", String(whole));
+    button.textContent = whole ? "Two lines of it" : "Whole question";
+  }
+
   function preview() {
+    cutQuestion();
     if (!one("#act")) return;
     one("#preview").textContent = text();
     one("#send").textContent = one("#done").checked ? "Answer and finish" : "Send";
@@ -227,7 +241,8 @@
     ArrowUp: ["forward_meters", 0.5], ArrowDown: ["forward_meters", -0.5],
     a: ["left_meters", 0.5], d: ["left_meters", -0.5],
     r: ["z_delta_meters", 0.5], f: ["z_delta_meters", -0.5],
-    w: ["pitch_degrees", 15], s: ["pitch_degrees", -15],
+    w: ["forward_meters", 0.5], s: ["forward_meters", -0.5],
+    q: ["pitch_degrees", 15], e: ["pitch_degrees", -15],
   };
 
   document.addEventListener("keydown", (event) => {
@@ -240,6 +255,11 @@
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.altKey || event.metaKey || target.closest(TYPED)) return;
     if (!one("#keys").checked) return;
+    if (event.key === "Enter" && !target.closest("button, a, summary, input")) {
+      event.preventDefault();
+      send();
+      return;
+    }
     if (event.key === "Escape") {
       clear();
       return;
@@ -262,6 +282,7 @@
     const button = target?.closest("[data-step]");
     if (button) step(button.dataset.step, Number(button.dataset.value));
     else if (target?.id === "clear") clear();
+    else if (target?.id === "whole") showWhole(target);
     else if (target?.id === "no-point") { forget(); preview(); }
     else if (target?.matches("img[data-map]")) choose(target, event);
   });
@@ -277,6 +298,7 @@
     send();
   });
 
+  window.addEventListener("resize", cutQuestion);
   preview();
   watch();
 })();
