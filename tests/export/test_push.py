@@ -112,7 +112,7 @@ def hub(monkeypatch):
 def test_a_run_becomes_a_data_set_with_a_card_and_without_places_of_this_machine(run, hub):
     told = export_command("push", run, "--repo", "first")
     assert hub.seen["repo"]["type"] == "dataset"
-    assert hub.seen["repo"]["private"] is True
+    assert hub.seen["repo"]["visibility"] == "private"
     assert "first" in told
     files = hub.seen["files"]
     results = RunFolder(run).results()
