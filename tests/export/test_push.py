@@ -167,7 +167,7 @@ def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub,
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("cannot read /home/me/scans/room.ply: gone", "cannot read room.ply: gone"),
+        ("cannot read /srv/scans/my/room.ply: gone", "cannot read room.ply: gone"),
         ("see https://a.org/b/c and 3/4 m", "see https://a.org/b/c and 3/4 m"),
         ("and/or, 1/2/3", "and/or, 1/2/3"),
     ],
