@@ -159,7 +159,7 @@ def export_command(*words):
 def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub, monkeypatch):
     monkeypatch.setattr(hub, "refuse", True)
     (tmp_path / "README.md").write_text("a card")
-    with pytest.raises(SetupError, match="the hub does not take first: .*403") as caught:
+    with pytest.raises(SetupError, match=r"the hub does not take first: .*403") as caught:
         push(tmp_path, "first", public=True)
     assert "sesame-open-1234" not in str(caught.value)
 
