@@ -1,6 +1,6 @@
-"""Writes pins with their hashes, as pip's --require-hashes wants them, from pip's own reports.
+"""Writes pins with their hashes, as pip's --require-hashes wants them, from pip's own reports, a Python each.
 
-    python scripts/write_hashes.py REPORT.json… > hashes.txt
+    python scripts/write_hashes.py 3.11.9.json 3.12.9.json … > hashes.txt
     python scripts/write_hashes.py --extras test,lint < hashes.txt
 
 `--extras` gives those lines alone that some extras of setup.cfg need, by what hashes.txt says behind each pin; it
@@ -18,9 +18,10 @@ from pathlib import Path
 TREE = Path(__file__).parents[1]
 
 HEAD = """\
-# The pins of constraints.txt with the SHA-256 of the files that pip takes on Linux x86_64 with Python 3.11 to 3.13, and
-# the extras that need each. Written by `make hashes`. torch and torchvision are not here: which build is right depends
-# on the machine, and they come from other indexes.
+# The pins of constraints.txt with the SHA-256 of the files that pip takes on Linux x86_64, and the extras that need
+# each. Written by `make hashes`. torch and torchvision are not here: which build is right depends on the machine, and
+# they come from other indexes.
+# python: {pythons}
 """
 
 ALWAYS = "run"
@@ -74,4 +75,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "--extras":
         sys.stdout.writelines(chosen(sys.stdin.read(), sys.argv[2].split(",")))
     else:
-        sys.stdout.writelines([HEAD, *lines(map(Path, sys.argv[1:]))])
+        reports = [Path(name) for name in sys.argv[1:]]
+        pythons = " ".join(sorted(report.stem.rpartition(".")[0] for report in reports))
+        sys.stdout.writelines([HEAD.format(pythons=pythons), *lines(reports)])
