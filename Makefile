@@ -5,10 +5,10 @@ TEST_PROCESSES ?= 3
 # What is compiled is kept: tests start the program again and again.
 TESTS = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
-PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
+PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt $(wildcard hashes.txt) scripts/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-oldest test-vllm lint docs bench train audit licences pins setup clean
+.PHONY: help run test test-all test-oldest test-vllm lint docs bench train audit sbom wheel licences pins hashes setup clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,8 +48,14 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
 	$(VENV)/bin/python -m training.make .training
 
-audit: ## ask whether a pinned package has a known hole; needs a network
+audit: ## ask whether a pinned package has a known hole; needs a network, or AUDIT_COPY=all.zip
 	@scripts/audit
+
+sbom: $(VENV)/ready-run ## set up, then write what is installed as a bill of materials: build/sbom.cdx.json (CycloneDX)
+	@scripts/sbom
+
+wheel: $(VENV)/ready-run $(VENV)/view3d ## set up, then build the wheel into dist/: the same bytes from the same commit
+	@scripts/wheel
 
 licences: $(VENV)/ready-lint ## set up, then write docs/licences.md: the packages and their licences
 	$(VENV)/bin/python scripts/licences.py
@@ -59,6 +65,9 @@ pins: ## take the newest packages that setup.cfg allows, and pin them in constra
 	@{ sed '/^[^#]/,$$d' constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
 		--exclude torch --exclude torchvision; } >constraints.new
 	@mv constraints.new constraints.txt
+
+hashes: $(VENV)/ready-lint ## write the SHA-256 of every pinned package into hashes.txt
+	@scripts/hashes
 
 setup: $(VENV)/ready-test $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels
 

@@ -2,8 +2,8 @@
 
     import render_agent
 
-    dialogue = render_agent.ask("room.ply", "How many chairs are there?", engine="scripted")
-    results = render_agent.run(benchmark="rooms", engine="scripted", limit=10)
+    dialogue = render_agent.ask("room.ply", "How many chairs are there?", model="small")
+    results = render_agent.run(benchmark="rooms", model="small", limit=10)
     results = render_agent.load_run("recent")
     scene = render_agent.open_scene("room.ply")
 

@@ -23,7 +23,9 @@ ALWAYS = "the program"
 
 ELSEWHERE = {
     "gsplat": "Apache-2.0",
+    "mlflow": "Apache-2.0",
     "open3d": "MIT",
+    "trackio": "MIT",
     "vllm": "Apache-2.0",
     "vtk": "BSD-3-Clause",
     "types-pyyaml": "Apache-2.0",

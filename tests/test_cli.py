@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import re
 import signal
@@ -13,6 +14,8 @@ from render_agent.cli.main import main
 from render_agent.config import OPTIONS, RunConfig
 
 TREE = Path(__file__).parents[1]
+
+ROOM = Path(__file__).parents[1] / "scenes" / "room01.ply"
 
 
 @pytest.fixture
@@ -185,6 +188,23 @@ def test_the_help_tells_commands_before_options(call):
             ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
             "leave it out",
         ),
+        (
+            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--device", "cuda"],
+            "--device is for models",
+        ),
+        (
+            [
+                "--ply",
+                str(ROOM),
+                "--question",
+                "Q?",
+                "--engine",
+                "scripted",
+                "--start",
+                "100,100,100,0",
+            ],
+            "lies outside the scan, whose x, y and z go from",
+        ),
         (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
     ],
 )
@@ -192,6 +212,27 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
     (tmp_path / "scan.ply").touch()
     code, output, errors = call(*words)
     assert (code, output) == (2, "")
+    assert sentence in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--devices", "cpu,cuda:77"], "--device cuda:77"),
+        (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
+    ],
+)
+def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
+    call, tmp_path, monkeypatch, words, sentence
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "render_agent.engines.transformers.options.find_spec",
+        lambda name: None if name == "bitsandbytes" else find(name),
+    )
+    code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)
+    assert code == 1
     assert sentence in errors
     assert not (tmp_path / "experiment_logs").exists()
 

@@ -66,11 +66,12 @@ def ask(
 
     >>> import render_agent
     >>> room = render_agent.bundled_rooms()["room01"]
+    >>> question = "Is the piano left or right of the armchair, seen from the sofa?"
     >>> dialogue = render_agent.ask(
-    ...     room, "How many chairs are there?", engine="scripted", output="runs", max_turns=3
-    ... )
-    >>> dialogue.answer
-    'unknown'
+    ...     room, question, options=["left", "right"], model="small", image_size=(320, 240)
+    ... )  # doctest: +SKIP
+    >>> dialogue.answer  # doctest: +SKIP
+    'B'
     >>> def blunt(request):
     ...     return '{"answer": "yes", "done": true}'
     >>> render_agent.ask(room, "Is there a piano?", engine=blunt, output="runs").answer

@@ -45,6 +45,9 @@ class ContinueOptions(TypedDict, total=False):
     port: int | None
     """Port of the page of --engine human; 0 is any that is free."""
 
+    log_to: str | Sequence[str] | None
+    """Also log the run to this tool, as it goes on and at its end; may be given more than once."""
+
     verbose: bool | None
     """Print every turn."""
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
-from render_agent.config import AUTO, RunConfig
+from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
@@ -64,12 +64,15 @@ class Transformers(BuiltIn):
         return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where the device that was named is not there."""
+        """Raise SetupError where a device or a library that was named is not there."""
         from render_agent.engines.transformers.model.pretrained import check_names, choose_device
+        from render_agent.engines.transformers.options import quantization_config
 
-        check_names(config.dtype, config.device)
-        if config.device not in ("auto", "cpu"):
-            choose_device(config.device)
+        quantization_config(engine_options(config.engine_option), {})
+        for device in config.devices or (config.device,):
+            check_names(config.dtype, device)
+            if device not in ("auto", "cpu"):
+                choose_device(device)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
@@ -125,6 +128,12 @@ class OpenAI(BuiltIn):
         return describe(config, engine_options(config.engine_option))
 
 
+MODEL_OPTIONS = (
+    "engine_option", "revision", "base_url", "dtype", "device", "tensor_parallel", "max_model_len",
+)  # fmt: skip
+"""The options that only a model has."""
+
+
 class Scripted(BuiltIn):
     """Replies by rule."""
 
@@ -141,11 +150,11 @@ class Scripted(BuiltIn):
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where options are given that only a model has."""
-        if config.engine_option or config.revision:
-            flag = "--engine-option" if config.engine_option else "--revision"
-            raise UsageError(
-                f"{flag} is for models: --engine scripted answers by rule; leave it out"
-            )
+        for name in MODEL_OPTIONS:
+            if getattr(config, name) != OPTIONS[name].default:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is for models: --engine scripted answers by rule; leave it out"
+                )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""

@@ -56,6 +56,19 @@ def parse_start(text: str) -> Start:
     )
 
 
+def refuse_outside(scene: Scene, where: str) -> None:
+    """Raise UsageError where `--start` names a place outside a scene: the camera would begin elsewhere."""
+    parsed = parse_start(where)
+    if isinstance(parsed, str):
+        return
+    low, high = scene.bounds
+    if not all(a <= at <= b for a, at, b in zip(low, parsed[0], high, strict=True)):
+        room = ", ".join(f"{a:.1f} to {b:.1f}" for a, b in zip(low, high, strict=True))
+        raise UsageError(
+            f"--start {where} lies outside the scan, whose x, y and z go from {room} metres: choose a place within"
+        )
+
+
 def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
     """Return where a question's own pose is in its scene: metres, world frame, and the yaw in degrees.
 

@@ -29,6 +29,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
+from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import notes
@@ -236,7 +237,7 @@ def start_run(
     scenes = config.picture_stress.scenes(config, questions)
     if reads_scan and config.ply is not None and not config.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
-            scenes.get(questions[0])
+            refuse_outside(scenes.get(questions[0]), config.start)
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from render_agent.config import RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
+from render_agent.engines.registry import MODEL_OPTIONS
 from render_agent.engines.transformers.memory.device import DeviceMemory, MainMemory, memory_of
 from render_agent.observation import ViewProvider
 from render_agent.observation.picture_store import Pictures
@@ -66,7 +67,8 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # The folder's record would otherwise look for weights that there may not be.
-            run = start_run(replace(config, engine="scripted", model=None, **options))
+            bare = {name: OPTIONS[name].default for name in ("model", *MODEL_OPTIONS)}
+            run = start_run(replace(config, engine="scripted", **{**bare, **options}))
             watch = Watch(self.engines, variant, replace(config, engine=variant.engine, **options))
             try:
                 run.go(Silent(), watch.make_engine, watch.make_views)

@@ -108,11 +108,11 @@ def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sesame-open-1234")
     told = public_options(
         {
-            "ply": "/srv/me/room.ply",
-            "verifier": ["learned:/srv/me/v", "geometry"],
+            "ply": "/srv/scans/room.ply",
+            "verifier": ["learned:/srv/scans/v", "geometry"],
             "engine_option": ["api_key=sesame-open-1234", "top_k=3"],
             "base_url": ["http://me:secret@host/v1"],
-            "output": "/srv/me/runs",
+            "output": "/srv/scans/runs",
             "model": "Qwen/Qwen3-VL-8B-Instruct",
             "question": "is sesame-open-1234 a key?",
             "limit": 3,

@@ -112,7 +112,7 @@ def hub(monkeypatch):
 def test_a_run_becomes_a_data_set_with_a_card_and_without_places_of_this_machine(run, hub):
     told = export_command("push", run, "--repo", "first")
     assert hub.seen["repo"]["type"] == "dataset"
-    assert hub.seen["repo"]["private"] is True
+    assert hub.seen["repo"]["visibility"] == "private"
     assert "first" in told
     files = hub.seen["files"]
     results = RunFolder(run).results()
@@ -167,7 +167,7 @@ def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub,
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("cannot read /srv/me/scans/room.ply: gone", "cannot read room.ply: gone"),
+        ("cannot read /srv/scans/my/room.ply: gone", "cannot read room.ply: gone"),
         ("see https://a.org/b/c and 3/4 m", "see https://a.org/b/c and 3/4 m"),
         ("and/or, 1/2/3", "and/or, 1/2/3"),
     ],

@@ -1,8 +1,12 @@
 """What the program is built on: pinned for the set-up's commands, listed with its licence, and audited."""
 
+import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -98,7 +102,93 @@ def test_one_command_writes_the_list():
 
 
 def test_the_scripts_are_sound():
-    for name in ("audit", "set-up"):
+    for name in ("audit", "hashes", "sbom", "set-up", "wheel"):
         script = TREE / "scripts" / name
         assert script.stat().st_mode & 0o111
         subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def script(name):
+    """Return a script of scripts/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, TREE / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_pin_but_torch_has_hashes_and_the_extras_that_need_it():
+    text = (TREE / "hashes.txt").read_text("utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    form = re.compile(r"(\S+)==(\S+)(?: --hash=sha256:[0-9a-f]{64})+  #((?: [a-z]+)*) ?")
+    known = {canonicalize_name(m[1]): m[2] for m in map(form.fullmatch, lines)}
+    wanted = {
+        canonicalize_name(name): version for name, version in pins() if not name.startswith("torch")
+    }
+    assert known.items() >= wanted.items()
+    taken = "".join(script("write_hashes").chosen(text, ["report"]))
+    assert "\nnumba==" in taken
+    assert "matplotlib==" in taken
+    assert not {"pytest==", "ray==", "mypy=="} & {
+        f"{line.partition('==')[0]}==" for line in taken.splitlines()
+    }
+    every = "".join(script("write_hashes").chosen(text, ["test", "lint", "docs"]))
+    assert {"pytest", "ray", "mypy"} <= {line.partition("==")[0] for line in every.splitlines()}
+
+
+ADVISORY = {
+    "id": "PYSEC-1",
+    "aliases": ["CVE-1"],
+    "summary": "it reads too far",
+    "affected": [
+        {
+            "package": {"ecosystem": "PyPI", "name": "Foo_Bar"},
+            "ranges": [
+                {
+                    "type": "ECOSYSTEM",
+                    "events": [{"introduced": "1.2"}, {"fixed": "1.4"}, {"introduced": "2.0rc1"}],
+                }
+            ],
+            "versions": ["0.9"],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [("0.9", True), ("1.0", False), ("1.2", True), ("1.3.9", True), ("1.4", False), ("2.0", True)],
+)
+def test_a_copy_of_the_advisories_is_asked_without_a_network(tmp_path, capsys, version, has):
+    audit = script("audit_copy")
+    (tmp_path / "pins.txt").write_text(f"# a comment\nfoo.bar=={version}\nother==1.3\n")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("PYSEC-1.json", json.dumps(ADVISORY))
+        archive.writestr(
+            "PYSEC-2.json", json.dumps(ADVISORY | {"withdrawn": "2026-01-01T00:00:00Z"})
+        )
+    assert audit.main(tmp_path / "all.zip", [tmp_path / "pins.txt"]) == has
+    told = capsys.readouterr().out
+    assert told == (f"foo-bar {version}: PYSEC-1, CVE-1: it reads too far\n" if has else "")
+    (tmp_path / "empty").mkdir()
+    assert audit.main(tmp_path / "empty", [tmp_path / "pins.txt"]) == 1
+
+
+@pytest.mark.slow  # pip builds it twice
+def test_a_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(tmp_path):
+    if not (TREE / ".git").exists():
+        pytest.skip("no checkout: the wheel is built from a commit")
+    told = []
+    for umask in ("022", "077"):
+        done = subprocess.run(
+            ["bash", "-c", f"umask {umask}; scripts/wheel"],
+            cwd=TREE,
+            env=os.environ | {"PYTHON": sys.executable, "DIST": str(tmp_path / umask)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode and "setuptools" in done.stderr:
+            pytest.skip("the tool that builds a wheel cannot be fetched without a network")
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout.split()[0])
+    assert told[0] == told[1]

@@ -103,7 +103,7 @@ def command(run: SelectedRun) -> str:
     """Return what to type for the same run, without what is its default, and with paths cut to their last part."""
     words = ["render-agent"]
     for name, value in public_options(run.config.to_json()).items():
-        default = OPTIONS[name].default
+        default: Any = OPTIONS[name].default
         several = isinstance(default, tuple)
         if value == (list(default) if several else default) or name in (
             "log_to",
