@@ -62,10 +62,10 @@ class AskOptions(ContinueOptions, total=False):
     """The unit of the scans' files; auto is what a file or its format says, else metres, and a scan that is as large or as small as no room is refused."""
 
     benchmark: Path | None
-    """Which questions: vsibench, rooms (bundled, needs nothing) or a file of questions."""
+    """Which questions: vsibench, rooms (bundled, needs nothing), sqa3d, scanqa, openeqa, revsi, or a file of questions."""
 
     questions: Path | None
-    """VSI-Bench's own questions: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench)."""
+    """The benchmark's own questions, its authors' file. VSI-Bench's: a file (jsonl, json, parquet, or VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl where it lies, else nyu-visionx/VSI-Bench)."""
 
     subset: Literal["full", "debiased", "tiny"] | None
     """Which of VSI-Bench's questions."""
@@ -112,11 +112,20 @@ class AskOptions(ContinueOptions, total=False):
     id: str | Sequence[str] | None
     """Only the question with this id."""
 
+    exclude: Path | None
+    """Without the questions whose ids this file has, one a line, as render-agent audit --to writes it."""
+
     shuffle: bool | None
     """Choose the questions in an order drawn from the seed."""
 
     shard: str | None
     """Only part I of N of the scenes, such as 2/8; render-agent merge joins the parts."""
+
+    change: str | Sequence[str] | None
+    """Ask every question once more with one thing changed: in the room (remove:CATEGORY, add:CATEGORY, move, swap, recolour, scale:X, rotate) or in its words (order, letters, units:cm, inverse, names); may be given more than once."""
+
+    change_at: int | None
+    """Change the room in the midst of the dialogue: views from this turn on show it changed."""
 
     revision: str | None
     """Revision of the model."""
@@ -135,6 +144,12 @@ class AskOptions(ContinueOptions, total=False):
 
     engine_option: str | Sequence[str] | None
     """An option of the engine, passed on unchanged."""
+
+    thinking: Literal["auto", "on", "off"] | None
+    """Whether the model thinks before it replies: on, off, or as its chat template does by itself."""
+
+    thinking_budget: int | None
+    """The most tokens of thought a turn, beside those of the reply: then the thought is closed."""
 
     no_guide: bool | None
     """Do not hold replies to their JSON schema where the engine could."""
@@ -157,11 +172,20 @@ class AskOptions(ContinueOptions, total=False):
     pictures: str | None
     """What the views show: the scene; black; noise; another question's scene (shuffled); the scene mirrored, left for right."""
 
+    tools: str | None
+    """What helps the model beside views: none; exact measurements of pixels and points that it asks for (measure); or, in the place of views, a text of the true scene graph (graph)."""
+
     start: str | None
     """Where the camera begins: best (faces the most to see), middle, or a pose."""
 
     renderer: str | None
     """What draws the views."""
+
+    probe: str | Sequence[str] | None
+    """What the model is asked to believe after its turns, beside the dialogue: map (which objects are where), counts, pose (where it stands), seen (what it has not seen yet); several with commas."""
+
+    probe_every: int | None
+    """After every how many turns it is asked; after the last one it always is."""
 
     temperature: float | None
     """Sampling temperature; 0 is greedy."""
@@ -207,7 +231,7 @@ class RunOptions(AskOptions, total=False):
     """A choice, such as "A. left"; give one --option a choice."""
 
     model: Path | None
-    """A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted: explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, or a file of replies."""
+    """A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted: explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, surveyor, or a file of replies."""
 
     output: Path | None
     """Where run folders lie."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import Candidate, QuestionState
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.transformers.memory.device import DeviceMemory
@@ -142,6 +143,10 @@ class MeteredViews:
             return self.inside.preview(state, now, candidates)
         finally:
             self.drawing.append((began, self.clock()))
+
+    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
+        """Return what is told of places that a reply measures at."""
+        return self.inside.measure(state, now, places)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again what is gone."""

@@ -289,7 +289,8 @@ def _opened(stage: Any, path: Path, asset: str) -> Picture:
 def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
     """Return the parts as one scan. Refused where their pictures are too large."""
     assets = dict.fromkeys(look.asset for part in parts for look in part.looks if look.asset)
-    pictures, notes = decoded({asset: partial(_opened, stage, path, asset) for asset in assets})
+    sources = {asset: partial(_opened, stage, path, asset) for asset in assets}
+    pictures, notes = decoded(sources, apart=True)
     materials = {
         look: Material(pictures[look.asset], wrap=look.wrap)
         if look.asset in pictures
