@@ -26,6 +26,7 @@ CONTRACT = {
     "max_batched_turns",
     "max_failures",
     "output",
+    "log_to",
     "json",
     "port",
     "quiet",
