@@ -25,8 +25,24 @@ OTHERS = "Other options"
 OTHER_COMMANDS = "Other commands"
 
 COMMANDS = {
-    "Commands that look at runs": ("ls", "show", "report", "bundle", "view", "diagnose", "compare", "power"),
-    "Commands that go on from runs": ("rescore", "merge", "export", "push", "sweep", "train-verifier"),
+    "Commands that look at runs": (
+        "ls",
+        "show",
+        "report",
+        "bundle",
+        "view",
+        "diagnose",
+        "compare",
+        "power",
+    ),
+    "Commands that go on from runs": (
+        "rescore",
+        "merge",
+        "export",
+        "push",
+        "sweep",
+        "train-verifier",
+    ),
     OTHER_COMMANDS: (
         "doctor",
         "play",
