@@ -130,6 +130,7 @@ def test_options_that_are_named_exist():
         "--log-dir",
         "--times",
         "--output",
+        "--reasoning-config",
         "--seconds",
     }
     for page in PAGES:

@@ -19,7 +19,12 @@ from render_agent.errors import SetupError
 from render_agent.extras import EXTRAS, require
 from render_agent.runs.log.folder import find_run
 
-PACKAGES = {"inspect_ai": "inspect-ai", "pxr": "usd-core", "rerun": "rerun-sdk"}
+PACKAGES = {
+    "inspect_ai": "inspect-ai",
+    "pxr": "usd-core",
+    "rerun": "rerun-sdk",
+    "sklearn": "scikit-learn",
+}
 """The packages of modules that are called otherwise."""
 
 

@@ -11,7 +11,6 @@ What cannot be understood is left out and noted; a reply that holds nothing of w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.reply import Malformed, last_object
 from render_agent.text.numbers import ANGLES, UNITS, quantity
-from render_agent.text.safe_parse import Count, Finite, NotNegative
+from render_agent.text.safe_parse import Count, Finite, NotNegative, parse_json
 
 MAX_OBJECTS = 200
 """Of a map; what follows is left out."""
@@ -121,7 +120,7 @@ def _rescued(text: str, keys: Set[str], found: Mapping[str, Any] | Malformed) ->
     things = []
     for match in _FLAT_OBJECT.finditer(text):
         try:
-            things.append(json.loads(match[0], strict=False))
+            things.append(parse_json(match[0], strict=False))
         except ValueError:
             continue
         if len(things) > MAX_OBJECTS:

@@ -150,7 +150,7 @@ class Scripted(BuiltIn):
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where options are given that only a model has."""
-        for name in MODEL_OPTIONS:
+        for name in () if config.verifier else MODEL_OPTIONS:  # a verifier may have a model
             if getattr(config, name) != OPTIONS[name].default:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is for models: --engine scripted answers by rule; leave it out"

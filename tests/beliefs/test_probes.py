@@ -130,7 +130,7 @@ def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
 
 def test_a_person_is_not_asked(tmp_path, questions):
     engine = walking(5)
-    engine.capabilities = Capabilities(one_dialogue=True)
+    engine.capabilities = Capabilities(one_dialogue=True, probes=False)
     path, _ = play(tmp_path, questions, engine, **ALL)
     assert not probes(path)
 

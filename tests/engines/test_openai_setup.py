@@ -71,6 +71,7 @@ def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
                     "version": "0.9",
                 }
             ],
+            "hybrid": False,
         }
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("//", "//user:pass@"))
         assert describe_engine(config()) == found

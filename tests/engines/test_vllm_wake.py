@@ -36,7 +36,9 @@ class Core:
 
 
 class Words:
-    """Prompts without a processor."""
+    """Prompts without a processor, of a model that does not think."""
+
+    marks = None
 
     def __init__(self, *_):
         """Whatever the model is."""

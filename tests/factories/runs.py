@@ -87,9 +87,9 @@ def pictures(path: Path) -> dict[str, bytes]:
 
 
 def outcome(path: Path) -> dict:
-    """Return the results of a run without its totals of time and work."""
+    """Return the results of a run without how it came to them: its totals of time and work, and what was kept."""
     results = RunFolder(path).results()
-    return {name: value for name, value in results.items() if name != "totals"}
+    return {name: value for name, value in results.items() if name not in ("totals", "reuse")}
 
 
 STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})

@@ -16,7 +16,10 @@ def judged(**counts):
     """Return a report whose questions have so many of each cause."""
     causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
     made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
-    return SimpleNamespace(diagnoses={diagnosis.question_id: diagnosis for diagnosis in made})
+    rows = {
+        found.question_id: {"dataset": "made", "scene": f"{n % 20}"} for n, found in enumerate(made)
+    }
+    return SimpleNamespace(diagnoses={found.question_id: found for found in made}, rows=rows)
 
 
 @pytest.mark.parametrize(

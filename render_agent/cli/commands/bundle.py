@@ -13,6 +13,7 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 @RUN
 @click.option(
     "--to",
+    type=click.Path(),
     metavar="FILE.zip|DIR",
     help="The zip or the new folder to write (default: the run's name with .zip, here).",
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from render_agent.analysis.export.loggers.base import COLUMNS, PROJECT, FinishedRun, LoggedRun
 from render_agent.system.whole_files import write_whole
+from render_agent.text.safe_parse import parse_json
 
 WAIT_SECONDS = 60
 """So long wandb tries to reach its server."""
@@ -41,7 +42,7 @@ class WandbLogger:
         )
         # Offline, wandb reads nothing of what it wrote: the last step of a run is kept beside its files.
         self._kept = Path(self.run.settings.wandb_dir, f"render_agent-{run.id}.json")
-        kept = json.loads(self._kept.read_bytes()) if self._kept.is_file() else 0
+        kept = parse_json(self._kept.read_bytes()) if self._kept.is_file() else 0
         self.step = max(self.run.step, kept)
 
     def figures(self, figures: Mapping[str, float], step: int) -> None:
