@@ -7,6 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from render_agent.engines.transformers.attention import (
     PAGED,
+    SEEING,
     DecodeAttention,
     KeyRecorder,
     PackedPrompt,
@@ -94,9 +95,11 @@ def test_a_model_attends_so_within_only(attention):
     options = {"attn_implementation": attention}
     loaded = open_model(str(small_model()), device="cpu", options=options)
     config = loaded.model.config
+    own_words = config.get_text_config()._attn_implementation
+    assert own_words in (attention, SEEING)
     with attending(loaded.model, KeyRecorder()):
         assert config.get_text_config()._attn_implementation == PAGED
         assert config.vision_config._attn_implementation == attention
         own = loaded.model.model.language_model.layers[0].self_attn.config
         assert own is config.get_text_config()
-    assert config.get_text_config()._attn_implementation == attention
+    assert config.get_text_config()._attn_implementation == own_words

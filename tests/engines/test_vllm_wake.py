@@ -46,7 +46,7 @@ class Words:
     def of(self, request):
         return SimpleNamespace(guided=False)
 
-    def text(self, ids):
+    def text(self, ids, *, opened):
         return str(ids)
 
 
