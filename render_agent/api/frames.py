@@ -105,6 +105,16 @@ DIFFERENCES = {
 }
 """Columns of a frame of differences with their types."""
 
+RUNGS = {
+    "mean": CATEGORY,
+    "tools": CATEGORY,
+    **{f"{name}_percent": NUMBER for name in ("score", "gain", "low", "high", "error")},
+    "p": NUMBER,
+    "p_holm": NUMBER,
+    "scenes": COUNT,
+}
+"""Columns of a frame of the ladder of help with their types."""
+
 CHANGED = {
     "question_id": TEXT,
     "type": CATEGORY,
@@ -256,6 +266,23 @@ def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         told = {name: entry[name] for name in ("p", "p_holm", "scenes")}
         rows.append({**_percents(**scores, low=low, high=high, error=entry["error"]), **told})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
+
+
+def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a mean, task or type and rung of the ladder of help: its score, and what it gains on the rung below.
+
+    low and high are the 95 % interval of the gain; the lowest rung has none.
+    """
+    tools = [rung["tools"] for rung in found["rungs"]]
+    rows = []
+    for mean, entry in found["types"].items():
+        for rung, score, gain in zip(tools, entry["scores"], [{}, *entry["gains"]], strict=True):
+            low, high = gain.get("interval") or (None, None)
+            shares = {"score": score, "gain": gain.get("difference"), "low": low, "high": high}
+            told = {name: gain.get(name) for name in ("p", "p_holm", "scenes")}
+            shown = _percents(**shares, error=gain.get("error"))
+            rows.append({"mean": mean, "tools": rung, **shown, **told})
+    return _frame(rows, RUNGS)
 
 
 def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:

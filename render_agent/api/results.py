@@ -16,6 +16,7 @@ from render_agent.api.frames import (
     candidates_frame,
     changed_frame,
     differences_frame,
+    ladder_frame,
     pairs_frame,
     questions_frame,
     sightings_frame,
@@ -23,12 +24,12 @@ from render_agent.api.frames import (
     types_frame,
 )
 from render_agent.api.notebook_pictures import page
-from render_agent.config import RunConfig
+from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import read_states, results_of
-from render_agent.score.comparison import Side, compare, incomparable
+from render_agent.score.comparison import Side, compare, incomparable, ladder
 
 if TYPE_CHECKING:
     import pandas
@@ -231,6 +232,21 @@ class RunResults:
             raise UsageError(f"{a.name} and {b.name} have no scored question in common")
         return Comparison(figures, tuple(reasons))
 
+    def ladder(self, *others: RunResults | str | Path) -> pandas.DataFrame:
+        """Return a row a mean, task or type and value of `--tools`: the score, and what it gains on the rung below.
+
+        others: runs, or their folders, that differ from this one in `--tools` alone. UsageError where they do not.
+        """
+        runs = [run if isinstance(run, RunResults) else load_run(run) for run in (self, *others)]
+        found = ladder(
+            [Side(run.name, run.results, {}, _fixed_options(run.config)) for run in runs]
+        )
+        if found is None:
+            raise UsageError(
+                "only runs that differ in --tools, and in nothing else, are rungs of one ladder"
+            )
+        return ladder_frame(found)
+
     @cached_property
     def _whole(self) -> SelectedRun:
         return whole_run(self.folder, self._states)
@@ -249,6 +265,10 @@ class RunResults:
 
     def _repr_html_(self) -> str:
         return page("results.html", run=self)
+
+
+def _fixed_options(config: RunConfig) -> dict[str, Any]:
+    return {name: value for name, value in config.to_json().items() if name not in CHANGEABLE}
 
 
 def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:

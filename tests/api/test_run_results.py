@@ -87,6 +87,23 @@ def test_turns_are_those_of_the_log(walked):
     assert frame["done"].sum() == 4
 
 
+def test_the_ladder_of_help_is_a_frame(tmp_path):
+    options = {"scene": "room05", "type": "object_abs_distance", "image_size": (160, 120)}
+    made = {"benchmark": "rooms", "engine": "scripted", "output": tmp_path, "limit": 3, **options}
+    low, high = (
+        render_agent.run(**made, model="surveyor", tools=tools) for tools in ("none", "measure")
+    )
+    frame = high.ladder(low.path).set_index(["mean", "tools"])
+    assert set(frame.index) >= {("micro", "none"), ("micro", "measure")}
+    guessed, measured = frame.loc[("micro", "none")], frame.loc[("micro", "measure")]
+    scores = [run.results["micro"] for run in (low, high)]
+    assert [guessed.score_percent, measured.score_percent] == scores
+    assert 0 < measured.gain_percent == pytest.approx(scores[1] - scores[0])
+    assert pd.isna(guessed.gain_percent)
+    with pytest.raises(UsageError, match="differ in --tools, and in nothing else"):
+        high.ladder(high)
+
+
 def test_frames_are_what_the_command_exports(rooms, tmp_path):
     run = render_agent.load_run(rooms[0].path)
     run.diagnosis(processes=1)
