@@ -90,7 +90,7 @@ def _first_failure(
     if diagnosis.shown is False:
         return (
             Failure.NEVER_SEEN,
-            f"never seen well: {', '.join(diagnosis.never_seen) or 'the room'}",
+            f"no view showed {', '.join(diagnosis.never_seen) or 'the room'} well",
         )
     no_map = not any(probe.score and probe.score.matching for probe in probes)
     if not known or (groups and no_map and last.answer is None):
