@@ -6,12 +6,15 @@ import pytest
 from factories.changes import changeable_room
 from factories.runs import Silent, make_config, outcome, pictures, play, transcripts
 
+from render_agent.analysis.export.loggers.figures import RunFigures
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.question.question_page import page_of_part, question_part
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.results import counted
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import causal_table
 from render_agent.text.console import plain_console
@@ -73,6 +76,13 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert "change" not in (alone / "questions.jsonl").read_text()
     assert "causal" not in results
     assert "left_out" in (paired / "questions.jsonl").read_text()
+    # what is told while a run goes on is of the same questions
+    states = read_states(RunFolder(paired))
+    told = RunFigures(states).now()["score"]
+    assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
+    assert {state.id for state in counted(states)} == {
+        state.id for state in read_states(RunFolder(alone))
+    }
 
 
 def test_a_room_changes_in_the_midst_and_the_run_can_be_killed_there(folder, tmp_path):

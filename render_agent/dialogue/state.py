@@ -84,6 +84,11 @@ class Question:
         return self.id if self.change is None else self.change.of
 
     @property
+    def begins_apart(self) -> bool:
+        """Whether its dialogue begins at a place of its own, or in a changed room, and not where the run says."""
+        return self.start is not None or self.change is not None
+
+    @property
     def unchanged(self) -> Question:
         """The same words about the room before the change."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)
@@ -118,6 +123,10 @@ class Status(StrEnum):
     """An error stopped it; continuing the run tries it again."""
     MISSING = "missing"
     """Its scan was not found."""
+
+
+SCORED = (Status.ANSWERED, Status.EXHAUSTED)
+"""The states whose answers count; no answer among them counts as wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
-from render_agent.runs.log.results import SCORED, scored_answers
+from render_agent.runs.log.results import counted, scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.text.display import Display, duration
@@ -70,7 +70,7 @@ class Progress:
         self._took: list[float] = []
         """When each turn was taken, in seconds since the first began."""
         retired = [state for state in self.states if not state.active]
-        self._scored = scored_answers(_with_score(retired))
+        self._scored = scored_answers(counted(retired))
         self._score = ""
         self._score_due = 0.0
 
@@ -240,18 +240,13 @@ class Progress:
         self.ended[max(0, len(state.turns) - 1)] += 1
         self.counts[Status.ACTIVE] -= 1
         self.counts[state.status] += 1
-        self._scored += scored_answers(_with_score([state]))
+        self._scored += scored_answers(counted([state]))
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:
     """Return what one question did in a turn, in one line."""
     how = f" ({short_summary(turn.evidence)})" if turn.evidence else ""
     return f"{state.id} turn {turn.number}: {turn.feedback}{how}"
-
-
-def _with_score(states: Sequence[QuestionState]) -> list[QuestionState]:
-    """Return those whose answers count and whose truth is known."""
-    return [s for s in states if s.status in SCORED and s.question.scorable]
 
 
 def short_duration(seconds: float) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.questions.counterfactual.pairs import left_out
 from render_agent.score.causal import Pair, causal_figures
-
-ANSWERED = (Status.ANSWERED, Status.EXHAUSTED)
 
 TOO_EARLY = "it was answered before the room changed"
 
@@ -22,7 +20,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
     question, change = second.question, second.question.change
     if change is None:
         raise ValueError(f"question {second.id} is the counterpart of none")
-    if not {first.status, second.status} <= set(ANSWERED) or never_shown(second):
+    if not {first.status, second.status} <= set(SCORED) or never_shown(second):
         return None
     truth = question.truth or ""
     return Pair(
@@ -42,7 +40,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
 def never_shown(state: QuestionState) -> bool:
     """Whether a dialogue was over before its room changed, so that nobody could follow."""
     change = state.question.change
-    done = state.status in ANSWERED and not state.blind
+    done = state.status in SCORED and not state.blind
     return change is not None and done and len(state.turns) <= change.at
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from render_agent.beliefs.belief_summary import belief_figures, probe_totals
-from render_agent.dialogue.state import QuestionState, Status, Tokens
+from render_agent.dialogue.state import SCORED, QuestionState, Status, Tokens
 from render_agent.errors import QuestionsError
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
@@ -39,9 +39,6 @@ NO_MARKS: Marks = {}
 COLUMNS = tuple(name for name in Row.__annotations__ if name != "change")
 """The columns of `results.csv`; that of a run with counterparts ends with `change`."""
 
-SCORED = (Status.ANSWERED, Status.EXHAUSTED)
-"""The states whose answers count; no answer among them counts as wrong."""
-
 
 def results(
     states: Sequence[QuestionState],
@@ -64,7 +61,7 @@ def results(
     only a judge can score; without one such a question is not scored.
     """
     scored = [state for state in states if state.status in SCORED]
-    known = [s for s in scored if _scorable(s, marks) and s.question.change is None]
+    known = counted(states, marks)
     complete = len(scored) == len(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     official_figures = figures(scored_answers(known, parser, marks=marks), macro)
@@ -111,6 +108,12 @@ def _beliefs(
         facts, note = {}, {"note": str(error)}
     truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
     return {"beliefs": {**note, **belief_figures(probed, facts, truths)}}
+
+
+def counted(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:
+    """Return the questions whose answers count in scores: done, with a truth or a mark, and no counterparts."""
+    done = (state for state in states if state.status in SCORED)
+    return [s for s in done if _scorable(s, marks) and s.question.change is None]
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.state import QuestionState, Status, Turn
-from render_agent.runs.log.results import SCORED, scored_answers
+from render_agent.runs.log.results import counted, scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 
@@ -75,12 +75,11 @@ class RunFigures:
 
     def _score(self) -> dict[str, float]:
         """Return the official mean of what is scored so far with its 95 % interval, in percent."""
-        known = [s for s in self.states if s.status in SCORED and s.question.truth is not None]
-        counted = tally(scored_answers(known))
-        if not len(counted.sums):
+        answers = tally(scored_answers(counted(self.states)))
+        if not len(answers.sums):
             return {}
-        low, high = (100 * float(end) for end in estimates_of(counted)[MACRO].score_interval)
-        score = {"score": 100 * float(counted.means[MACRO])}
+        low, high = (100 * float(end) for end in estimates_of(answers)[MACRO].score_interval)
+        score = {"score": 100 * float(answers.means[MACRO])}
         return score if np.isnan(low) else score | {"score_low": low, "score_high": high}
 
 
