@@ -198,8 +198,7 @@ class Prompt:
         unit = ", in the unit that the question names" if question.wanted == "number" else ""
         lines.append(f"Your answer must be {answer_form(question.wanted, question.options)}{unit}.")
         standing = [self._standing(0, camera)]
-        placed = question.start is not None or question.change is not None  # not where the run says
-        if self.on_request and self.start is not None and not placed:
+        if self.on_request and self.start is not None and not question.begins_apart:
             standing += start_note(self.start, camera)
         first = text("\n".join(lines) + "\n\n" + " ".join(standing))
         return [

@@ -232,8 +232,9 @@ class FreeViews:
             )
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
-            for note in moved_start(self.scenes.get(unchanged), self.start, camera):
-                log.warning("scene %s: %s", unchanged.scene, note)
+            else:
+                for note in moved_start(state.scene, self.start, camera):
+                    log.warning("scene %s: %s", question.scene, note)
             self._starts[question.scene] = camera
         return self._starts[question.scene]
 
@@ -250,9 +251,8 @@ class FreeViews:
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
         """Return what a dialogue's first turn says of its scene: what was read, and a start that was moved."""
-        question = state.question
-        placed = question.start is not None or question.change is not None  # not where the run says
-        moved = () if placed else moved_start(state.scene, self.start, camera)
+        apart = state.question.begins_apart
+        moved = () if apart else moved_start(state.scene, self.start, camera)
         return (*state.scene.description, *moved)
 
 
