@@ -16,7 +16,7 @@ from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config import OPTIONS
 from render_agent.config.paths import public_options
 from render_agent.errors import SetupError
-from render_agent.runs.log.results import results
+from render_agent.runs.log.reader import results_of
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.whole_files import json_bytes
 from render_agent.text.redact import without_keys
@@ -34,7 +34,7 @@ def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
     pictures: whether those that turns name are copied. RunLogError where one would lie outside the run; OSError
     where one is gone or the folder cannot be written.
     """
-    found = results(run.states, partial=run.config.partial)
+    found = results_of(run.folder, states=run.states)
     options = public_options(run.config.to_json())
     about = {"run": run.name, "model": run.model, "program": run.folder.record["program"], "commit": run.folder.record["commit"], "fingerprint": run.folder.record["fingerprint"], "options": options}  # fmt: skip
     (to / "config.json").write_bytes(json_bytes(_public(about)))

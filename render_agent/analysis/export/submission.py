@@ -19,7 +19,7 @@ from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config.paths import public_options
 from render_agent.config.questions import VSIBENCH
 from render_agent.errors import UsageError
-from render_agent.runs.log.results import results
+from render_agent.runs.log.reader import results_of
 from render_agent.score.official import NUMBER_TYPES
 
 TASKS = {"full": "vsibench", "debiased": "vsibench_debiased"}
@@ -42,7 +42,7 @@ def lmms_eval_files(run: SelectedRun, task: str | None = None) -> dict[str, byte
     """
     task = task or TASKS.get(run.config.subset, TASKS["full"])
     stamp = run.name[:15].replace("T", "_")
-    found = results(run.states, partial=run.config.partial)
+    found = results_of(run.folder, states=run.states)
     document = {
         "results": {
             task: {
@@ -79,7 +79,7 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
     What only a person knows (the model's type and number format) is empty, as in EASI's own script.
     """
     config = run.config
-    found = results(run.states, partial=config.partial)
+    found = results_of(run.folder, states=run.states)
     if (
         config.benchmark != VSIBENCH
         or config.subset not in EASI_TASKS
