@@ -26,9 +26,8 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
     accuracy over the type's own truths, for directions the most frequent option text, else the
     most frequent letter. It is fitted on the truths, so it is no blind guess but its upper bound.
     """
-    own = [
-        q for q in questions if q.change is None
-    ] or questions  # a counterpart may ask in other units
+    # A counterpart may ask in other units.
+    own = [q for q in questions if q.change is None] or questions
     types = {question.type for question in questions}
     best = {name: commonest([q for q in own if q.type == name]) for name in types}
     return {question.id: as_answer(question, best[question.type]) for question in questions}

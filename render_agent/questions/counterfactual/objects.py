@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations, islice, product
+from typing import ClassVar
 
 from render_agent.dialogue.state import Question
 from render_agent.questions.counterfactual.base import OTHER, ChangePlan, NoPair
 from render_agent.questions.counterfactual.room import ChangeableRoom
 from render_agent.questions.mentions import named_categories, subjects
+from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.scene.edits import Edit, Thing
-
-COUNTING_TYPE = "object_counting"
 
 MOST_TRIED = 200
 """So many free places are tried before a question is left out."""
@@ -27,6 +27,8 @@ class ObjectPlan(ChangePlan):
     """A change of an object: of the category behind the colon, of what is named, or of one that is not (`other`)."""
 
     moves_objects = True
+    relocates: ClassVar[bool] = False
+    """Whether objects go elsewhere, and distances and directions with them."""
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -57,7 +59,8 @@ class ObjectPlan(ChangePlan):
 
     def _seeks(self, question: Question) -> bool:
         """Whether only a change of the answer will do."""
-        return False
+        asks_where = question.type.startswith(("object_abs", "object_rel"))
+        return self.relocates and self.argument is None and asks_where
 
     def labels(
         self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
@@ -146,6 +149,7 @@ class Move(ObjectPlan):
 
     name = "move"
     form = "move[:CATEGORY|:other]"
+    relocates = True
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the free places of the objects that can be moved."""
@@ -160,15 +164,13 @@ class Move(ObjectPlan):
         if reason is not None:
             raise reason
 
-    def _seeks(self, question: Question) -> bool:
-        return self.argument is None and question.type.startswith(("object_abs", "object_rel"))
-
 
 class Swap(ObjectPlan):
     """Two objects change places: two that the question names, else one of them and another, or with `other` two that it does not name."""
 
     name = "swap"
     form = "swap[:other]"
+    relocates = True
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -189,9 +191,6 @@ class Swap(ObjectPlan):
                 yield edits, f"the {thing[0]} and the {other[0]} change places"
         if not fitting:
             raise NoPair("no two of the objects fit at each other's place")
-
-    def _seeks(self, question: Question) -> bool:
-        return self.argument is None and question.type.startswith(("object_abs", "object_rel"))
 
 
 def _exchange(room: ChangeableRoom, first: Thing, second: Thing) -> list[Edit]:
@@ -230,4 +229,5 @@ class Recolour(ObjectPlan):
                     yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
         if not asked:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
-        raise NoPair(f"the room has no {self.argument} that can be painted")
+        else:
+            raise NoPair(f"the room has no {self.argument} that can be painted")

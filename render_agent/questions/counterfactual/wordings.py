@@ -12,7 +12,7 @@ from render_agent.dialogue.state import Question
 from render_agent.questions.counterfactual.base import ChangePlan, NoPair, known_truth
 from render_agent.questions.counterfactual.room import ChangeableRoom
 from render_agent.questions.exact_solver import METRES, UNIT, length_unit, true_answer
-from render_agent.questions.mentions import SUBJECT_PATTERNS, kind_of, subjects
+from render_agent.questions.mentions import subjects
 from render_agent.score.official import DIRECTION_TYPES
 
 SHORT_UNITS = {"m": "meters", "cm": "centimeters", "ft": "feet"}
@@ -189,10 +189,7 @@ class Names(WordingPlan):
 
 
 def _exchanged(question: Question, first: str, second: str) -> str:
-    """Return the text of a question with two of its objects exchanged wherever its pattern names them."""
+    """Return the text of a question with two of its objects exchanged wherever it names them."""
     swap = {first: second, second: first}
-    matched = re.search(SUBJECT_PATTERNS[kind_of(question)], question.text)
-    assert matched is not None
-    found = re.compile(rf"\bthe ({re.escape(first)}|{re.escape(second)})\b")
-    text = question.text
-    return found.sub(lambda name: f"the {swap[name[1]]}", text)
+    named = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
+    return re.sub(named, lambda found: f"the {swap[found[1]]}", question.text)
