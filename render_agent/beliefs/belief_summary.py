@@ -110,13 +110,12 @@ def belief_figures(
     of which nothing is known count in `without_truth` alone.
     """
     scored: dict[str, list[ScoredProbe]] = {}
-    probed = [state for state in states if any(turn.probe for turn in state.turns)]
-    for state in probed:
+    for state in states:
         if state.question.scene in facts:
             frame = next(turn.probe for turn in state.turns if turn.probe)
             truth = named_truth(state.question, facts[state.question.scene], frame)
             scored[state.id] = scored_probes(state, *truth, truths.get(state.id))
-    questions = {state.id: state.question for state in probed}
+    questions = {state.id: state.question for state in states}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
     last = [_at(questions[name], probes, turns) for name, probes in scored.items()]
     by_type: dict[str, list[Step]] = defaultdict(list)
@@ -125,7 +124,7 @@ def belief_figures(
     return {
         "radius_metres": RADIUS_METRES,
         "questions": len(scored),
-        "without_truth": len(probed) - len(scored),
+        "without_truth": len(states) - len(scored),
         "last": figures(last),
         "turns": [
             {

@@ -44,8 +44,7 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
     if kind not in SOLVED_TYPES:
         return None
     if kind == ROOM_SIZE_TYPE:
-        known = belief.area is not None
-        return true_answer(question, Facts({}, belief.area or 0.0, {})) if known else None
+        return None if belief.area is None else true_answer(question, Facts({}, belief.area, {}))
     told = belief.counts is not None
     if belief.objects is None and not (told and kind == COUNTING_TYPE):
         return None

@@ -53,43 +53,33 @@ def _number(low: float, high: float) -> dict[str, Any]:
 _POINT = {"type": "array", "items": _number(-1000, 1000), "minItems": 2, "maxItems": 2}
 _NAME = {"type": "string"}
 
+
+def _entries(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list of objects, each with all of these properties."""
+    entry = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return {"type": "array", "maxItems": MOST_LISTED, "items": entry}
+
+
+def _whole(most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 0, "maximum": most}
+
+
 OBJECTS = Key(
     '[{"category": "name", "position": [0.0, 0.0], "sure": 0, "length_meters": 0.0}]',
     "{named} Every object once, also where you know of several alike: position is [x, y] of its middle on the"
     " floor plan, sure is how sure you are that it is there, from 0 to 100, length_meters is its longest side."
     " [] while you know of none.",
-    {
-        "type": "array",
-        "maxItems": MOST_LISTED,
-        "items": {
-            "type": "object",
-            "properties": {
-                "category": _NAME,
-                "position": _POINT,
-                "sure": {"type": "integer", "minimum": 0, "maximum": 100},
-                "length_meters": _number(0, 1000),
-            },
-            "required": ["category", "position", "sure", "length_meters"],
-            "additionalProperties": False,
-        },
-    },
+    _entries(category=_NAME, position=_POINT, sure=_whole(100), length_meters=_number(0, 1000)),
 )
 COUNTS = Key(
     '[{"category": "name", "count": 0}]',
     "how many there are by category, as far as you know. {named}",
-    {
-        "type": "array",
-        "maxItems": MOST_LISTED,
-        "items": {
-            "type": "object",
-            "properties": {
-                "category": _NAME,
-                "count": {"type": "integer", "minimum": 0, "maximum": 999},
-            },
-            "required": ["category", "count"],
-            "additionalProperties": False,
-        },
-    },
+    _entries(category=_NAME, count=_whole(999)),
 )
 POSITION = Key(
     "[0.0, 0.0]", "[x, y] where your camera stands now, after this step.", _POINT, of_camera=True

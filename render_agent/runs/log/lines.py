@@ -12,7 +12,10 @@ from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
-OPTIONAL_FIELDS = ("events", "evidence", "sha256", "scan", "probe", "changed")
+LEFT_OUT_EMPTY = ("evidence", "sha256", "scan", "probe", "changed")
+"""Of a turn, what its line has where there is any."""
+
+OPTIONAL_FIELDS = ("events", *LEFT_OUT_EMPTY)
 """Of a turn, what not every line has."""
 
 
@@ -60,7 +63,7 @@ def read_line(text: bytes) -> Line:
 def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     """Return the line of a turn: all that is needed to rebuild the state and to audit the turn."""
     line = {"question_id": question_id, **plain(turn), "error": None}
-    for name in ("evidence", "sha256", "scan", "probe", "changed"):
+    for name in LEFT_OUT_EMPTY:
         if not line[name]:
             del line[name]
     return line

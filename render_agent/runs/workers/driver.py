@@ -199,9 +199,8 @@ class Driver:
     def _give_up(self, slot: WorkerSlot) -> None:
         """End a worker that tells nothing more, as if it had died: another one gets its scenes."""
         logger.warning("%s is ended: it told of no turn for %d s", slot.who, slot.silent)
-        if (
-            slot.process is not None
-        ):  # Ray only asks it to end, and one that is stopped does not hear
+        if slot.process is not None:
+            # Ray only asks it to end, and one that is stopped does not hear.
             with suppress(OSError):
                 os.kill(slot.process, signal.SIGKILL)
         self._died(slot)

@@ -153,9 +153,8 @@ def occlusion(
     near = gaussian_filter(filled, BLUR_CELLS, mode="constant")
     before = (places + ASIDE_CELLS * cell * normals - low) / cell - 0.5
     found: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
-    peak = 1 / (
-        BLUR_CELLS * np.sqrt(2 * np.pi)
-    )  # of the blur of one plane, in the middle of its cubes
+    # Of the blur of one plane, in the middle of its cubes.
+    peak = 1 / (BLUR_CELLS * np.sqrt(2 * np.pi))
     bare = BARE * peak * np.exp(-0.5 * (ASIDE_CELLS / BLUR_CELLS) ** 2)
     return np.asarray(np.clip((found - bare) / (2 * peak), 0, 1), np.float32)
 
