@@ -24,7 +24,7 @@ from render_agent.api.frames import (
     types_frame,
 )
 from render_agent.api.notebook_pictures import page
-from render_agent.config import CHANGEABLE, RunConfig
+from render_agent.config import RunConfig, fixed_options
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
@@ -239,7 +239,7 @@ class RunResults:
         """
         runs = [run if isinstance(run, RunResults) else load_run(run) for run in (self, *others)]
         found = ladder(
-            [Side(run.name, run.results, {}, _fixed_options(run.config)) for run in runs]
+            [Side(run.name, run.results, {}, fixed_options(run.config.to_json())) for run in runs]
         )
         if found is None:
             raise UsageError(
@@ -265,10 +265,6 @@ class RunResults:
 
     def _repr_html_(self) -> str:
         return page("results.html", run=self)
-
-
-def _fixed_options(config: RunConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.to_json().items() if name not in CHANGEABLE}
 
 
 def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:

@@ -5,6 +5,6 @@ It imports errors, texts, the bundled models and the registry, and loads by name
 """
 
 from render_agent.config.option import AUTO
-from render_agent.config.run import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
+from render_agent.config.run import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of, fixed_options
 
-__all__ = ["AUTO", "CHANGEABLE", "OPTIONS", "RunConfig", "fingerprint_of"]
+__all__ = ["AUTO", "CHANGEABLE", "OPTIONS", "RunConfig", "fingerprint_of", "fixed_options"]

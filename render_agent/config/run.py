@@ -73,13 +73,17 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
             raise UsageError(str(error)) from error
 
 
+def fixed_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some options that change results: a run that goes on keeps them."""
+    return {name: value for name, value in options.items() if name not in CHANGEABLE}
+
+
 def fingerprint_of(options: Mapping[str, Any]) -> str:
     """Return the SHA-256 of those of some options that change results.
 
     Of saved options it stays what it was when later versions of the program have more of them.
     """
-    fixed = {name: value for name, value in options.items() if name not in CHANGEABLE}
-    text = json.dumps(fixed, sort_keys=True, default=list)
+    text = json.dumps(fixed_options(options), sort_keys=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

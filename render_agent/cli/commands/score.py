@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from render_agent.analysis.predictions import read_predictions, score_predictions
-from render_agent.config import CHANGEABLE
+from render_agent.config import fixed_options
 from render_agent.errors import UsageError
 from render_agent.extras import require
 from render_agent.questions.vsibench import load_vsibench
@@ -174,7 +174,7 @@ def _side(folder: RunFolder, *, by_path: bool) -> Side:
         str(folder.path) if by_path else folder.name,
         results_of(folder),
         {"--subset": config.subset},
-        {name: value for name, value in config.to_json().items() if name not in CHANGEABLE},
+        fixed_options(config.to_json()),
     )
 
 
