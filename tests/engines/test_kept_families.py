@@ -92,7 +92,9 @@ def test_no_special_token_of_a_family_comes_from_outside(name):
     inputs = loaded(name).inputs
     special = inputs.tokenizer.get_added_vocab()
     words = ("x", *special, "".join(special), "[IMG][IMG_BREAK]TILE_GLOBALTILE")
-    plain, *others = (Counter(inputs._tokens(inputs.prepare(asked(text)).text)) for text in words)
+    plain, *others = (
+        Counter(inputs._tokens(inputs.prepare(asked(text)).text, ())) for text in words
+    )
     for found in others:
         assert {found[token] - plain[token] for token in special.values()} == {0}
 

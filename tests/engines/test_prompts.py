@@ -22,15 +22,7 @@ from hypothesis import strategies as st
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.families.registry import (
-    GEMMA3,
-    INTERNVL,
-    LLAVA_ONEVISION,
-    OTHER,
-    QWEN2_VL,
-    QWEN3_VL,
-    family_of,
-)
+from render_agent.engines.transformers.families.registry import OTHER, family_of
 from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 
 FAMILIES = {
@@ -136,7 +128,6 @@ def check_batch(inputs, requests, **options):
         unpadded = theirs["input_ids"][row][theirs["attention_mask"][row].bool()]
         assert list(prompt.ids) == unpadded.tolist()
         image = inputs.processor.image_token_id
-        assert inputs.token_types(prompt) == [int(token == image) for token in prompt.ids]
         for shown in prompt.shown:
             assert set(prompt.ids[shown.start : shown.start + shown.tokens]) == {image}
         assert sum(shown.tokens for shown in prompt.shown) == prompt.ids.count(image)
@@ -149,7 +140,7 @@ def check_batch(inputs, requests, **options):
 @given(st.lists(dialogues(), min_size=1, max_size=3))
 def test_prompts_are_token_for_token_what_the_processor_gives(inputs, requests):
     ours, theirs = check_batch(inputs, requests, **one_tile(inputs))
-    if "pixel_values" in theirs and inputs.family is INTERNVL:
+    if "pixel_values" in theirs and inputs.family is family_of("internvl"):
         assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
 
 
@@ -160,7 +151,7 @@ def test_prompts_are_what_the_processor_gives_with_the_published_tokenizer(publi
 
 
 def one_tile(inputs):
-    return {"max_patches": 1} if inputs.family is INTERNVL else {}
+    return {"max_patches": 1} if inputs.family is family_of("internvl") else {}
 
 
 def dialogue(*files, question="q", picture=speckled_file):
@@ -182,7 +173,7 @@ def test_the_pixels_are_those_that_the_processor_gives_for_scaled_pictures(input
     ours = inputs.encode([prompt])["pixel_values"]
     pictures = [speckled_file(file) for file in files_of(request)]
     options = one_tile(inputs)
-    if inputs.family is not INTERNVL:
+    if inputs.family is not family_of("internvl"):
         pictures, options = [inputs.form.scaled(one) for one in pictures], {"do_resize": False}
     theirs = inputs.processor(
         text=[prompt.text], images=[pictures], return_tensors="pt", **options
@@ -300,10 +291,8 @@ def test_a_placeholder_that_texts_make_together_is_refused(inputs, which):
 
 
 def test_models_are_known_by_their_type():
-    assert family_of("qwen3_vl") is family_of("qwen3_vl_moe") is QWEN3_VL
-    assert family_of("qwen2_5_vl") is family_of("qwen2_vl") is QWEN2_VL
-    assert family_of("internvl") is INTERNVL
-    assert family_of("gemma3") is GEMMA3
-    assert family_of("llava_onevision") is LLAVA_ONEVISION
+    assert family_of("qwen3_vl") is family_of("qwen3_vl_moe")
+    assert family_of("qwen2_5_vl") is family_of("qwen2_vl")
+    assert family_of("qwen3_vl") is not family_of("qwen2_vl")
     assert family_of("some_other") is OTHER
-    assert LLAVA_ONEVISION.reuse == OTHER.reuse == "recompute"
+    assert family_of("llava_onevision").reuse == OTHER.reuse == "recompute"

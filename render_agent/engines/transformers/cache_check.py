@@ -178,7 +178,7 @@ def scores_anew(
 
     ValueError where its processor makes other tokens of one than we do.
     """
-    tensors = loaded.inputs.encode(prompts, str(loaded.model.device))
+    tensors = loaded.inputs.processed(prompts)
     ids = tensors["input_ids"].tolist()
     known = [(row, p.ids) for row, p in zip(ids, prompts, strict=True) if p.ids is not None]
     if any(tuple(row)[-len(own) :] != own for row, own in known):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
+from render_agent.engines.transformers.families.inputs import PreparedPrompt, common_tokens
 from render_agent.engines.transformers.families.recurrent_state import SequenceStates, StatePool
 
 PAGE_TOKENS = 256
@@ -327,11 +327,9 @@ class KVCache:
         while self.states is not None and not self.states.reserve(
             sequence.states, self.budget - self.bytes if self.grows else 0
         ):
-            idle = [other for other in self.evictable if other is not sequence]
-            if idle and evicts:
-                self.evict(max(idle, key=lambda s: s.last_used))
-                self.evicted += 1
-            elif all(other is sequence for other in self.sequences):
+            if evicts and self._evict_one(sequence):
+                continue
+            if all(other is sequence for other in self.sequences):
                 if not self.grows:
                     raise MemoryError(
                         "out of memory: the cache has no room for a dialogue's states"
@@ -351,15 +349,20 @@ class KVCache:
                 generous = min(self.page_limit, there + there // 2)
                 self._grow_to(max(wanted, generous))
                 continue
-            idle = [other for other in self.evictable if other is not wanting]
-            if idle and evicts:
-                self.evict(max(idle, key=lambda s: s.last_used))
-                self.evicted += 1
-            elif alone:
+            if evicts and self._evict_one(wanting):
+                continue
+            if alone:
                 raise MemoryError(f"out of memory: {missing} pages more than the cache has")
-            else:
-                return False
+            return False
         return True
+
+    def _evict_one(self, wanting: Sequence) -> bool:
+        """Give up the dialogue that was used last, of those that wait, for another; whether there was one."""
+        idle = [other for other in self.evictable if other is not wanting]
+        if idle:
+            self.evict(max(idle, key=lambda other: other.last_used))
+            self.evicted += 1
+        return bool(idle)
 
     def _moved(self, sequence: Sequence, start: int, wanted: int) -> bool:
         """Lay a dialogue into pages side by side, which are read without being copied; whether that could be done.
@@ -440,13 +443,3 @@ def _empty(like: torch.Tensor, pages: int) -> torch.Tensor:
     if like.is_cuda:
         return like.new_empty((pages, PAGE_TOKENS, heads, width))
     return like.new_empty((heads, pages, PAGE_TOKENS, width)).permute(1, 2, 0, 3)
-
-
-def common_tokens(first: Several[int], second: Several[int]) -> int:
-    """Return how many tokens two sequences have in common from their start."""
-    shorter = min(len(first), len(second))
-    for start in range(0, shorter, PAGE_TOKENS):
-        end = min(start + PAGE_TOKENS, shorter)
-        if tuple(first[start:end]) != tuple(second[start:end]):
-            return next(place for place in range(start, end) if first[place] != second[place])
-    return shorter

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -16,7 +18,6 @@ from render_agent.engines.transformers.families.pictures import (
     Grid,
     PictureCost,
     PictureForm,
-    ProcessorPictures,
     Tensors,
     joined,
 )
@@ -28,6 +29,9 @@ PICTURE_BYTES = 256 * 2**20
 
 COSTS = 2**16
 """How many pictures are remembered by what they cost."""
+
+COMPARED_TOKENS = 256
+"""Tokens that are compared in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,30 +133,17 @@ class DialogueTensors:
             pictures = tuple(request.picture(file).convert("RGB") for file in files)
             return PreparedPrompt(text, pictures)
         self._check(text, len(files))
-        given = list(self._shown(request, files, self.form))
-        tokens = self._tokens(self._written(text, given))
-        ids, shown = self._expanded(tokens, given)
+        costs = [self._cost(request, file, self.form) for file in files]
+        ids = self._tokens(text, costs)
+        shown = tuple(self._found(request, files, costs, ids, self.form))
         if not self.family.recurrent:
             return PreparedPrompt(text, ids=ids, shown=shown)
-        lasting = self._lasting(request, tokens, given)
-        kept = max(
-            (place + 1 for place in range(lasting) if tokens[place] in self._added), default=0
-        )
-        return PreparedPrompt(
-            text,
-            ids=ids,
-            shown=shown,
-            kept=len(self._expanded(tokens[:kept], given)[0]),
-            continues=lasting == len(tokens),
-        )
+        lasting = self._lasting(request, ids, costs)
+        kept = max((n + 1 for n in range(lasting) if ids[n] in self._added), default=0)
+        return PreparedPrompt(text, ids=ids, shown=shown, kept=kept, continues=lasting == len(ids))
 
-    def _lasting(
-        self,
-        request: Request,
-        tokens: Sequence[int],
-        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
-    ) -> int:
-        """Return how many tokens of a prompt, its pictures one each, any later prompt of its dialogue begins with.
+    def _lasting(self, request: Request, ids: Sequence[int], costs: Sequence[PictureCost]) -> int:
+        """Return how many tokens of a prompt any later prompt of its dialogue begins with.
 
         That is asked of the chat template with some reply and some next message: what a reply has been opened
         with, such as a thought, may not stand in the history.
@@ -161,11 +152,7 @@ class DialogueTensors:
         text = self.processor.apply_chat_template(
             self._disarmed(later), tokenize=False, **self.template
         )
-        others = self._tokens(self._written(text, pictures))
-        pairs = enumerate(zip(tokens, others, strict=False))
-        return next(
-            (place for place, (one, other) in pairs if one != other), min(len(tokens), len(others))
-        )
+        return common_tokens(ids, self._tokens(text, costs))
 
     def length(self, prompt: PreparedPrompt) -> int:
         """Return the tokens of a prompt; where only the processor knows them, it is asked."""
@@ -173,22 +160,63 @@ class DialogueTensors:
             return len(prompt.ids)
         return int(self.encode([prompt])["input_ids"].shape[1])
 
-    def token_types(self, prompt: PreparedPrompt) -> list[int]:
-        """Return for every token of a prompt with ids 1 where it stands for a picture, else 0."""
-        assert prompt.ids is not None
-        return [int(token == self.processor.image_token_id) for token in prompt.ids]
-
     def encode(self, prompts: Sequence[PreparedPrompt], device: str | None = None) -> Any:
         """Return the tensors of a batch as the processor would give them, padded on the left.
 
         `input_ids` and `attention_mask` are (rows, length); all that the model's positions depend
-        on is there too. device: where pictures are cut into patches from now on.
+        on is there too. Of a known family earlier pictures come from what is kept. device: where pictures are
+        cut into patches from now on.
         """
         if device is not None:
             self.device = device
-        if self.form is None or isinstance(self.form, ProcessorPictures):
-            return self._processed(prompts)
-        return self._collated(prompts)
+        if self.form is None:
+            return self.processed(prompts)
+        import torch
+        from transformers import BatchFeature
+
+        ids = [list(prompt.ids or ()) for prompt in prompts]
+        rows = {"input_ids": ids, "attention_mask": [[1] * len(row) for row in ids]}
+        if self.type_names:
+            types = self.processor.create_mm_token_type_ids(ids)
+            rows |= dict.fromkeys(self.type_names, types)
+        filling = {"input_ids": self.tokenizer.pad_token_id}
+        length = max(map(len, ids))
+        tensors = {
+            name: torch.tensor(
+                [[filling.get(name, 0)] * (length - len(row)) + list(row) for row in values]
+            )
+            for name, values in rows.items()
+        }
+        if shown := [picture.values() for prompt in prompts for picture in prompt.shown]:
+            tensors |= joined(shown, self.family.picture_axis)
+        return BatchFeature(tensors)
+
+    @cached_property
+    def type_names(self) -> set[str]:
+        """What the processor calls the kinds of tokens that it tells the model, where it does."""
+        with self._tokenizing:
+            return {name for name in self.processor(text=["a"]) if name.endswith("token_type_ids")}
+
+    def processed(self, prompts: Sequence[PreparedPrompt]) -> Any:
+        """Return what the processor itself makes of texts and pictures, padded on the left."""
+        arguments: dict[str, Any] = dict(self.form.arguments) if self.form is not None else {}
+        if any(prompt.picture_count for prompt in prompts):
+            arguments["images"] = [
+                [*prompt.pictures, *(picture.values.scaled() for picture in prompt.shown)]
+                for prompt in prompts
+            ]
+        with self._tokenizing:
+            found = self.processor(
+                text=[prompt.text for prompt in prompts],
+                padding=True,
+                # The side that a processor was saved with is not restored when it is loaded.
+                padding_side="left",
+                return_tensors="pt",
+                **arguments,
+            )
+            # Its padding is changed back before other threads use the tokenizer.
+            self.tokenizer("")
+        return found
 
     def retire(self, question_id: str) -> None:
         """Forget the pictures that no other question is shown."""
@@ -218,114 +246,40 @@ class DialogueTensors:
         if video and video in text:
             raise ValueError(f"a text holds {video}, which stands for a video")
 
-    def _tokens(self, text: str) -> list[int]:
+    def _tokens(self, text: str, costs: Sequence[PictureCost]) -> tuple[int, ...]:
+        """Return the tokens of a prompt whose text has a placeholder for every picture."""
+        if costs and self.form is not None:
+            text = self.form.written(text, [cost.text for cost in costs])
         with self._tokenizing:
-            return list(self.tokenizer(text)["input_ids"])
+            return tuple(self.tokenizer(text)["input_ids"])
 
-    def _shown(
-        self, request: Request, files: Sequence[str], form: PictureForm
-    ) -> Iterator[tuple[str, PictureCost, PictureValues]]:
-        """Give a request's pictures: each one's file, what it costs, and what gives its values.
+    def _cost(self, request: Request, file: str, form: PictureForm) -> PictureCost:
+        """Return what a picture of a request costs; it is opened once, to know its size.
 
         A file's name says what it shows only together with what reads it: the run.
         """
-        for file in files:
-            key = (request.picture, file)
-            cost = self._costs.get(key, request.question_id)
-            if cost is None:
-                cost = form.cost(*request.picture(file).size)
-                self._costs.put(key, cost, 1, request.question_id)
-            yield file, cost, PictureValues(self, form, key, request.question_id)
-
-    def _written(
-        self, text: str, pictures: Sequence[tuple[str, PictureCost, PictureValues]]
-    ) -> str:
-        """Return a prompt's text with what the processor writes for its pictures, where it writes anything."""
-        written = [cost.text for _, cost, _ in pictures if cost.text is not None]
-        if not written or not isinstance(self.form, ProcessorPictures):
-            return text
-        return self.form.written(text, written)
-
-    def _expanded(
-        self,
-        tokens: Sequence[int],
-        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
-    ) -> tuple[tuple[int, ...], tuple[PromptPicture, ...]]:
-        """Return a prompt's tokens with every placeholder become a picture, and the pictures."""
-        if isinstance(self.form, ProcessorPictures):
-            return tuple(tokens), tuple(self._found(tokens, pictures))
-        image = self.processor.image_token_id
-        coming = iter(pictures)
-        before: list[int] = []
-        after: list[int] = []
-        if self.form is not None and self.form.framed:
-            before = [self.processor.start_image_token_id]
-            after = [self.processor.end_image_token_id]
-        ids: list[int] = []
-        shown = []
-        for token in tokens:
-            if token != image:
-                ids.append(token)
-                continue
-            file, cost, values = next(coming)
-            ids += before
-            shown.append(PromptPicture(file, len(ids), cost.tokens, cost.grid, cost.rows, values))
-            ids += [image] * cost.tokens + after
-        return tuple(ids), tuple(shown)
+        key = (request.picture, file)
+        cost = self._costs.get(key, request.question_id)
+        if cost is None:
+            cost = form.cost(*request.picture(file).size)
+            self._costs.put(key, cost, 1, request.question_id)
+        return cost
 
     def _found(
         self,
-        tokens: Sequence[int],
-        pictures: Sequence[tuple[str, PictureCost, PictureValues]],
+        request: Request,
+        files: Sequence[str],
+        costs: Sequence[PictureCost],
+        ids: Sequence[int],
+        form: PictureForm,
     ) -> Iterator[PromptPicture]:
-        """Give the pictures of a prompt that its processor has written out, from the first token of each to its last."""
-        form = self.form
-        assert isinstance(form, ProcessorPictures)
-        places = iter([place for place, token in enumerate(tokens) if token == form.token])
-        for file, cost, values in pictures:
-            own = [place for _, place in zip(range(cost.tokens), places, strict=False)]
-            if own:
-                yield PromptPicture(
-                    file, own[0], own[-1] + 1 - own[0], cost.grid, cost.rows, values
-                )
-
-    def _collated(self, prompts: Sequence[PreparedPrompt]) -> Any:
-        """Return the tensors of prompts with ids, earlier pictures from what is kept."""
-        import torch
-        from transformers import BatchFeature
-
-        length = max(len(prompt.ids or ()) for prompt in prompts)
-        names = ("input_ids", "attention_mask", "mm_token_type_ids")
-        rows: dict[str, list[list[int]]] = {name: [] for name in names}
-        for prompt in prompts:
-            ids = list(prompt.ids or ())
-            padding = [0] * (length - len(ids))
-            rows["input_ids"].append([self.tokenizer.pad_token_id] * len(padding) + ids)
-            rows["attention_mask"].append(padding + [1] * len(ids))
-            rows["mm_token_type_ids"].append(padding + self.token_types(prompt))
-        if not self.family.token_types:
-            del rows["mm_token_type_ids"]
-        tensors = {name: torch.tensor(values) for name, values in rows.items()}
-        shown = [picture for prompt in prompts for picture in prompt.shown]
-        if shown:
-            tensors |= joined([picture.values() for picture in shown])
-        return BatchFeature(tensors)
-
-    def _processed(self, prompts: Sequence[PreparedPrompt]) -> Any:
-        """Return what the processor makes of texts and pictures."""
-        arguments: dict[str, Any] = {
-            "text": [prompt.text for prompt in prompts],
-            "padding": True,
-            # The side that a processor was saved with is not restored when it is loaded.
-            "padding_side": "left",
-            "return_tensors": "pt",
-        }
-        if any(prompt.picture_count for prompt in prompts):
-            arguments["images"] = [
-                [*prompt.pictures, *(picture.values.picture() for picture in prompt.shown)]
-                for prompt in prompts
-            ]
-        return self.processor(**arguments)
+        """Give the pictures of a prompt, from the first token of each to its last."""
+        places = iter([place for place, token in enumerate(ids) if token == form.token])
+        for file, cost in zip(files, costs, strict=True):
+            if own := list(islice(places, cost.tokens)):
+                values = PictureValues(self, form, (request.picture, file), request.question_id)
+                tokens = own[-1] + 1 - own[0]
+                yield PromptPicture(file, own[0], tokens, cost.grid, cost.rows, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +294,17 @@ class PictureValues:
     def __call__(self) -> Tensors:
         return self.inputs.values(self.form, self.key, self.owner)
 
-    def picture(self) -> Image:
-        """Return the picture itself, read again."""
+    def scaled(self) -> Image:
+        """Return the picture itself, read again, as the processor takes it."""
         read, file = self.key
-        return read(file).convert("RGB")
+        return self.form.scaled(read(file).convert("RGB"))
+
+
+def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many tokens two sequences have in common from their start."""
+    shorter = min(len(first), len(second))
+    for start in range(0, shorter, COMPARED_TOKENS):
+        end = min(start + COMPARED_TOKENS, shorter)
+        if tuple(first[start:end]) != tuple(second[start:end]):
+            return next(place for place in range(start, end) if first[place] != second[place])
+    return shorter

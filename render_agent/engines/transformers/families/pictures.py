@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from PIL.Image import Image, new
 
@@ -30,145 +30,39 @@ SIZES = 256
 class PictureCost:
     """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
 
-    grid: frames, rows and columns of patches; None where the model is told of none. text: what the processor
-    writes for its placeholder, where only that knows it, and around: how many of its tokens frame and divide
-    the picture.
+    text: what the processor writes for its placeholder, and around: how many of its tokens frame and divide the
+    picture. grid: frames, rows and columns of patches; None where the model is told of none.
     """
 
     tokens: int
+    around: int
     rows: int
+    text: str
     grid: Grid | None = None
-    text: str | None = None
-    around: int = 0
 
 
-class PictureForm(Protocol):
-    """The way of one family to turn pictures into tensors, with its options.
-
-    options: the names of its engine options. framed: whether a placeholder becomes, beside the
-    picture's tokens, one that begins and one that ends it.
-    """
-
-    options: ClassVar[tuple[str, ...]]
-    framed: ClassVar[bool]
-
-    def cost(self, width: int, height: int) -> PictureCost:
-        """Return what a picture of so many pixels becomes. Nothing is read."""
-        ...
-
-    def values(self, picture: Image, device: str = "cpu") -> Tensors:
-        """Return what the model is given of an RGB picture, computed on a device."""
-        ...
-
-
-class QwenPictures:
-    """Qwen-VL: scaled by qwen-vl-utils to whole tokens, cut into patches by the processor.
-
-    options: `min_pixels` and `max_pixels`, the area that a picture is scaled into; by default the
-    processor's own.
-    """
-
-    options: ClassVar[tuple[str, ...]] = ("min_pixels", "max_pixels")
-    framed: ClassVar[bool] = False
-
-    def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
-        self.processor = processor.image_processor
-        size = self.processor.size
-        self.min_pixels = options.get("min_pixels") or _edge(size, "shortest_edge")
-        self.max_pixels = options.get("max_pixels") or _edge(size, "longest_edge")
-
-    def cost(self, width: int, height: int) -> PictureCost:
-        """Return the patches of a picture after scaling, and a token for each square of them."""
-        from qwen_vl_utils import smart_resize
-
-        patch, merged = self.processor.patch_size, self.processor.merge_size
-        factor = patch * merged
-        rows, columns = (
-            edge // patch
-            for edge in smart_resize(height, width, factor, self.min_pixels, self.max_pixels)
-        )
-        return PictureCost(rows * columns // merged**2, rows * columns, (1, rows, columns))
-
-    def scaled(self, picture: Image) -> Image:
-        """Return a picture whose sides are whole tokens, of an area within the limits."""
-        from qwen_vl_utils import process_vision_info
-
-        limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
-        content = [{"type": "image", "image": picture, **limits}]
-        found = process_vision_info(
-            [{"role": "user", "content": content}], image_patch_size=self.processor.patch_size
-        )
-        scaled: Image = found[0][0]
-        return scaled
-
-    def values(self, picture: Image, device: str = "cpu") -> Tensors:
-        """Return the patches of a picture, (patches, channels × frames × height × width), and its grid."""
-        scaled = [self.scaled(picture)]
-        return dict(
-            self.processor(images=scaled, do_resize=False, device=device, return_tensors="pt")
-        )
-
-
-class InternVLPictures:
-    """InternVL: square tiles, each stretched to what the vision tower takes, and one of the whole.
-
-    options: `max_patches`, the most tiles of a picture, 1 by default: a view has hardly more pixels
-    than a tile, a dialogue shows many of them, and every tile costs 256 tokens (four, with the
-    thumbnail, would cost 1,280 for what Qwen3-VL sees with 300). It is also how InternVL is trained
-    to see the frames of a video.
-    """
-
-    options: ClassVar[tuple[str, ...]] = ("max_patches",)
-    framed: ClassVar[bool] = True
-
-    def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
-        self.processor = processor.image_processor
-        self.tile_tokens = int(processor.image_seq_length)
-        self.max_patches = int(options.get("max_patches") or 1)
-        self.min_patches = min(self.processor.min_patches, self.max_patches)
-
-    def cost(self, width: int, height: int) -> PictureCost:
-        """Return the tokens of all tiles of a picture, without the two that frame them."""
-        tiles = self.processor.get_number_of_image_patches(height, width, self._limits())
-        return PictureCost(tiles * self.tile_tokens, tiles)
-
-    def values(self, picture: Image, device: str = "cpu") -> Tensors:
-        """Return the tiles of a picture, (tiles, 3, height, width); the last shows it as a whole."""
-        found = self.processor(
-            images=[picture], device=device, return_tensors="pt", **self._limits()
-        )
-        return {"pixel_values": found["pixel_values"]}
-
-    def _limits(self) -> dict[str, Any]:
-        return {
-            "crop_to_patches": True,
-            "min_patches": self.min_patches,
-            "max_patches": self.max_patches,
-        }
-
-
-class ProcessorPictures:
+class PictureForm:
     """Whatever a family's own processor makes of a picture alone: its text and its tensors.
 
-    For families whose processor does the same to a picture whatever stands beside it. ValueError for a processor
-    that does not say what it writes for a picture, as those of older releases of transformers.
+    For families whose processor does the same to a picture whatever stands beside it. options: the names of its
+    engine options. arguments: what the processor is told beside the picture.
     """
 
     options: ClassVar[tuple[str, ...]] = ()
-    framed: ClassVar[bool] = False
+    arguments: Mapping[str, Any] = {}
 
     def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
-        if not hasattr(processor, "get_text_with_replacements"):
-            raise ValueError(
-                "this transformers does not say what its processor writes for a picture"
-            )
         self.processor = processor
         self.token: int = getattr(processor, "image_token_id", 0)
         # Asked with a blank picture, since a few of a run's views have sizes of their own at most.
         self.cost = lru_cache(SIZES)(self._cost)
 
+    def scaled(self, picture: Image) -> Image:
+        """Return a picture as the processor takes it."""
+        return picture
+
     def values(self, picture: Image, device: str = "cpu") -> Tensors:
-        """Return what the model is given of a picture."""
+        """Return what the model is given of an RGB picture, computed on a device."""
         found = self._asked(picture, device)
         return {name: value for name, value in found.items() if name not in OF_TEXT}
 
@@ -180,33 +74,79 @@ class ProcessorPictures:
     def _cost(self, width: int, height: int) -> PictureCost:
         """Return what the processor makes of a blank picture of so many pixels."""
         found = self._asked(new("RGB", (width, height)), "cpu")
-        text: str = found["text_replacement_offsets"][0][0]["replacement"]
         ids = found["input_ids"][0].tolist()
         # The placeholder may be another token than the many that it becomes.
         self.token = max(set(ids), key=ids.count)
-        grid = found.get("image_grid_thw")
         tokens = ids.count(self.token)
+        grid = found.get("image_grid_thw")
         return PictureCost(
             tokens=tokens,
             around=len(ids) - tokens,
             rows=len(found["pixel_values"]),
+            text=found["text_replacement_offsets"][0][0]["replacement"],
             grid=None if grid is None else tuple(grid[0].tolist()),
-            text=text,
         )
 
     def _asked(self, picture: Image, device: str) -> Any:
         """Return all that the processor makes of a picture alone."""
         return self.processor(
             text=[self.processor.image_token],
-            images=[[picture]],
+            images=[[self.scaled(picture)]],
             return_tensors="pt",
             return_text_replacement_offsets=True,
+            **self.arguments,
             **({} if device == "cpu" else {"device": device}),
         )
 
 
-class NumberedPictures(ProcessorPictures):
-    """MiniCPM-V: the same, and every picture has its number in the dialogue before it."""
+class QwenPictures(PictureForm):
+    """Qwen-VL: scaled by qwen-vl-utils to whole tokens, cut into patches by the processor.
+
+    options: `min_pixels` and `max_pixels`, the area that a picture is scaled into; by default the
+    processor's own.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ("min_pixels", "max_pixels")
+    arguments: Mapping[str, Any] = {"do_resize": False}
+
+    def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(processor, options)
+        size = processor.image_processor.size
+        self.min_pixels = options.get("min_pixels") or _edge(size, "shortest_edge")
+        self.max_pixels = options.get("max_pixels") or _edge(size, "longest_edge")
+
+    def scaled(self, picture: Image) -> Image:
+        """Return a picture whose sides are whole tokens, of an area within the limits."""
+        from qwen_vl_utils import process_vision_info
+
+        limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
+        content = [{"type": "image", "image": picture, **limits}]
+        patch: int = self.processor.image_processor.patch_size
+        found = process_vision_info([{"role": "user", "content": content}], image_patch_size=patch)
+        scaled: Image = found[0][0]
+        return scaled
+
+
+class InternVLPictures(PictureForm):
+    """InternVL: square tiles, each stretched to what the vision tower takes, and one of the whole.
+
+    options: `max_patches`, the most tiles of a picture, 1 by default: a view has hardly more pixels
+    than a tile, a dialogue shows many of them, and every tile costs 256 tokens (four, with the
+    thumbnail, would cost 1,280 for what Qwen3-VL sees with 300). It is also how InternVL is trained
+    to see the frames of a video.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ("max_patches",)
+
+    def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(processor, options)
+        most = int(options.get("max_patches") or 1)
+        least = min(processor.image_processor.min_patches, most)
+        self.arguments = {"crop_to_patches": True, "min_patches": least, "max_patches": most}
+
+
+class NumberedPictures(PictureForm):
+    """MiniCPM-V: every picture has its number in the dialogue before it."""
 
     def written(self, text: str, pictures: Sequence[str]) -> str:
         """Return a prompt's text with what the processor writes for each of its pictures."""

@@ -11,7 +11,6 @@ from render_agent.engines.transformers.families.pictures import (
     InternVLPictures,
     NumberedPictures,
     PictureForm,
-    ProcessorPictures,
     QwenPictures,
 )
 from render_agent.engines.transformers.families.thinking import Thinking
@@ -32,14 +31,13 @@ def _never(text: Any) -> TwoWay:
 class Family:
     """Models that take pictures and count positions alike.
 
-    model_types: what their configurations call them. reuse: the best exact way to compute nothing
+    model_types: what their configurations call them. pictures: the form that pictures take; None where only the
+    processor knows it. reuse: the best exact way to compute nothing
     twice over the turns of a question: `keys` keeps keys and values (and the states of layers without
     them), `vision` what the vision tower made of a picture, `recompute` nothing. why: in one sentence why
-    not more is kept. vision: whether `VisionCache` understands it. pictures: makes the form that pictures
-    take from a processor and engine options; None where only the processor knows it. axes: how many
+    not more is kept. vision: whether `VisionCache` understands it. axes: how many
     positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is
-    its place in the prompt. token_types: whether the model is told which tokens stand for pictures.
-    two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
+    its place in the prompt. two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
     recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
     thinking: what its chat template takes to think or not, and the marks of its thoughts. published: what names of
     its models look like, as a regular expression, where a server tells nothing but a name.
@@ -47,18 +45,21 @@ class Family:
 
     name: str
     model_types: tuple[str, ...]
-    reuse: Literal["keys", "vision", "recompute"]
+    pictures: type[PictureForm] | None
+    reuse: Literal["keys", "vision", "recompute"] = "keys"
     vision: bool = True
-    pictures: Callable[[Any, Mapping[str, Any]], PictureForm] | None = None
-    options: tuple[str, ...] = ()
     axes: Literal[1, 3] = 1
-    token_types: bool = False
     two_way: Callable[[Any], TwoWay] = _never
     recurrent: bool = False
     picture_axis: int = 0
     thinking: Thinking = field(default_factory=Thinking)
     published: str | None = None
     why: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of its engine options."""
+        return () if self.pictures is None else self.pictures.options
 
     def picture_tokens(
         self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
@@ -69,73 +70,13 @@ class Family:
         """
         if self.pictures is None:
             return _asked(width, height, processor)
-        form = self.pictures(processor, options or {})
-        cost = form.cost(width, height)
-        return cost.tokens + cost.around + 2 * form.framed
+        cost = self.pictures(processor, options or {}).cost(width, height)
+        return cost.tokens + cost.around
 
 
-QWEN3_VL = Family(
-    "Qwen3-VL",
-    ("qwen3_vl", "qwen3_vl_moe"),
-    reuse="keys",
-    pictures=QwenPictures,
-    options=QwenPictures.options,
-    axes=3,
-    token_types=True,
-)
-QWEN2_VL = Family(
-    "Qwen2.5-VL",
-    ("qwen2_5_vl", "qwen2_vl"),
-    reuse="keys",
-    pictures=QwenPictures,
-    options=QwenPictures.options,
-    axes=3,
-    token_types=True,
-)
-QWEN4 = Family(
-    "Qwen4 preview",
-    ("qwen4_exp",),
-    reuse="vision",
-    pictures=QwenPictures,
-    options=QwenPictures.options,
-    axes=3,
-    token_types=True,
-    why="its layers choose the keys that they look at by an index of their own, which is not kept",
-)
-INTERNVL = Family(
-    "InternVL",
-    ("internvl",),
-    reuse="keys",
-    pictures=InternVLPictures,
-    options=InternVLPictures.options,
-)
-QWEN3_5 = Family(
-    "Qwen3.5",
-    ("qwen3_5", "qwen3_5_moe"),
-    reuse="keys",
-    pictures=QwenPictures,
-    options=QwenPictures.options,
-    axes=3,
-    token_types=True,
-    recurrent=True,
-    published=r"qwen-?3[._][56]",
-)
-GLM = Family(
-    "GLM-V",
-    ("glm4v", "glm4v_moe", "glm46v"),
-    reuse="keys",
-    pictures=ProcessorPictures,
-    axes=3,
-    token_types=True,
-)
-KIMI = Family(
-    "Kimi K2.5",
-    ("kimi_k25",),
-    reuse="keys",
-    pictures=ProcessorPictures,
-    thinking=Thinking("thinking"),
-    published=r"kimi-?k2",
-)
+def _read_anew(name: str, model_type: str, why: str) -> Family:
+    """Return a family of which nothing is kept, and only the processor knows what its pictures become."""
+    return Family(name, (model_type,), None, reuse="recompute", vision=False, why=why)
 
 
 def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
@@ -149,132 +90,112 @@ def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
 
 CHANNEL = Thinking(opens="<|channel>", closes="<channel|>")
 
-GEMMA4 = Family(
-    "Gemma 4",
-    ("gemma4",),
-    reuse="keys",
-    vision=False,
-    pictures=ProcessorPictures,
-    two_way=_seen_both_ways("sliding"),
-    thinking=CHANNEL,
-    published=r"gemma-?4",
-)
-GEMMA4_UNIFIED = Family(
-    "Gemma 4 unified",
-    ("gemma4_unified",),
-    reuse="keys",
-    vision=False,
-    pictures=ProcessorPictures,
-    two_way=_seen_both_ways("beyond"),
-    thinking=CHANNEL,
-)
-GEMMA3 = Family(
-    "Gemma 3",
-    ("gemma3",),
-    reuse="keys",
-    pictures=ProcessorPictures,
-    two_way=lambda text: "always",
+FAMILIES = (
+    Family("Qwen3-VL", ("qwen3_vl", "qwen3_vl_moe"), QwenPictures, axes=3),
+    Family("Qwen2.5-VL", ("qwen2_5_vl", "qwen2_vl"), QwenPictures, axes=3),
+    Family(
+        "Qwen3.5",
+        ("qwen3_5", "qwen3_5_moe"),
+        QwenPictures,
+        axes=3,
+        recurrent=True,
+        published=r"qwen-?3[._][56]",
+    ),
+    Family(
+        "Qwen4 preview",
+        ("qwen4_exp",),
+        QwenPictures,
+        axes=3,
+        reuse="vision",
+        why="its layers choose the keys that they look at by an index of their own, which is not kept",
+    ),
+    Family("InternVL", ("internvl",), InternVLPictures),
+    Family("GLM-V", ("glm4v", "glm4v_moe", "glm46v"), PictureForm, axes=3),
+    Family(
+        "Kimi K2.5",
+        ("kimi_k25",),
+        PictureForm,
+        thinking=Thinking("thinking"),
+        published=r"kimi-?k2",
+    ),
+    Family(
+        "Gemma 4",
+        ("gemma4",),
+        PictureForm,
+        vision=False,
+        two_way=_seen_both_ways("sliding"),
+        thinking=CHANNEL,
+        published=r"gemma-?4",
+    ),
+    Family(
+        "Gemma 4 unified",
+        ("gemma4_unified",),
+        PictureForm,
+        vision=False,
+        two_way=_seen_both_ways("beyond"),
+        thinking=CHANNEL,
+    ),
+    Family("Gemma 3", ("gemma3",), PictureForm, two_way=lambda text: "always"),
+    Family(
+        "Mistral 3",
+        ("mistral3",),
+        PictureForm,
+        vision=False,
+        thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
+        published=r"(mis|magis|minis)tral",
+    ),
+    Family(
+        "Idefics 3 and SmolVLM",
+        ("idefics3", "smolvlm"),
+        PictureForm,
+        vision=False,
+        picture_axis=1,
+    ),
+    Family("Ovis 2", ("ovis2",), PictureForm, vision=False),
+    Family(
+        "LFM2-VL",
+        ("lfm2_vl",),
+        PictureForm,
+        vision=False,
+        recurrent=True,
+        published=r"lfm-?2",
+    ),
+    Family(
+        "MiniCPM-V 4.6",
+        ("minicpmv4_6",),
+        NumberedPictures,
+        vision=False,
+        recurrent=True,
+        picture_axis=3,
+        published=r"minicpm-?v-?4[._]?6",
+    ),
+    Family("Aya Vision", ("aya_vision",), PictureForm),
+    _read_anew(
+        "Molmo 2",
+        "molmo2",
+        "all pictures of a dialogue see each other, so that a new one changes what was read before",
+    ),
+    _read_anew(
+        "LLaVA-OneVision",
+        "llava_onevision",
+        "a picture's tokens depend on the pictures beside it, so that a longer prompt begins otherwise",
+    ),
+    _read_anew(
+        "PaliGemma",
+        "paligemma",
+        "its prompts are read from both sides, so that whatever is added changes all before it",
+    ),
+    _read_anew(
+        "Llama 4",
+        "llama4",
+        "its layers without positions scale scores by a count of tokens that it keeps to itself",
+    ),
 )
 
-MISTRAL3 = Family(
-    "Mistral 3",
-    ("mistral3",),
-    reuse="keys",
-    vision=False,
-    pictures=ProcessorPictures,
-    thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
-    published=r"(mis|magis|minis)tral",
-)
-IDEFICS3 = Family(
-    "Idefics 3 and SmolVLM",
-    ("idefics3", "smolvlm"),
-    reuse="keys",
-    vision=False,
-    pictures=ProcessorPictures,
-    picture_axis=1,
-)
-OVIS2 = Family("Ovis 2", ("ovis2",), reuse="keys", vision=False, pictures=ProcessorPictures)
-LFM2 = Family(
-    "LFM2-VL",
-    ("lfm2_vl",),
-    reuse="keys",
-    vision=False,
-    pictures=ProcessorPictures,
-    recurrent=True,
-    published=r"lfm-?2",
-)
-MINICPM = Family(
-    "MiniCPM-V 4.6",
-    ("minicpmv4_6",),
-    reuse="keys",
-    vision=False,
-    pictures=NumberedPictures,
-    recurrent=True,
-    picture_axis=3,
-    published=r"minicpm-?v-?4[._]?6",
-)
-AYA = Family("Aya Vision", ("aya_vision",), reuse="keys", pictures=ProcessorPictures)
-
-MOLMO2 = Family(
-    "Molmo 2",
-    ("molmo2",),
-    reuse="recompute",
-    vision=False,
-    why="all pictures of a dialogue see each other, so that a new one changes what was read before",
-)
-LLAVA_ONEVISION = Family(
-    "LLaVA-OneVision",
-    ("llava_onevision",),
-    reuse="recompute",
-    vision=False,
-    why="a picture's tokens depend on the pictures beside it, so that a longer prompt begins otherwise",
-)
-PALIGEMMA = Family(
-    "PaliGemma",
-    ("paligemma",),
-    reuse="recompute",
-    vision=False,
-    why="its prompts are read from both sides, so that whatever is added changes all before it",
-)
-LLAMA4 = Family(
-    "Llama 4",
-    ("llama4",),
-    reuse="recompute",
-    vision=False,
-    why="its layers without positions scale scores by a count of tokens that it keeps to itself",
-)
-
-OTHER = Family(
-    "other",
-    (),
-    reuse="recompute",
-    vision=False,
-    why="nothing is known about what its pictures and its positions depend on",
+OTHER = _read_anew(
+    "other", "", "nothing is known about what its pictures and its positions depend on"
 )
 """Whatever else AutoModelForImageTextToText serves."""
-
-FAMILIES = (
-    QWEN3_VL,
-    QWEN2_VL,
-    QWEN3_5,
-    QWEN4,
-    INTERNVL,
-    GLM,
-    KIMI,
-    GEMMA4,
-    GEMMA4_UNIFIED,
-    GEMMA3,
-    MISTRAL3,
-    IDEFICS3,
-    OVIS2,
-    LFM2,
-    MINICPM,
-    AYA,
-    MOLMO2,
-    LLAVA_ONEVISION,
-    PALIGEMMA,
-    LLAMA4,
-)
 
 
 def family_of(model_type: str) -> Family:
