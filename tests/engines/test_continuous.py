@@ -6,13 +6,12 @@ from itertools import count, pairwise
 
 import pytest
 import torch
-from factories.dialogues import Dialogues, UncachedModel, load
+from factories.dialogues import Dialogues, UncachedModel, library_engine, load
 from factories.models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.engine import ContinuousEngine
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory import faults
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.errors import EngineError
@@ -178,7 +177,7 @@ def test_the_same_request_again_is_answered_alike(make):
 
 def test_samples_are_drawn_as_in_any_other_batch(make):
     more = {"temperature": 1.0, "samples": 3}
-    plain = TransformersEngine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+    plain = library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
     expected = Dialogues(count=3, **more).lead(plain)
     led = Dialogues(count=3, **more).lead(make())
     assert led.said == expected.said

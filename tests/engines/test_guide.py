@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import test_data
+from factories.dialogues import library_engine
 from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
 from factories.runs import Silent, make_config, make_questions, play
 
@@ -20,7 +21,6 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import Guides, guides_of
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.sampling import (
     ChosenRows,
     Truncation,
@@ -66,7 +66,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def engine():
-    return TransformersEngine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+    return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
 
 
 def taken(guides, text, prompt="", schema=SCHEMA):

@@ -3,18 +3,18 @@
 import random
 
 import pytest
+from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 
 SIZES = ("32x32", "64x64", "96x64", "64x128", "50x70", "160x96")
 
 
 @pytest.fixture(scope="module")
 def engine():
-    return TransformersEngine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
+    return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
 
 
 def dialogue(turns, pictures, seed=0):

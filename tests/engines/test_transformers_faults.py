@@ -267,7 +267,7 @@ def test_a_row_that_the_model_refuses_fails_alone(engine, monkeypatch):
     replies = engine.generate(REQUESTS)
     assert replies[6].error.endswith("ValueError: this one I cannot read")
     assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
-    assert engine.sizing.ceiling.tokens is None
+    assert engine.sizing.ceiling.most is None
     assert not any(reply.events for reply in replies)
 
 

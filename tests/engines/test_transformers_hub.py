@@ -29,7 +29,8 @@ import json, sys
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
-engine = TransformersEngine(sys.argv[1], device="cpu")
+from render_agent.engines.transformers.model.load import open_model
+engine = TransformersEngine(open_model(sys.argv[1], device="cpu"))
 message = chat.message("user", chat.text("Where is the chair?"))
 reply = engine.generate([Request("q", 0, [message], None, max_new_tokens=8)])[0]
 print(json.dumps([engine.describe()["revision"], reply.text, reply.error]))

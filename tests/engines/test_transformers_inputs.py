@@ -3,6 +3,7 @@
 import pytest
 import torch
 from conftest import test_data
+from factories.dialogues import library_engine
 from factories.models import (
     published_tokenizer,
     small_model,
@@ -14,7 +15,6 @@ from factories.models import (
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
 
 CHATML = """\
@@ -155,7 +155,7 @@ def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
     published = test_data("qwen")
     cure_torchvision()
     directory = small_qwen3_vl(tmp_path, tokenizer=published_tokenizer(published))
-    engine = TransformersEngine(str(directory), device="cpu")
+    engine = library_engine(str(directory), device="cpu")
     asked = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
     asked = [
         Request(one.question_id, 1, one.messages[:stop], one.picture, max_new_tokens=4)

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 import torch
+from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.sampling import (
     Truncation,
     Writing,
@@ -19,7 +19,7 @@ from render_agent.engines.transformers.sampling import (
 
 @pytest.fixture(scope="module")
 def engine():
-    return TransformersEngine(str(small_model()), device="cpu", batch_size=64)
+    return library_engine(str(small_model()), device="cpu", batch_size=64)
 
 
 def request(name="q", turn=0, *, files=("64x64-1.png",), temperature=1.0, samples=1, seed=0):
@@ -80,9 +80,7 @@ def test_seed_question_and_turn_change_what_is_drawn(engine, other):
 
 def test_the_published_truncation_holds_unless_an_option_changes_it(engine):
     assert (engine.loaded.truncation.top_k, engine.loaded.truncation.top_p) == (20, 0.8)
-    only_one = TransformersEngine(
-        str(small_model()), device="cpu", engine_options={"top_k": 1, "top_p": 1}
-    )
+    only_one = library_engine(str(small_model()), device="cpu", options={"top_k": 1, "top_p": 1})
     drawn = only_one.generate([request(temperature=2.0)])[0]
     assert drawn.text == engine.generate([request(temperature=0.0)])[0].text
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from factories.dialogues import library_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
-from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model import template_check
 from render_agent.engines.transformers.model.locate import (
     describe_model,
@@ -31,7 +31,7 @@ def copy(tmp_path):
 def told(model, **options):
     """The sentence that refuses the model, the same before and while loading where both can know it."""
     with pytest.raises(SetupError) as caught:
-        TransformersEngine(str(model), **({"device": "cpu"} | options))
+        library_engine(str(model), **({"device": "cpu"} | options))
     sentence = str(caught.value)
     assert "\n" not in sentence
     assert not sentence.endswith(".")
@@ -198,16 +198,16 @@ def test_no_cuda():
 
 def test_engine_options():
     with pytest.raises(UsageError, match=r"--engine-option speed does not exist.*min_pixels"):
-        TransformersEngine(str(small_model()), device="cpu", engine_options={"speed": 9})
+        library_engine(str(small_model()), device="cpu", options={"speed": 9})
 
 
 def test_bfloat16_runs_where_it_is_asked_for():
-    engine = TransformersEngine(str(small_model()), dtype="bfloat16", device="cpu")
+    engine = library_engine(str(small_model()), dtype="bfloat16", device="cpu")
     assert engine.describe()["dtype"] == "bfloat16"
 
 
 def test_nothing_is_printed_while_loading(capfd):
-    TransformersEngine(str(small_model()), device="cpu")
+    library_engine(str(small_model()), device="cpu")
     assert capfd.readouterr() == ("", "")
 
 

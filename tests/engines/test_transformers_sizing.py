@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from factories.dialogues import library_engine
 from factories.memory import FakeMemory
 from factories.models import small_model, speckled_file
 
@@ -79,16 +80,16 @@ def test_samples_of_a_request_count_as_rows(loaded, monkeypatch):
     assert [len(reply.samples) for reply in replies] == [3, 1, 3]
 
 
-def test_two_probes_come_before_the_first_batch_of_unknown_size(loaded, monkeypatch):
-    engine = TransformersEngine(replace(loaded), engine_options={"most_rows": 8})
+def test_a_probe_comes_before_the_first_batch_of_unknown_size(loaded, monkeypatch):
+    engine = TransformersEngine(replace(loaded), options={"most_rows": 8})
     shapes = watched(engine, monkeypatch)
     assert engine.batch_size == 8
     engine.generate(MIXED)
-    assert [rows for rows, _ in shapes] == [1, 4, 8]
-    assert engine.sizing.line.per_token > 1
-    assert engine.calls == 3
+    assert [rows for rows, _ in shapes] == [4, 8]
+    assert engine.sizing.needed > 1
+    assert engine.calls == 2
     engine.generate(MIXED)
-    assert [rows for rows, _ in shapes] == [1, 4, 8, 8]
+    assert [rows for rows, _ in shapes] == [4, 8, 8]
 
 
 def test_a_single_request_needs_no_probe(loaded, monkeypatch):
@@ -105,7 +106,7 @@ def test_a_probe_that_does_not_fit_is_told(loaded, monkeypatch):
     replies = engine.generate(MIXED[:4])
     told = [event for reply in replies for event in reply.events]
     assert told.count("out_of_memory") == len(refused) > 0
-    assert refused[0] == 1, "the first probe, of one row"
+    assert refused[0] == 4, "the probe"
     assert [reply.error is None for reply in replies] == [True, False, True, False]
 
 
@@ -174,15 +175,14 @@ def test_what_a_real_call_takes_is_measured(loaded):
     asked = [request(number, 400) for number in range(32)]
     gc.collect()  # what earlier tests left goes now, and not while it is measured
     engine.generate(asked)
-    (points,) = engine.sizing._seen.values()
-    ((tokens, needed),) = points
+    tokens, needed = engine.sizing.largest, engine.sizing.needed
     assert tokens > 32 * 400
     width = loaded.model.get_input_embeddings().weight.shape[1]
     assert needed > tokens * width * 4, "the hidden states alone take as much"
 
 
 def test_a_dialogue_beyond_the_limit_fails_alone_before_the_model_is_called(loaded, monkeypatch):
-    engine = TransformersEngine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
+    engine = library_engine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
     expected = [engine.generate([one])[0] for one in MIXED[::2]]
     shapes = watched(engine, monkeypatch)
     replies = engine.generate(MIXED)
@@ -224,24 +224,22 @@ def test_the_limit_is_the_models_own_where_none_is_given(loaded):
 )
 def test_options_that_make_no_sense_are_refused(options, told):
     with pytest.raises(UsageError, match=told):
-        TransformersEngine(str(small_model()), device="cpu", engine_options=options)
+        library_engine(str(small_model()), device="cpu", options=options)
 
 
 def test_one_model_on_several_gpus_at_once_is_refused():
     with pytest.raises(UsageError, match=r"--engine vllm.*device_map=auto"):
-        TransformersEngine(str(small_model()), device="cpu", tensor_parallel=2)
+        library_engine(str(small_model()), device="cpu", tensor_parallel=2)
 
 
 def test_quantised_loading_needs_its_library():
     with pytest.raises(SetupError, match="pip install bitsandbytes"):
-        TransformersEngine(
-            str(small_model()), device="cpu", engine_options={"quantization": "4bit"}
-        )
+        library_engine(str(small_model()), device="cpu", options={"quantization": "4bit"})
 
 
 def test_the_options_of_placing_reach_the_model():
     options = {"attn_implementation": "eager", "device_map": "auto", "memory_fraction": 0.5}
-    engine = TransformersEngine(str(small_model()), engine_options=options, batch_size=8)
+    engine = library_engine(str(small_model()), options=options, batch_size=8)
     assert engine.model.config._attn_implementation == "eager"
     assert engine.model.device == torch.device("cpu")
     assert engine.sizing.fraction == 0.5

@@ -7,6 +7,7 @@ import torch
 from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.base import Reply, Request
+from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 
 SIZES = ("64x64", "96x64", "50x70", "160x96")
@@ -99,6 +100,12 @@ def load(folder, dtype="float32"):
     return open_model(str(folder), dtype=dtype, device="cpu")
 
 
+def library_engine(model, *, batch_size=None, memory=None, options=None, **named):
+    """Return an engine that calls the library's own `generate`, with the model of a directory or a name."""
+    loaded = open_model(model, options=options, **named)
+    return TransformersEngine(loaded, batch_size=batch_size, memory=memory, options=options)
+
+
 class UncachedModel:
     """What replies are measured by: the model's own `generate`, one prompt after the other, nothing kept."""
 
@@ -122,7 +129,7 @@ class UncachedModel:
     def write(self, request):
         loaded = self.loaded
         prompt = loaded.inputs.prepare(request)
-        tensors = loaded.inputs.encode([prompt])
+        tensors = loaded.inputs.processed([prompt])
         length = tensors["input_ids"].shape[1]
         with torch.inference_mode():
             written = loaded.model.generate(

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import psutil
 import pytest
+from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
@@ -91,9 +92,8 @@ def test_waiting_ends_when_woken_and_nothing_is_lost(engine):
 
 
 def test_it_answers_as_transformers_does(engine):
-    from render_agent.engines.transformers.generate_engine import TransformersEngine
 
-    other = TransformersEngine(str(small_model()), dtype="float32", device="cpu")
+    other = library_engine(str(small_model()), dtype="float32", device="cpu")
     theirs = other.generate(ragged())
     ours = engine.generate(ragged())
     assert texts(ours) == texts(theirs)

@@ -75,7 +75,7 @@ def engine_of(
 
         vision = VisionCache(loaded.model)
     return TransformersEngine(
-        loaded, batch_size=batch_size, engine_options=options, memory=memory, vision=vision
+        loaded, batch_size=batch_size, options=options, memory=memory, vision=vision
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -19,43 +18,31 @@ from render_agent.engines.transformers.memory.faults import (
     Fault,
     attempt,
 )
-from render_agent.engines.transformers.memory.oom_backoff import Fitted, fit_rows
-from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing
-from render_agent.engines.transformers.model.load import LoadedModel, open_model
-from render_agent.engines.transformers.model.pretrained import Pretrained
+from render_agent.engines.transformers.memory.sizing import FRACTION, Fitted, Sizing, fit_rows
+from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.families.vision_cache import VisionCache
-    from render_agent.engines.transformers.sampling import Script
-
-LOG = logging.getLogger(__name__)
 
 PROBE_ROWS = 4
-"""Rows of the larger of the two calls that show what a batch needs."""
+"""Rows of the call that shows what a batch needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sample of one request: a row of a batch."""
+    """One sample of one request: a row of a batch, with the most tokens that its reply may have."""
 
     request: Request
     sample: int
     prompt: PreparedPrompt
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A row to be written: tokens of its prompt, and of its reply at the most."""
-
-    row: Row
     prompt_tokens: int
     limit: int
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Those of its prompt and of its reply at the most."""
         return self.prompt_tokens + self.limit
 
 
@@ -72,44 +59,22 @@ class TransformersEngine(BatchingEngine):
 
     def __init__(
         self,
-        model: str | LoadedModel,
+        loaded: LoadedModel,
         *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str = "auto",
         batch_size: int | None = None,
-        max_model_len: int | None = None,
-        tensor_parallel: int = 1,
-        engine_options: Mapping[str, Any] | None = None,
-        pretrained: Pretrained | None = None,
-        script: Script | None = None,
+        options: Mapping[str, Any] | None = None,
         memory: DeviceMemory | None = None,
         vision: VisionCache | None = None,
     ) -> None:
-        """Load a bundled model, a hub name or a directory, as `open_model` does; or take a model that is loaded.
+        """Take a model that is loaded.
 
-        batch_size: rows in one call at the most; None for what memory holds. engine_options: those of
-        `open_model`; of all memory, `memory_fraction` is kept free, and `most_rows` is the most where
-        memory holds more. memory: what to go by, by default that of the model's device. vision: what
-        keeps pictures over the turns. SetupError or UsageError where the model cannot be run.
+        batch_size: rows in one call at the most; None for what memory holds. options: of all memory,
+        `memory_fraction` is kept free, and `most_rows` is the most where memory holds more. memory: what to go
+        by, by default that of the model's device. vision: what keeps pictures over the turns.
         """
-        options = dict(engine_options or {})
-        self.loaded = (
-            model
-            if isinstance(model, LoadedModel)
-            else open_model(
-                model,
-                revision=revision,
-                dtype=dtype,
-                device=device,
-                max_model_len=max_model_len,
-                tensor_parallel=tensor_parallel,
-                options=options,
-                pretrained=pretrained,
-                script=script,
-            )
-        )
-        self.capabilities = Capabilities(schema=self.loaded.guides is not None, score=True)
+        options = options or {}
+        self.loaded = loaded
+        self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
         self.memory = memory or memory_of(self.model)
         self.sizing = Sizing(
             self.memory,
@@ -156,20 +121,19 @@ class TransformersEngine(BatchingEngine):
         return self.sizing.batches([self._length(request) for request in requests])
 
     def choose(self, requests: Sequence[Request]) -> list[int]:
-        """Return the places of the request that waits longest and of those nearest to it in length."""
-        return self.sizing.next_batch([self._length(request) for request in requests])
+        """Return the places of the batch that holds the request that waits longest."""
+        return next(batch for batch in self.arrange(requests) if 0 in batch)
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
-        rows: list[Measured] = []
+        rows: list[Row] = []
         found = [self._prepared(request) for request in requests]
         for request, prepared in zip(requests, found, strict=True):
             self._ready.pop(id(request), None)
             if not isinstance(prepared, str):
-                prompt, tokens = prepared
-                limit = self.loaded.reply_limit(request, tokens)
+                limit = self.loaded.reply_limit(request, prepared[1])
                 samples = range(request.distinct_samples)
-                rows += [Measured(Row(request, n, prompt), tokens, limit) for n in samples]
+                rows += [Row(request, sample, *prepared, limit) for sample in samples]
         written = iter(self._write(rows))
         replies = []
         for request, prepared in zip(requests, found, strict=True):
@@ -197,8 +161,8 @@ class TransformersEngine(BatchingEngine):
     def broken(self) -> str | None:
         """Return why a prompt of one token cannot be answered; None where it can."""
         prompt = PreparedPrompt("", ids=(self.loaded.pad,))
-        tiny = [Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt)]
-        outcome = attempt(lambda: generate_rows(self.loaded, tiny, [1]), self.model.device)
+        tiny = Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt, 1, 1)
+        outcome = attempt(lambda: generate_rows(self.loaded, [tiny]), self.model.device)
         return outcome.reason if isinstance(outcome, Fault) else None
 
     def close(self) -> None:
@@ -236,67 +200,43 @@ class TransformersEngine(BatchingEngine):
             self._ready[key] = self.loaded.prepared(request)
         return self._ready[key]
 
-    def _write(self, rows: Sequence[Measured]) -> list[Fitted[Written]]:
-        """Return what each row became, or why it became nothing."""
-        events = self._probe(rows) if self.probing and len(rows) > 1 else []
-        lengths = [row.tokens for row in rows]
-        fitted = fit_rows(
-            lengths,
-            lambda places: self._try([rows[place] for place in places]),
-            self.sizing,
-            events=events,
-        )
+    def _write(self, rows: Sequence[Row]) -> list[Fitted[Written]]:
+        """Return what each row became; before the first of all, some write a token, to show what rows need."""
+        events: list[str] = []
+        if self.probing and len(rows) > 1:
+            self.probing = False
+            longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
+            probed = self._fitted([replace(row, limit=1) for row in longest])
+            events = [event for row in probed for event in row.events]
+        fitted = self._fitted(rows, events)
         if rows:
-            self._batch_size = self.sizing.rows_that_fit(max(lengths))
+            self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
         return fitted
 
-    def _probe(self, rows: Sequence[Measured]) -> list[str]:
-        """Let one row, then some, write a single token, to learn what the others will need.
+    def _fitted(self, rows: Sequence[Row], events: Sequence[str] = ()) -> list[Fitted[Written]]:
+        """Return what each row became, or why it became nothing."""
 
-        Return the events of it.
-        """
-        self.probing = False
-        longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
-        probed = [Measured(entry.row, entry.prompt_tokens, 1) for entry in longest]
-        for most in (1, len(probed)):
-            count = min(most, self.sizing.rows_that_fit(probed[0].tokens))
-            if isinstance(outcome := self._try(probed[:count]), Fault):
-                if not outcome.out_of_memory:
-                    break
-                tokens = count * max(entry.tokens for entry in probed)
-                LOG.warning("out of memory with %d rows and %d tokens: a probe", count, tokens)
-                self.sizing.failed(count, tokens)
-                return ["out_of_memory"]
-        LOG.info("a batch needs, in bytes: %s", self.sizing.line)
-        return []
+        def tried(places: Sequence[int]) -> list[Written] | Fault:
+            self.calls += 1
+            batch = [rows[place] for place in places]
+            return attempt(lambda: self._measured(batch), self.model.device)
 
-    def _try(self, rows: Sequence[Measured]) -> list[Written] | Fault:
-        """Return what the rows became in one call of the model, or why it failed."""
-        self.calls += 1
-        return attempt(lambda: self._measured(rows), self.model.device)
+        return fit_rows([row.tokens for row in rows], tried, self.sizing, events=events)
 
-    def _measured(self, rows: Sequence[Measured]) -> list[Written]:
+    def _measured(self, rows: Sequence[Row]) -> list[Written]:
         """Return what each row became, and note what memory that took."""
         self.memory.reset_peak()
         before = self.memory.used()
-        asked = [entry.row for entry in rows]
-        with self._showing(asked):
-            written = generate_rows(self.loaded, asked, [entry.limit for entry in rows])
+        owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
+        with nullcontext() if self.vision is None else self.vision.showing(owners):
+            written = generate_rows(self.loaded, rows)
         longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
         self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
         return written
 
-    def _showing(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
-        """Say whose the pictures of the next call are, where they are kept."""
-        if self.vision is None:
-            return nullcontext()
-        return self.vision.showing(
-            [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
-        )
 
-
-def generate_rows(loaded: LoadedModel, rows: Sequence[Row], limits: Sequence[int]) -> list[Written]:
-    """Return what each row became, its reply of at most so many tokens. Raises whatever that causes."""
+def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
+    """Return what each row became in one call of the library. Raises whatever that causes."""
     import torch
 
     from render_agent.engines.transformers.sampling import ChosenRows, Writing
@@ -305,26 +245,27 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[Row], limits: Sequence[int
     device = loaded.model.device
     tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))
     tensors = tensors.to(device=device, dtype=loaded.model.dtype)
-    replies = [Writing(limit=limit) for limit in limits]
+    replies = [Writing(limit=row.limit) for row in rows]
     for reply, row in zip(replies, rows, strict=True):
         reply.begin(loaded, row.request, row.sample, row.prompt.text)
     with torch.inference_mode():
         loaded.model.generate(
             **tensors,
             do_sample=False,
-            max_new_tokens=max(limits),
+            max_new_tokens=max(row.limit for row in rows),
             eos_token_id=loaded.ends or None,
             pad_token_id=loaded.pad,
             suppress_tokens=loaded.suppressed or None,
             logits_processor=[ChosenRows(replies, loaded.ends, loaded.truncation)],
         )
-    prompt_tokens = tensors["attention_mask"].sum(1).tolist()
     seconds = time.perf_counter() - began
     questions = len({id(row.request) for row in rows})
     became = []
-    for reply, row, read in zip(replies, rows, prompt_tokens, strict=True):
+    for reply, row in zip(replies, rows, strict=True):
         ended = reply.written[-1] in loaded.ends
         text = loaded.text(reply.written, row.prompt.text)
-        counted = Tokens(prompt=read, reply=len(reply.written), thought=reply.thought_tokens)
+        counted = Tokens(
+            prompt=row.prompt_tokens, reply=len(reply.written), thought=reply.thought_tokens
+        )
         became.append(Written(text, counted, seconds, questions, not ended))
     return became

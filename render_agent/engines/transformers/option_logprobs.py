@@ -24,8 +24,7 @@ from render_agent.engines.transformers.memory.faults import (
     Fault,
     attempt,
 )
-from render_agent.engines.transformers.memory.oom_backoff import fit_rows
-from render_agent.engines.transformers.memory.sizing import Sizing
+from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.load import LoadedModel
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +82,7 @@ def score_choices(
     while waiting:
         lengths = [able[place].tokens for place in waiting]
         # Nothing is known of what a batch needs before one was read.
-        together = sizing.batches(lengths, 1 if sizing.line is None else None)[0]
+        together = sizing.batches(lengths, None if sizing.largest else 1)[0]
         batch = [able[waiting[at]] for at in together]
         became = _fitted(loaded, batch, sizing)
         scores.update(zip([waiting[at] for at in together], became, strict=True))

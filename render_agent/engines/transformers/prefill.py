@@ -121,7 +121,8 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
     if pool is not None:
         pool.set_aside()
         if not grows:
-            pool.grow(rows_within(budget or 0, pool.bytes_per_sequence, rows))
+            half = (budget or 0) // 2
+            pool.grow(max(1, min(rows, half // max(1, pool.bytes_per_sequence))))
     cache.allocate(recorder.layers, pool)
     cache.has_windows = bool(recorder.windows)
     return cache
@@ -194,11 +195,6 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], family: Family) -
         logits: torch.Tensor = output.logits[0]
         # MiniCPM-V gives those of all tokens, whatever it is asked for.
         return (logits if len(logits) == len(entries) else logits[last]).float()
-
-
-def rows_within(budget: int, row: int, rows: int) -> int:
-    """Return for how many rows of so many bytes of states there is room in half of a budget."""
-    return max(1, min(rows, budget // 2 // max(1, row)))
 
 
 def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:

@@ -19,6 +19,7 @@ from render_agent.engines.transformers.memory.faults import (
     attempt,
     waits,
 )
+from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
 from render_agent.engines.transformers.sampling import choose_tokens
@@ -167,7 +168,7 @@ class Scheduler:
         if outcome.out_of_memory:
             self.decoder.drop()
             if len(group) > 1 or self._chunk_end(group[0], tokens // 2) < ends[0]:
-                self.read_ceiling.failed(tokens)
+                self.read_ceiling.lower(tokens // 2)
                 self._note("batch_halved")
                 return
         if len(group) > 1:
@@ -251,7 +252,7 @@ class Scheduler:
         if outcome.out_of_memory and self.decoder.drop():
             return
         if len(rows) > 1:
-            self.row_ceiling.failed(len(rows))
+            self.row_ceiling.lower(len(rows) // 2)
             self._note("batch_halved")
         elif not self._again(rows[0], outcome):
             self.active.remove(rows[0])
@@ -329,33 +330,6 @@ class Scheduler:
         if fault.out_of_memory:
             self._note("out_of_memory")
             LOG.warning("out of memory with %d rows", rows)
-
-
-class Ceiling:
-    """How much one call takes, rows or tokens: halved by a fault, doubled after so many calls without one."""
-
-    def __init__(self, grow_after: int) -> None:
-        self.most: int | None = None
-        self._grow_after = grow_after
-        self._good = 0
-
-    def of(self, wanted: int) -> int:
-        """Return how much of this one call takes."""
-        return wanted if self.most is None else min(wanted, self.most)
-
-    def failed(self, taken: int) -> None:
-        """So much was too much."""
-        self.most, self._good = max(1, taken // 2), 0
-
-    def succeeded(self, taken: int) -> bool:
-        """So much went well; whether more will be taken from now on."""
-        if self.most is None or 2 * taken < self.most:
-            return False
-        self._good += 1
-        if self._good < self._grow_after:
-            return False
-        self.most, self._good = 2 * self.most, 0
-        return True
 
 
 def decoder_of(

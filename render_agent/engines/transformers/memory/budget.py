@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +14,6 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.memory.device import DeviceMemory, spare
 from render_agent.engines.transformers.memory.faults import Fault, attempt
-from render_agent.engines.transformers.memory.sizing import Line, line_above
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, new_cache, read
 
@@ -34,6 +34,31 @@ READING_SHARE = 0.25
 
 MOST_TOKENS = 8192
 """Tokens read in one call where memory holds more: longer calls are no quicker by token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Bytes that reading takes: fixed + per_token × its tokens."""
+
+    fixed: float
+    per_token: float
+
+    def needed(self, tokens: int) -> float:
+        """Return the bytes for so many tokens."""
+        return self.fixed + self.per_token * tokens
+
+    def tokens(self, count: float) -> int:
+        """Return the tokens that so many bytes are enough for; 0 where there are none."""
+        return max(0, int((count - self.fixed) / self.per_token))
+
+
+def line_above(points: Sequence[tuple[int, int]]) -> Line:
+    """Return the line through one or two points, (tokens, bytes): through the origin where it is one."""
+    (few, least), (many, most) = points[0], points[-1]
+    slope = (most - least) / (many - few) if many > few else most / many
+    # Noise alone can make more tokens seem to need less.
+    slope = max(slope, 1.0)
+    return Line(max(0.0, least - slope * few, most - slope * many), slope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,122 +1,54 @@
-"""How many rows fit into memory: bytes fitted to tokens, batches by tokens, and what failures teach."""
+"""How many rows go into one call of the model, by what calls were seen to need; where they do not fit, they are halved."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import log2
+from typing import Generic, TypeVar
 
 from render_agent.engines.transformers.memory.device import DeviceMemory, spare
+from render_agent.engines.transformers.memory.faults import Fault
+
+LOG = logging.getLogger(__name__)
+Given = TypeVar("Given")
 
 FRACTION = 0.1
-"""Of all memory, what is kept free: blocks are never filled quite, and a fit is no promise."""
+"""Of all memory, what is kept free: blocks are never filled quite, and what was seen is no promise."""
 
 REACH = 16
-"""How many times the tokens of the largest batch so far may be dared next, whatever the fit says."""
+"""How many times the tokens of the largest batch so far may be dared next: masks grow faster than tokens do."""
 
-UNTRUSTED = 2
-"""How many times what the fit says may be needed beyond the largest batch so far: masks, and torn
-memory, grow faster than tokens do."""
-
-STEP = 1.25
-"""By how much the largest batch so far may be surpassed where the fit says that it is only just
-enough, so that batches come to fill the memory all the same."""
-
-GROW_AFTER = 8
-"""Batches that the ceiling held back, and that went well, after which it is raised."""
-
-GROWTH = 1.1
-"""By how much it is raised; once memory has come back, by twice."""
-
-BELOW = 0.95
-"""Up to which part of what failed last it is raised; with less, each of the last rows would be tried."""
-
-LONG_AGO = 64
-"""Such batches after which it may be raised beyond where it failed last: what filled the memory then
-may be gone, and one failed batch in so many costs less than small batches for the rest of the run."""
-
-KEPT_A_SIZE = 4
-"""Observations kept of batches of one size; sizes within a factor of √2 count as one."""
+GROW_AFTER = 32
+"""Batches that a ceiling held back, and that went well, after which it is raised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Bytes that a batch needs: fixed + per_token × its tokens, padding included."""
-
-    fixed: float
-    per_token: float
-
-    def needed(self, tokens: int) -> float:
-        """Return the bytes for so many tokens."""
-        return self.fixed + self.per_token * tokens
-
-    def tokens(self, count: float) -> int:
-        """Return the tokens that so many bytes are enough for; 0 where there are none."""
-        return max(0, int((count - self.fixed) / self.per_token))
-
-
-def line_above(points: Sequence[tuple[int, int]]) -> Line:
-    """Return the line of the points' slope that no point lies above.
-
-    points: (tokens, bytes), at least one. Of a single size, the line goes through the origin.
-    """
-    mean = sum(tokens for tokens, _ in points) / len(points)
-    level = sum(count for _, count in points) / len(points)
-    spread = sum((tokens - mean) ** 2 for tokens, _ in points)
-    if spread:
-        slope = sum((t - mean) * (count - level) for t, count in points) / spread
-    else:
-        slope = max(count for _, count in points) / mean
-    # Noise alone can make more tokens seem to need less.
-    slope = max(slope, 1.0)
-    return Line(max(0.0, max(count - slope * tokens for tokens, count in points)), slope)
-
-
-@dataclass
 class Ceiling:
-    """The most tokens a batch may have since one failed; None while none has.
+    """How much one call takes, rows or tokens: halved by a fault, doubled after so many calls without one."""
 
-    A failure lowers it to half of what failed, or to the most that fitted since the failure before,
-    whichever is more. It is raised by a tenth after eight batches that it held back, up to a
-    little below where it failed last, beyond that only when that is long ago. Where more memory is free
-    than at the failure, it is doubled at once.
-    """
+    def __init__(self, grow_after: int) -> None:
+        self.most: int | None = None
+        self._grow_after = grow_after
+        self._good = 0
 
-    tokens: int | None = None
-    failed_at: int = 0
-    fitted: int = 0
-    free_then: int = 0
-    streak: int = 0
-    since: int = 0
+    def of(self, wanted: int) -> int:
+        """Return how much of this one call takes."""
+        return wanted if self.most is None else min(wanted, self.most)
 
-    def failed(self, rows: int, tokens: int, free: int) -> None:
-        """Lower it: a batch of several rows failed with so many tokens in all. free: bytes free now."""
-        half = tokens * ((rows + 1) // 2) // rows
-        lower = max(half, self.fitted) if self.fitted < tokens else half
-        self.tokens = lower if self.tokens is None else min(lower, self.tokens)
-        self.failed_at, self.free_then = tokens, free
-        self.fitted = self.streak = self.since = 0
+    def lower(self, most: int) -> None:
+        """Take no more than so much from now on: twice of it was too much."""
+        self.most, self._good = max(1, most), 0
 
-    def succeeded(self, rows: int, tokens: int, free: int, total: int) -> bool:
-        """Note a batch that went well; whether larger ones may be tried from now on.
-
-        free: bytes free now. total: all the memory there is.
-        """
-        self.fitted = max(self.fitted, tokens)
-        if self.tokens is None or tokens * (rows + 1) // rows <= self.tokens:
+    def succeeded(self, taken: int) -> bool:
+        """So much went well; whether more will be taken from now on."""
+        if self.most is None or 2 * taken < self.most:
             return False
-        self.streak, self.since = self.streak + 1, self.since + 1
-        before = self.tokens
-        if free > self.free_then + total / 10:
-            # What filled the memory then is gone, and with it what the failure taught.
-            self.tokens, self.since = 2 * self.tokens, LONG_AGO
-        elif self.streak >= GROW_AFTER:
-            self.streak = 0
-            raised = max(self.tokens + 1, int(self.tokens * GROWTH))
-            most = raised if self.since >= LONG_AGO else int(BELOW * self.failed_at)
-            self.tokens = max(self.tokens, min(raised, most))
-        return self.tokens > before
+        self._good += 1
+        if self._good < self._grow_after:
+            return False
+        self.most, self._good = 2 * self.most, 0
+        return True
 
 
 @dataclass
@@ -125,40 +57,33 @@ class Sizing:
 
     Tokens of a batch are counted with padding: its rows times its longest row, and a row is a
     prompt and the reply that may follow. memory: where they have to fit. most_rows: rows of a batch
-    at the most, whatever memory holds. fraction: of all memory, what is kept free.
+    at the most, whatever memory holds. fraction: of all memory, what is kept free. largest: tokens of the
+    largest batch so far, and needed: the bytes that it took.
     """
 
     memory: DeviceMemory
     most_rows: int
     fraction: float = FRACTION
-    ceiling: Ceiling = field(default_factory=Ceiling)
+    ceiling: Ceiling = field(default_factory=lambda: Ceiling(GROW_AFTER))
     largest: int = field(default=0, init=False)
-    _seen: dict[int, deque[tuple[int, int]]] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def line(self) -> Line | None:
-        """What batches need, as far as it was observed."""
-        points = [point for kept in self._seen.values() for point in kept]
-        return line_above(points) if points else None
+    needed: int = field(default=0, init=False)
 
     def observe(self, tokens: int, needed: int) -> None:
         """Note that a batch of so many tokens needed so many bytes beyond what was in use before."""
-        size = round(2 * log2(max(1, tokens)))
-        self._seen.setdefault(size, deque(maxlen=KEPT_A_SIZE)).append((tokens, max(0, needed)))
-        self.largest = max(self.largest, tokens)
+        if tokens >= self.largest:
+            self.largest, self.needed = tokens, max(1, needed)
 
     def budget(self) -> int | None:
         """Return the tokens that a batch may have now; None where nothing speaks against any number."""
-        limits = [] if self.ceiling.tokens is None else [self.ceiling.tokens]
-        if (line := self.line) is not None:
-            bytes_left = spare(self.memory, self.fraction)
-            careful = max(line.tokens(bytes_left / UNTRUSTED), int(STEP * self.largest))
-            limits += [line.tokens(bytes_left), careful, REACH * self.largest]
-        return min(limits) if limits else None
+        limits = [] if self.ceiling.most is None else [self.ceiling.most]
+        if self.largest:
+            room = spare(self.memory, self.fraction) * self.largest // self.needed
+            limits += [room, REACH * self.largest]
+        return min(limits, default=None)
 
     def rows_that_fit(self, tokens: int) -> int:
         """Return how many rows of so many tokens each fit into one batch: at least one, which is tried."""
-        return rows_within(self.budget(), tokens, self.most_rows)
+        return _rows_within(self.budget(), tokens, self.most_rows)
 
     def batches(self, lengths: Sequence[int], limit: int | None = None) -> list[list[int]]:
         """Return the places of rows of these lengths, batch after batch, the longest rows first.
@@ -167,43 +92,8 @@ class Sizing:
         """
         return grouped(range(len(lengths)), lengths, self.budget(), limit or self.most_rows)
 
-    def next_batch(self, lengths: Sequence[int], limit: int | None = None) -> list[int]:
-        """Return the places of one batch: the first row, and those nearest to it in length.
 
-        So whoever waits longest is always in it, and as little as possible is padding.
-        """
-        order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-        budget, most = self.budget(), min(limit or self.most_rows, self.most_rows)
-        low = high = order.index(0)
-        while high - low + 1 < len(order):
-            # A shorter row costs its own padding; a longer one, that of all others too.
-            ways = []
-            if low > 0:
-                ways.append((lengths[order[low]] - lengths[order[low - 1]], low - 1, high))
-            if high + 1 < len(order):
-                ways.append((lengths[order[high + 1]] - lengths[order[high]], low, high + 1))
-            fitting = [
-                way
-                for way in ways
-                if way[2] - way[1] < rows_within(budget, lengths[order[way[2]]], most)
-            ]
-            if not fitting:
-                break
-            _, low, high = min(fitting)
-        return sorted(order[low : high + 1])
-
-    def failed(self, rows: int, tokens: int) -> None:
-        """Remember that a batch did not fit; a single row teaches nothing, since none is smaller."""
-        if rows > 1:
-            self.ceiling.failed(rows, tokens, self.memory.free())
-
-    def succeeded(self, rows: int, tokens: int) -> bool:
-        """Note that a batch fitted; whether larger ones may be tried from now on."""
-        return self.ceiling.succeeded(rows, tokens, self.memory.free(), self.memory.total())
-
-
-def rows_within(budget: int | None, tokens: int, most: int) -> int:
-    """Return how many rows of so many tokens each a budget is enough for; at least one."""
+def _rows_within(budget: int | None, tokens: int, most: int) -> int:
     return max(1, most if budget is None else min(most, budget // max(1, tokens)))
 
 
@@ -219,7 +109,68 @@ def grouped(
     batches = []
     start = 0
     while start < len(order):
-        rows = rows_within(budget, lengths[order[start]], limit)
+        rows = _rows_within(budget, lengths[order[start]], limit)
         batches.append(sorted(order[start : start + rows]))
         start += rows
     return batches
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted(Generic[Given]):
+    """What one row became, or why it became nothing; and the events that it is the one to tell."""
+
+    outcome: Given | Fault
+    events: tuple[str, ...] = ()
+
+
+def fit_rows(
+    lengths: Sequence[int],
+    attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
+    sizing: Sizing,
+    limit: int | None = None,
+    events: Sequence[str] = (),
+) -> list[Fitted[Given]]:
+    """Return what every row became, in their order.
+
+    lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
+    rows of these places, at most `limit`, and returns what each became or why all failed; the memory
+    is given back by then. A batch that fails is halved, until a single row is left that has failed
+    twice where memory ran out: what is in the way of the first attempt may be gone in the second.
+    events: what happened before, to be told with them.
+    """
+    became: dict[int, Given | Fault] = {}
+    told: dict[int, tuple[str, ...]] = {}
+    untold = list(events)
+    waiting = deque(sizing.batches(lengths, limit))
+    again: set[int] = set()
+    while waiting:
+        batch = waiting.popleft()
+        rows, tokens = len(batch), len(batch) * max(lengths[place] for place in batch)
+        if rows > 1 and tokens > (most := sizing.ceiling.of(tokens)):
+            waiting.extendleft(reversed(grouped(batch, lengths, most, rows)))
+            continue
+        outcome = attempt(batch)
+        if not isinstance(outcome, Fault):
+            became.update(zip(batch, outcome, strict=True))
+            untold += ["batch_grown"] if sizing.ceiling.succeeded(tokens) else []
+            told[batch[0]], untold = tuple(untold), []
+            continue
+        if outcome.out_of_memory:
+            LOG.warning("out of memory with %d rows and %d tokens", rows, tokens)
+            untold += ["out_of_memory"]
+        if rows > 1:
+            # A single row teaches nothing, since none is smaller.
+            if outcome.out_of_memory:
+                sizing.ceiling.lower(tokens // rows * ((rows + 1) // 2))
+                untold += ["batch_halved"]
+            waiting.extendleft(reversed(grouped(batch, lengths, None, (rows + 1) // 2)))
+        elif outcome.out_of_memory and batch[0] not in again:
+            again.add(batch[0])
+            waiting.appendleft(batch)
+            untold += ["retried"]
+        else:
+            became[batch[0]] = outcome
+    if untold and became:
+        last = max(became, key=lambda place: isinstance(became[place], Fault))
+        told[last] = (*told.get(last, ()), *untold)
+    return [Fitted(became[place], told.get(place, ())) for place in range(len(lengths))]
