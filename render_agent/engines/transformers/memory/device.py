@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+import torch
+
 from render_agent.system.malloc import give_back_freed
 from render_agent.system.threads import start
 
 SAMPLED_EVERY = 0.005
-"""Seconds between two looks at the memory in use, where the system keeps no peak."""
+"""Seconds between two looks at the memory in use."""
 
 
 class DeviceMemory(Protocol):
@@ -61,14 +64,10 @@ class CudaMemory:
 
     def total(self) -> int:
         """Return the memory of all."""
-        import torch
-
         return sum(int(torch.cuda.mem_get_info(number)[1]) for number in self.numbers)
 
     def free(self) -> int:
         """Return as many times what the fullest has left, with what its cache of blocks holds unused."""
-        import torch
-
         left = [
             int(torch.cuda.mem_get_info(number)[0])
             + int(torch.cuda.memory_reserved(number))
@@ -79,53 +78,26 @@ class CudaMemory:
 
     def used(self) -> int:
         """Return what tensors take."""
-        import torch
-
         return sum(int(torch.cuda.memory_allocated(number)) for number in self.numbers)
 
     def reset_peak(self) -> None:
         """Begin to watch for the peak."""
-        import torch
-
         for number in self.numbers:
             torch.cuda.reset_peak_memory_stats(number)
 
     def peak(self) -> int:
         """Return the most that tensors took, summed over the GPUs' own peaks."""
-        import torch
-
         return sum(int(torch.cuda.max_memory_allocated(number)) for number in self.numbers)
 
 
-class MainMemory:
-    """The machine's memory, within the limit of the control group that the process is in."""
+class SampledMemory:
+    """Memory whose peak no system keeps as it is wanted here: a thread looks at it every few milliseconds."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
-        """root: the folder that `proc` and `sys` lie in."""
-        self.proc = root / "proc"
-        self.group = control_group(root)
-        self._clear = self.proc / "self/clear_refs"
-        self._sampled: SampledPeak | None = None
-
-    def total(self) -> int:
-        """Return the machine's memory or the group's limit, whichever is less."""
-        import psutil
-
-        total = int(psutil.virtual_memory().total)
-        return min(total, self.group.limit()) if self.group else total
-
-    def free(self) -> int:
-        """Return what can be had without swapping, within the group's limit."""
-        import psutil
-
-        free = int(psutil.virtual_memory().available)
-        return min(free, self.group.free()) if self.group else free
+    _peak: SampledPeak | None = None
 
     def used(self) -> int:
-        """Return what of this process lies in memory."""
-        import psutil
-
-        return int(psutil.Process().memory_info().rss)
+        """Return what is in use by this process."""
+        raise NotImplementedError
 
     def reset_peak(self) -> None:
         """Begin to watch for the peak.
@@ -134,30 +106,42 @@ class MainMemory:
         again would seem to need nothing.
         """
         give_back_freed()
-        try:
-            self._clear.write_text("5")
-        except OSError:
-            self._sampled = watched_anew(self._sampled, self.used)
+        if self._peak is not None:
+            self._peak.stop()
+        self._peak = SampledPeak(self.used)
 
     def peak(self) -> int:
-        """Return the most of this process that lay in memory, other threads' work included."""
-        if self._sampled is not None:
-            return self._sampled.stop()
-        status = (self.proc / "self/status").read_text()
-        kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()
-        return int(kilobytes[1]) * 1024
+        """Return the most that was seen in use, other threads' work included."""
+        return self._peak.stop() if self._peak is not None else self.used()
 
 
-class MpsMemory:
+class MainMemory(SampledMemory):
+    """The machine's memory, within the limit of the control group that the process is in."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        """root: the folder that `proc` and `sys` lie in."""
+        self.group = control_group(root)
+
+    def total(self) -> int:
+        """Return the machine's memory or the group's limit, whichever is less."""
+        total = int(psutil.virtual_memory().total)
+        return min(total, self.group.limit()) if self.group else total
+
+    def free(self) -> int:
+        """Return what can be had without swapping, within the group's limit."""
+        free = int(psutil.virtual_memory().available)
+        return min(free, self.group.free()) if self.group else free
+
+    def used(self) -> int:
+        """Return what of this process lies in memory."""
+        return int(psutil.Process().memory_info().rss)
+
+
+class MpsMemory(SampledMemory):
     """The memory that an Apple GPU shares with the machine."""
-
-    def __init__(self) -> None:
-        self._sampled: SampledPeak | None = None
 
     def total(self) -> int:
         """Return what Metal recommends as the most."""
-        import torch
-
         return int(torch.mps.recommended_max_memory())
 
     def free(self) -> int:
@@ -166,17 +150,7 @@ class MpsMemory:
 
     def used(self) -> int:
         """Return what tensors take."""
-        import torch
-
         return int(torch.mps.current_allocated_memory())
-
-    def reset_peak(self) -> None:
-        """Begin to watch for the peak, by looking often: Metal keeps none."""
-        self._sampled = watched_anew(self._sampled, self.used)
-
-    def peak(self) -> int:
-        """Return the most that was seen in use."""
-        return self._sampled.stop() if self._sampled else self.used()
 
 
 class SampledPeak:
@@ -198,13 +172,6 @@ class SampledPeak:
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLED_EVERY):
             self.most = max(self.most, self.figure())
-
-
-def watched_anew(before: SampledPeak | None, figure: Callable[[], int]) -> SampledPeak:
-    """Return a new watch, the one before ended."""
-    if before is not None:
-        before.stop()
-    return SampledPeak(figure)
 
 
 @dataclass(frozen=True, slots=True)
