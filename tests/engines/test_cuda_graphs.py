@@ -83,7 +83,7 @@ def paged_decode(query, keys, values, tables, lengths, scale):
 def gpu(monkeypatch):
     """A processor that passes for a GPU with Triton."""
     kernels = ModuleType(KERNELS)
-    for name in ("add_rms_norm", "rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
+    for name in ("rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
         setattr(kernels, name, None)
     kernels.paged_decode = paged_decode
     monkeypatch.setitem(sys.modules, KERNELS, kernels)

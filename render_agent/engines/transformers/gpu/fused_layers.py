@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from render_agent.engines.transformers.attention import current_call, flash
 from render_agent.engines.transformers.gpu.kernels import (
-    add_rms_norm,
     rms_norm,
     rotate_heads,
     rotate_patches,
@@ -89,7 +88,7 @@ class FusedTextLayer:
         )
         attended = call.attend(self.index, query, self.scale).flatten(1)
         added = functional.linear(attended, self.out)
-        normed = add_rms_norm(state, added, self.between.weight, self.epsilon)
+        normed = rms_norm(state, self.between.weight, self.epsilon, added)
         inner = silu_mul(functional.linear(normed, self.gate_up))
         return state.add_(functional.linear(inner, self.down))[None]
 

@@ -124,63 +124,42 @@ def paged_decode(
 
 
 @triton.jit
-def _rms_norm(given, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """One token's hidden state, divided by its root mean square."""
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, BLOCK)
-    inside = column < WIDTH
-    kind = out.dtype.element_ty
-    state = tl.load(given + row * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
-    shrink = tl.rsqrt(tl.sum(state * state, 0) / WIDTH + epsilon)
-    normal = (state * shrink).to(kind).to(tl.float32)
-    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    tl.store(out + row * WIDTH + column, (normal * gain).to(kind), mask=inside)
-
-
-def rms_norm(given: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """Return hidden states (…, width) divided by their root mean square, times a weight (width,)."""
-    width = given.shape[-1]
-    flat = given.reshape(-1, width)
-    out = torch.empty_like(flat)
-    block = triton.next_power_of_2(width)
-    _rms_norm[flat.shape[0],](
-        flat, weight, out, epsilon, WIDTH=width, BLOCK=block, num_warps=8 if block > 1024 else 1
-    )
-    return out.view(given.shape)
-
-
-@triton.jit
-def _add_rms_norm(residual, added, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """The same of a residual stream to which something is added first, in place."""
+def _rms_norm(
+    given, added, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr
+):  # fmt: skip
+    """One token's hidden state, to which something may be added first in place, divided by its root mean square."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < WIDTH
     kind = out.dtype.element_ty
     at = row * WIDTH + column
-    state = tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
-    state += tl.load(added + at, mask=inside, other=0.0).to(tl.float32)
-    rounded = state.to(kind)
-    tl.store(residual + at, rounded, mask=inside)
-    state = rounded.to(tl.float32)
+    state = tl.load(given + at, mask=inside, other=0.0).to(tl.float32)
+    if ADDS:
+        state += tl.load(added + at, mask=inside, other=0.0).to(tl.float32)
+        rounded = state.to(kind)
+        tl.store(given + at, rounded, mask=inside)
+        state = rounded.to(tl.float32)
     shrink = tl.rsqrt(tl.sum(state * state, 0) / WIDTH + epsilon)
     normal = (state * shrink).to(kind).to(tl.float32)
     gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + at, (normal * gain).to(kind), mask=inside)
 
 
-def add_rms_norm(
-    residual: torch.Tensor, added: torch.Tensor, weight: torch.Tensor, epsilon: float
+def rms_norm(
+    given: torch.Tensor, weight: torch.Tensor, epsilon: float, added: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Add to hidden states (…, width) in place, and return the sum divided by its root mean square."""
-    width = residual.shape[-1]
-    flat = residual.view(-1, width)
-    out = torch.empty_like(flat)
+    """Return hidden states (tokens, width) divided by their root mean square, times a weight (width,).
+
+    given: contiguous. added: what is added to them first, in place.
+    """
+    tokens, width = given.shape
+    out = torch.empty_like(given)
     block = triton.next_power_of_2(width)
-    _add_rms_norm[flat.shape[0],](
-        flat, added.reshape(-1, width), weight, out, epsilon, WIDTH=width, BLOCK=block,
-        num_warps=8 if block > 1024 else 1,
+    _rms_norm[tokens,](
+        given, given if added is None else added, weight, out, epsilon, WIDTH=width, BLOCK=block,
+        ADDS=added is not None, num_warps=8 if block > 1024 else 1,
     )  # fmt: skip
-    return out.view(residual.shape)
+    return out
 
 
 @triton.jit
@@ -208,7 +187,7 @@ def silu_mul(given: torch.Tensor) -> torch.Tensor:
 @triton.jit
 def _rotate_heads(
     given, query_weight, key_weight, cosine, sine, query, keys, values, slots, epsilon,
-    HEADS: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, NORMED: tl.constexpr,
+    HEADS: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """One head of one token: queries and keys normed and rotated, keys and values put into their slot."""
     token = tl.program_id(0).to(tl.int64)
@@ -229,12 +208,11 @@ def _rotate_heads(
         to = values + (slot + head - HEADS - SHARED) * WIDTH
         gain = key_weight
     if head < HEADS + SHARED:
-        if NORMED:
-            shrink = tl.rsqrt((tl.sum(low * low, 0) + tl.sum(high * high, 0)) / WIDTH + epsilon)
-            low = (low * shrink).to(kind).to(tl.float32) * tl.load(gain + column).to(tl.float32)
-            high = (high * shrink).to(kind).to(tl.float32)
-            high = high * tl.load(gain + half + column).to(tl.float32)
-            low, high = low.to(kind).to(tl.float32), high.to(kind).to(tl.float32)
+        shrink = tl.rsqrt((tl.sum(low * low, 0) + tl.sum(high * high, 0)) / WIDTH + epsilon)
+        low = (low * shrink).to(kind).to(tl.float32) * tl.load(gain + column).to(tl.float32)
+        high = (high * shrink).to(kind).to(tl.float32)
+        high = high * tl.load(gain + half + column).to(tl.float32)
+        low, high = low.to(kind).to(tl.float32), high.to(kind).to(tl.float32)
         turn = token * WIDTH + column
         cosine_low = tl.load(cosine + turn).to(tl.float32)
         cosine_high = tl.load(cosine + turn + half).to(tl.float32)
@@ -251,7 +229,7 @@ def _rotate_heads(
 
 def rotate_heads(
     given: torch.Tensor,
-    norms: tuple[torch.Tensor, torch.Tensor] | None,
+    norms: tuple[torch.Tensor, torch.Tensor],
     epsilon: float,
     turns: tuple[torch.Tensor, torch.Tensor],
     pages: Any,
@@ -260,18 +238,16 @@ def rotate_heads(
     """Norm and rotate queries and keys; put keys and values into their slots; return queries (tokens, heads, width).
 
     given: (tokens, (heads + 2 × shared heads) × width): queries, keys, values. norms: weights of queries
-    and keys, (width,) each, None where they are not normed. turns: cosines and sines, (tokens, width).
+    and keys, (width,) each. turns: cosines and sines, (tokens, width).
     pages: `LayerPages`. slots: (tokens,) int64.
     """
     shared, width = pages.keys.shape[2:]
     tokens = given.shape[0]
     heads = given.shape[1] // width - 2 * shared
     query = given.new_empty(tokens, heads, width)
-    query_weight, key_weight = norms or (given, given)
     _rotate_heads[tokens, heads + 2 * shared](
-        given, query_weight, key_weight, turns[0], turns[1], query, pages.keys, pages.values,
-        slots, epsilon, HEADS=heads, SHARED=shared, WIDTH=width, NORMED=norms is not None,
-        num_warps=1,
+        given, *norms, *turns, query, pages.keys, pages.values,
+        slots, epsilon, HEADS=heads, SHARED=shared, WIDTH=width, num_warps=1,
     )  # fmt: skip
     return query
 
