@@ -7,12 +7,13 @@ kept: a dialogue's history may hold the reply in other tokens than it was writte
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import torch
 
@@ -166,24 +167,21 @@ class StatePool:
         self.grow()
         self._free = [slot for slot in self._free if slot not in (ZERO, SCRATCH)]
 
-    def read(self, layer: int, slots: int | torch.Tensor) -> list[torch.Tensor]:
-        """Return copies of a layer's tensors in one slot or in those of several rows, each (rows, …)."""
-        if isinstance(slots, int):
-            return [part[slots : slots + 1].clone() for part in self.layers[layer]]
+    def read(self, layer: int, slots: torch.Tensor) -> list[torch.Tensor]:
+        """Return copies of a layer's tensors in the slots of several rows, each (rows, …)."""
         return [part.index_select(0, slots.to(part.device)) for part in self.layers[layer]]
 
-    def write(
-        self, layer: int, slots: int | torch.Tensor | None, parts: Several[torch.Tensor]
-    ) -> None:
+    def write(self, layer: int, slots: torch.Tensor | None, parts: Several[torch.Tensor]) -> None:
         """Put a layer's tensors, each (rows, …), into slots; without slots, lay the layer out after them."""
         if slots is None:
             self.layers[layer] = [part.new_zeros((0, *part.shape[1:])) for part in parts]
             return
         for own, part in zip(self.layers[layer], parts, strict=True):
-            if isinstance(slots, int):
-                own[slots : slots + 1] = part
-            else:
-                own.index_copy_(0, slots.to(own.device), part)
+            own.index_copy_(0, slots.to(own.device), part)
+
+
+Batch: TypeAlias = "tuple[int, tuple[int, ...], torch.Tensor | None, torch.Tensor | None]"
+"""Parts that are read side by side: how many tokens each has, where each starts, and the slots of each."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,8 @@ class StateCall:
     """What one call of the model does in its recurrent layers.
 
     parts: of prompts that are read, as `SequenceStates.parts` gives them, among the tokens of the call; without a
-    slot to leave its state in, a part lays the pool out. Or rows: of one new token each, the slots to go on from
+    slot to leave its state in, a part lays the pool out. Parts of one length, such as generation prompts, are read
+    side by side. Or rows: of one new token each, the slots to go on from
     and to write to, (rows,) int64 each.
     """
 
@@ -213,23 +212,43 @@ class StateCall:
                 if forward is not None:
                     module.forward = forward
 
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The parts in batches of one length, those that go on from another behind it."""
+        written = {target for *_, target in self.parts}
+        alike = defaultdict(list)
+        for start, end, source, target in self.parts:
+            alike[source in written, source == ZERO, end - start].append((start, source, target))
+        batches: list[Batch] = []
+        for (_, begins, length), batch in sorted(alike.items()):
+            starts, sources, targets = zip(*batch, strict=True)
+            batches.append(
+                (
+                    length,
+                    starts,
+                    None if begins else torch.tensor(sources),
+                    None if None in targets else torch.tensor(targets),
+                )
+            )
+        return batches
+
     def _forward(self, layer: int, plain: Any, hidden_states: torch.Tensor, **more: Any) -> Any:
         """Return what a layer makes of the hidden states of packed tokens, (1, tokens, width)."""
         name = self.pool.names[layer]
 
-        def passed(states: torch.Tensor, source: Any, target: Any) -> torch.Tensor:
-            begins = isinstance(source, int) and source == ZERO
-            state = LayerState(*(() if begins else self.pool.read(layer, source)))
+        def passed(states: torch.Tensor, sources: Any, targets: Any) -> torch.Tensor:
+            state = LayerState(*(() if sources is None else self.pool.read(layer, sources)))
             found: torch.Tensor = plain(hidden_states=states, **{**more, name: state})
-            self.pool.write(layer, target, state.parts)
+            self.pool.write(layer, targets, state.parts)
             return found
 
         if self.rows is not None:
             return passed(hidden_states.transpose(0, 1), *self.rows).transpose(0, 1)
-        return torch.cat(
-            [passed(hidden_states[:, a:b], source, target) for a, b, source, target in self.parts],
-            dim=1,
-        )
+        made: dict[int, torch.Tensor] = {}
+        for length, starts, sources, targets in self.batches:
+            rows = torch.cat([hidden_states[:, start : start + length] for start in starts])
+            made.update(zip(starts, passed(rows, sources, targets).split(1), strict=True))
+        return torch.cat([made[start] for start in sorted(made)], dim=1)
 
 
 class LayerState:
