@@ -7,7 +7,7 @@ from collections.abc import Sequence as Several
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -31,37 +31,12 @@ UNKNOWN = ("softcap", "s_aux")
 """What some models change scores by that this attention knows nothing of: caps, and sinks beside the keys."""
 
 
-class Attending(Protocol):
-    """What one call of the model does with the queries, keys and values of its new tokens.
-
-    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
-    heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
-    the last of them; None for all.
-    """
-
-    @property
-    def states(self) -> StateCall | None:
-        """What its recurrent layers go on from."""
-        ...
-
-    def __call__(
-        self,
-        layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        scale: float | None,
-        window: int | None = None,
-    ) -> torch.Tensor:
-        """Return what the queries of one layer attend to."""
-        ...
-
-
-_ATTENDING: ContextVar[Attending] = ContextVar("attending")
+_ATTENDING: ContextVar[_Paged | KeyRecorder] = ContextVar("attending")
+"""What one call of the model does with the queries, keys and values of its new tokens."""
 
 
 @contextmanager
-def attending(model: Any, call: Attending) -> Iterator[None]:
+def attending(model: Any, call: _Paged | KeyRecorder) -> Iterator[None]:
     """Let a model's text part attend by `call` within; on a GPU its pictures are packed, too."""
     from transformers import AttentionInterface
 
@@ -135,7 +110,12 @@ class KeyRecorder:
 
 
 class _Paged:
-    """What reading prompts and writing replies have in common: new keys and values go into the pages first."""
+    """What reading prompts and writing replies have in common: new keys and values go into the pages first.
+
+    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
+    heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
+    the last of them; None for all. states: what recurrent layers go on from.
+    """
 
     layers: Mapping[int, LayerPages]
     slots: torch.Tensor
