@@ -26,7 +26,7 @@ TEXT = {
     "initializer_range": 0.2,
     "tie_word_embeddings": False,
 }
-VISION = {"hidden_size": 32, "intermediate_size": 64, "initializer_range": 0.2}
+TILE = {"height": 56, "width": 56}
 NORM = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 QWEN_PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
 
@@ -45,16 +45,32 @@ def _thinks(
 
 THINK_TOKENS = {"think": "<think>", "end_of_think": "</think>"}
 QWEN_SIZES = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
-QWEN_TOWER = {
-    **VISION,
-    "depth": 2,
-    "num_heads": 2,
-    "patch_size": 16,
-    "spatial_merge_size": 2,
-    "temporal_patch_size": 2,
-    "num_position_embeddings": 256,
-    "out_hidden_size": 64,
-}
+
+
+def _tower(layers: int = 2, patch: int = 14, **more: Any) -> dict[str, Any]:
+    """Return the configuration of a small vision tower, as most families name its parts."""
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "initializer_range": 0.2}
+    parts = {"num_hidden_layers": layers, "num_attention_heads": 2, "patch_size": patch}
+    return {**sizes, **parts, **more}
+
+
+def _siglip(side: int = 56, **more: Any) -> dict[str, Any]:
+    """Return that of a SigLIP, for pictures of so many pixels a side."""
+    named = {"model_type": "siglip_vision_model", "vision_use_head": False}
+    return _tower(image_size=side, **named, **more)
+
+
+def _qwen_tower(depth: int = 2, patch: int = 14, **more: Any) -> dict[str, Any]:
+    """Return that of a Qwen-VL, or of a family that names its parts as Qwen does."""
+    tower = _tower(patch=patch, spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=64)
+    named = {"num_hidden_layers": "depth", "num_attention_heads": "num_heads"}
+    return {named.get(name, name): value for name, value in tower.items()} | {
+        "depth": depth,
+        **more,
+    }
+
+
+QWEN_TOWER = _qwen_tower(patch=16, num_position_embeddings=256)
 AREA = {"shortest_edge": 32 * 32, "longest_edge": 4096 * 4096}
 EXPERTS = {
     "num_experts": 4,
@@ -205,16 +221,7 @@ def _glm(kind: str, **more: Any) -> Callable[[Any, Any], Any]:
                 rope_parameters=_rope(4, 2, 2, partial_rotary_factor=1.0),
                 **more,
             ),
-            vision_config={
-                **VISION,
-                "depth": 2,
-                "num_heads": 2,
-                "patch_size": 14,
-                "spatial_merge_size": 2,
-                "temporal_patch_size": 2,
-                "out_hidden_size": 64,
-                "image_size": 56,
-            },
+            vision_config=_qwen_tower(image_size=56),
             tie_word_embeddings=False,
             **_ids(tokenizer, **named),
         )
@@ -258,16 +265,7 @@ def _kimi(library: Any, tokenizer: Any) -> Any:
             first_k_dense_replace=1,
             num_mtp_layers=0,
         ),
-        vision_config={
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "patch_size": 14,
-            "pos_emb_height": 8,
-            "pos_emb_width": 8,
-            "initializer_range": 0.2,
-        },
+        vision_config=_tower(pos_emb_height=8, pos_emb_width=8),
         projection_hidden_size=32,
         tie_word_embeddings=False,
         **_ids(
@@ -351,16 +349,13 @@ def _gemma4_processor(kind: str) -> Callable[[Any, Any], Any]:
     return made
 
 
-GEMMA4_TOWER = {
-    **VISION,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "patch_size": 16,
-    "pooling_kernel_size": 3,
-    "position_embedding_size": 1024,
-}
+GEMMA4_TOWER = _tower(
+    patch=16,
+    num_key_value_heads=2,
+    head_dim=16,
+    pooling_kernel_size=3,
+    position_embedding_size=1024,
+)
 SMALL_GEMMA4 = {
     "num_hidden_layers": 6,
     "num_kv_shared_layers": 2,
@@ -377,14 +372,7 @@ def _gemma3(library: Any, tokenizer: Any) -> Any:
             sliding_window=WINDOW,
             layer_types=["sliding_attention", "sliding_attention", "full_attention"],
         ),
-        vision_config={
-            **VISION,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": 56,
-            "patch_size": 14,
-            "vision_use_head": False,
-        },
+        vision_config=_tower(image_size=56, vision_use_head=False),
         mm_tokens_per_image=4,
         initializer_range=0.2,
         tie_word_embeddings=False,
@@ -399,13 +387,12 @@ def _gemma3(library: Any, tokenizer: Any) -> Any:
 
 def _gemma3_processor(library: Any, tokenizer: Any) -> Any:
     return library.Gemma3Processor(
-        library.Gemma3ImageProcessor(size={"height": 56, "width": 56}, **NORM),
+        library.Gemma3ImageProcessor(size=TILE, **NORM),
         tokenizer,
         image_seq_length=4,
     )
 
 
-SIGLIP = {**VISION, "num_hidden_layers": 2, "num_attention_heads": 2}
 MISTRAL_TOKENS = {
     "image_token": "[IMG]",
     "image_break_token": "[IMG_BREAK]",
@@ -416,13 +403,7 @@ MISTRAL_TOKENS = {
 def _mistral3(library: Any, tokenizer: Any) -> Any:
     return library.Mistral3Config(
         text_config=_text(tokenizer, model_type="mistral", sliding_window=None),
-        vision_config={
-            **SIGLIP,
-            "model_type": "pixtral",
-            "patch_size": 14,
-            "image_size": 560,
-            "head_dim": 16,
-        },
+        vision_config=_tower(model_type="pixtral", image_size=560, head_dim=16),
         image_token_index=tokenizer.convert_tokens_to_ids("[IMG]"),
         spatial_merge_size=2,
         tie_word_embeddings=False,
@@ -448,7 +429,7 @@ def _idefics(kind: str) -> Callable[[Any, Any], Any]:
     def made(library: Any, tokenizer: Any) -> Any:
         return getattr(library, kind)(
             text_config=_text(tokenizer, model_type="llama"),
-            vision_config={**SIGLIP, "image_size": 56, "patch_size": 14},
+            vision_config=_tower(image_size=56),
             scale_factor=2,
             tie_word_embeddings=False,
             **_ids(tokenizer, image_token_id="<image>", pad_token_id="<|endoftext|>"),
@@ -483,13 +464,7 @@ def _ovis2(library: Any, tokenizer: Any) -> Any:
     marks = ("<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>")
     return library.Ovis2Config(
         text_config=_text(tokenizer, model_type="qwen2"),
-        vision_config={
-            **SIGLIP,
-            "image_size": 56,
-            "patch_size": 14,
-            "vocab_size": 48,
-            "hidden_stride": 2,
-        },
+        vision_config=_tower(image_size=56, vocab_size=48, hidden_stride=2),
         visual_indicator_token_ids=tokenizer.convert_tokens_to_ids(list(marks)),
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -500,7 +475,7 @@ def _ovis2(library: Any, tokenizer: Any) -> Any:
 
 def _ovis2_processor(library: Any, tokenizer: Any) -> Any:
     pictures = library.Ovis2ImageProcessor(
-        size={"height": 56, "width": 56}, crop_to_patches=True, min_patches=1, max_patches=4, **NORM
+        size=TILE, crop_to_patches=True, min_patches=1, max_patches=4, **NORM
     )
     return library.Ovis2Processor(pictures, tokenizer, image_seq_length=4)
 
@@ -524,13 +499,9 @@ def _lfm2(library: Any, tokenizer: Any) -> Any:
             block_auto_adjust_ff_dim=False,
             norm_eps=1e-5,
         ),
-        vision_config={
-            **SIGLIP,
-            "model_type": "siglip2_vision_model",
-            "patch_size": 16,
-            "num_patches": 64,
-            "vision_use_head": False,
-        },
+        vision_config=_tower(
+            patch=16, model_type="siglip2_vision_model", num_patches=64, vision_use_head=False
+        ),
         projector_hidden_size=64,
         tie_word_embeddings=False,
         **_ids(tokenizer, image_token_id="<image>"),
@@ -560,14 +531,7 @@ def _minicpm(library: Any, tokenizer: Any) -> Any:
     hybrid = _qwen3_5("Qwen3_5Config")(library, tokenizer).text_config
     return library.MiniCPMV4_6Config(
         text_config=hybrid.to_dict(),
-        vision_config={
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 2,
-            "image_size": 112,
-            "patch_size": 14,
-        },
+        vision_config=_tower(3, image_size=112),
         insert_layer_id=1,
         image_size=112,
         tie_word_embeddings=False,
@@ -603,13 +567,7 @@ def _aya(library: Any, tokenizer: Any) -> Any:
             sliding_window=WINDOW,
             layer_types=["sliding_attention", "sliding_attention", "full_attention"],
         ),
-        vision_config={
-            **SIGLIP,
-            "model_type": "siglip_vision_model",
-            "image_size": 56,
-            "patch_size": 14,
-            "vision_use_head": False,
-        },
+        vision_config=_siglip(),
         downsample_factor=2,
         image_token_index=tokenizer.convert_tokens_to_ids("<|IMG_PATCH|>"),
         tie_word_embeddings=False,
@@ -617,9 +575,7 @@ def _aya(library: Any, tokenizer: Any) -> Any:
 
 
 def _aya_processor(library: Any, tokenizer: Any) -> Any:
-    pictures = library.GotOcr2ImageProcessor(
-        size={"height": 56, "width": 56}, crop_to_patches=True, max_patches=4, **NORM
-    )
+    pictures = library.GotOcr2ImageProcessor(size=TILE, crop_to_patches=True, max_patches=4, **NORM)
     return library.AyaVisionProcessor(
         pictures, tokenizer, patch_size=14, img_size=56, downsample_factor=2
     )
@@ -629,35 +585,16 @@ def _qwen2_5(library: Any, tokenizer: Any) -> Any:
     text = {name: value for name, value in _text(tokenizer).items() if name != "head_dim"}
     return library.Qwen2_5_VLConfig(
         text_config={**text, "rope_parameters": _rope(4, 2, 2)},
-        vision_config={
-            **VISION,
-            "depth": 3,
-            "num_heads": 2,
-            "patch_size": 14,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "window_size": 56,
-            "fullatt_block_indexes": [1],
-            "out_hidden_size": 64,
-        },
+        vision_config=_qwen_tower(3, window_size=56, fullatt_block_indexes=[1]),
         tie_word_embeddings=False,
         **_qwen_tokens(tokenizer),
     )
 
 
-TILE = {"height": 56, "width": 56}
-
-
 def _internvl(library: Any, tokenizer: Any) -> Any:
     return library.InternVLConfig(
         text_config=_text(tokenizer, model_type="qwen3"),
-        vision_config={
-            **VISION,
-            "num_hidden_layers": 3,
-            "num_attention_heads": 2,
-            "image_size": [56, 56],
-            "patch_size": [14, 14],
-        },
+        vision_config=_tower(3, image_size=[56, 56]) | {"patch_size": [14, 14]},
         image_token_id=tokenizer.context_image_token_id,
         image_seq_length=4,
         tie_word_embeddings=False,
@@ -682,13 +619,7 @@ def _llava(library: Any, tokenizer: Any) -> Any:
             for name, value in _text(tokenizer, model_type="qwen2").items()
             if name != "head_dim"
         },
-        vision_config={
-            **SIGLIP,
-            "model_type": "siglip_vision_model",
-            "image_size": 28,
-            "patch_size": 14,
-            "vision_use_head": False,
-        },
+        vision_config=_siglip(28),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         video_token_index=tokenizer.convert_tokens_to_ids("<video>"),
         image_grid_pinpoints=LLAVA_GRIDS,
@@ -710,14 +641,7 @@ def _llava_processor(library: Any, tokenizer: Any) -> Any:
 def _paligemma(library: Any, tokenizer: Any) -> Any:
     return library.PaliGemmaConfig(
         text_config=_text(tokenizer, model_type="gemma"),
-        vision_config={
-            **SIGLIP,
-            "model_type": "siglip_vision_model",
-            "image_size": 56,
-            "patch_size": 14,
-            "vision_use_head": False,
-            "projection_dim": 64,
-        },
+        vision_config=_siglip(projection_dim=64),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         vocab_size=len(tokenizer),
         projection_dim=64,
@@ -743,18 +667,13 @@ def _llama4(library: Any, tokenizer: Any) -> Any:
             attention_chunk_size=64,
             floor_scale=64,
         ),
-        vision_config={
-            "hidden_size": 32,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "vision_output_dim": 32,
-            "projector_input_dim": 32,
-            "projector_output_dim": 32,
-            "image_size": 56,
-            "patch_size": 14,
-            "initializer_range": 0.2,
-        },
+        vision_config=_tower(
+            image_size=56,
+            vision_output_dim=32,
+            projector_input_dim=32,
+            projector_output_dim=32,
+        )
+        | {"intermediate_size": 128},
         tie_word_embeddings=False,
         **_ids(
             tokenizer,
@@ -798,13 +717,7 @@ def _qwen4(library: Any, tokenizer: Any) -> Any:
 def _molmo2(library: Any, tokenizer: Any) -> Any:
     return library.Molmo2Config(
         text_config=_text(tokenizer, additional_vocab_size=8),
-        vision_config={
-            **SIGLIP,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "image_size": [56, 56],
-            "patch_size": 14,
-        },
+        vision_config=_tower(num_key_value_heads=2, head_dim=16, image_size=[56, 56]),
         adapter_config={
             "vision_feature_layer": [1, 0],
             "hidden_size": 32,
