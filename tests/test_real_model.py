@@ -19,6 +19,7 @@ from render_agent.dialogue.state import Status
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.score.tables import score_table
 
 SENTENCE = 100 if TRAINED else 12
 """Tokens that a reply needs; those of random weights never end."""
@@ -98,6 +99,16 @@ def together(tmp_path_factory):
 
 def test_batch_is_single_and_kept_is_recomputed(alone, together):
     equal_but_for_the_schedule(together, alone)
+
+
+def test_a_run_says_what_it_kept_over_the_turns(alone, together):
+    for (path, results), reuse, words in (
+        (alone, "none", "kept over the turns: nothing"),
+        (together, "keys", "kept over the turns: keys and values"),
+    ):
+        assert json.loads((path / "config.json").read_text())["engine"]["reuse"] == reuse
+        assert json.loads((path / "results.json").read_text())["reuse"] == reuse
+        assert words in score_table(results).caption
 
 
 @pytest.mark.slow

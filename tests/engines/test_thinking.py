@@ -7,7 +7,9 @@ import pytest
 import torch
 from factories.dialogues import Dialogues
 
+from render_agent.dialogue import chat
 from render_agent.dialogue.chat import without_thinking
+from render_agent.engines.base import Request
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
@@ -130,6 +132,22 @@ def test_a_template_that_knows_no_switch_says_so():
     with pytest.raises(SetupError, match="template does not know enable_thinking"):
         loaded("qwen3_vl", "off")
     assert loaded("qwen3_vl", "auto").marks is None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_log_tells_what_the_template_makes_of_earlier_thoughts(name, caplog):
+    caplog.set_level("INFO", "render_agent")
+    model = open_model("a small one", pretrained=small(name))
+    asked = chat.message("user", chat.text("Where?"))
+    said = [asked, chat.assistant("<think>Left, surely.</think>It is on the left."), asked]
+    text = model.inputs.prepare(Request("q", 1, said, None)).text
+    history = text[: text.rindex("Where?")]
+    assert "on the left" in history
+    assert "surely" not in history
+    instead = "an empty one" if model.marks.opens in history else "nothing"
+    (told,) = [line for line in caplog.messages if line.startswith("thoughts")]
+    assert f"between {model.marks.opens} and {model.marks.closes}; in the history {instead}" in told
+    assert model.describe()["thoughts"] in told
 
 
 def test_thinking_is_said_once():

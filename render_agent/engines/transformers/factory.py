@@ -47,22 +47,22 @@ def engine_of(
     """
     family = loaded.inputs.family
     wanted = options.get("reuse", family.reuse)
-    memory = memory or memory_of(loaded.model)
+    memory, device = memory or memory_of(loaded.model), loaded.model.device
     if wanted == "keys":
         if (why := why_not_kept(loaded)) is None:
             fraction = float(options.get("memory_fraction", FRACTION))
 
             def made() -> ContinuousEngine:
-                division = divide(loaded, memory, fraction, picture_size)
+                budget, read_tokens = divide(loaded, memory, fraction, picture_size)
                 return ContinuousEngine(
                     loaded,
-                    budget=division.cache,
-                    most_rows=batch_size or _most_rows(loaded, options),
+                    budget=budget,
+                    most_rows=batch_size or most_rows(options, device, ROWS_ON_A_CPU),
                     dialogue_tokens=round(MEAN_SHARE * tokens),
-                    read_tokens=division.read_tokens,
+                    read_tokens=read_tokens,
                 )
 
-            engine = attempt_patiently(made, loaded.model.device)
+            engine = attempt_patiently(made, device)
             if not isinstance(engine, Fault):
                 return engine
             why = engine.reason
@@ -77,13 +77,6 @@ def engine_of(
     return TransformersEngine(
         loaded, batch_size=batch_size, options=options, memory=memory, vision=vision
     )
-
-
-def _most_rows(loaded: LoadedModel, options: Mapping[str, Any]) -> int:
-    device = loaded.model.device.type
-    if device == "cpu" and "most_rows" not in options:
-        return ROWS_ON_A_CPU
-    return most_rows(options, device)
 
 
 def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:

@@ -26,6 +26,9 @@ from render_agent.engines.transformers.sequences import Written, reply_of
 if TYPE_CHECKING:
     from render_agent.engines.transformers.families.vision_cache import VisionCache
 
+ROWS_ON_A_CPU = 16
+"""A CPU is busy with few rows; more of them only wait longer for the last of them to end."""
+
 PROBE_ROWS = 4
 """Rows of the call that shows what a batch needs."""
 
@@ -78,7 +81,7 @@ class TransformersEngine(BatchingEngine):
         self.memory = memory or memory_of(self.model)
         self.sizing = Sizing(
             self.memory,
-            batch_size or most_rows(options, self.model.device.type),
+            batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU),
             float(options.get("memory_fraction", FRACTION)),
         )
         # Reading a prompt needs other memory than writing a reply does.

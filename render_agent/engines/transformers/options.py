@@ -26,9 +26,6 @@ CHOICES = {"quantization": ("4bit", "8bit"), "reuse": ("keys", "vision", "none")
 MOST_ROWS = 256
 """Rows of a batch where memory holds more: beyond, one row that goes on for long keeps too many waiting."""
 
-MOST_ROWS_ON_A_CPU = 16
-"""A CPU is busy with few rows; more of them only wait longer for the last of them to end."""
-
 
 def check_options(options: Mapping[str, Any], model_type: str) -> None:
     """UsageError for an engine option or a value that does not exist; SetupError for one of another model."""
@@ -92,6 +89,6 @@ def position_limit(config: Any) -> int | None:
     return int(limit) if limit else None
 
 
-def most_rows(options: Mapping[str, Any], device: str) -> int:
-    """Return the most rows of a batch on a kind of device, where memory holds more."""
-    return int(options.get("most_rows", MOST_ROWS_ON_A_CPU if device == "cpu" else MOST_ROWS))
+def most_rows(options: Mapping[str, Any], device: Any, on_a_cpu: int) -> int:
+    """Return the most rows of a batch on a device, where memory holds more."""
+    return int(options.get("most_rows", on_a_cpu if device.type == "cpu" else MOST_ROWS))

@@ -9,7 +9,7 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -125,14 +125,6 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
     chance = random.Random(hashlib.sha256(name.encode()).digest())
     return [chance.getrandbits(24) / 2**24 for _ in range(request.most_tokens)]
-
-
-def forced_tokens(
-    script: Script, request: Request, tokenizer: Any, ends: Sequence[int]
-) -> list[int]:
-    """Return the tokens of the reply that a script gives to a request, the one that ends it behind them."""
-    ids: list[int] = tokenizer(script(request), add_special_tokens=False)["input_ids"]
-    return [*ids, *ends[:1]]
 
 
 def choose_tokens(

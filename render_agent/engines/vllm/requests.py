@@ -14,6 +14,7 @@ from render_agent.dialogue.chat import pictures
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.families.pictures import QwenPictures
 from render_agent.engines.transformers.families.registry import family_of
+from render_agent.engines.transformers.families.thinking import reply_text
 from render_agent.engines.transformers.model.special_tokens import disarming
 
 
@@ -99,15 +100,7 @@ class Prompts:
 
     def text(self, ids: Sequence[int], *, opened: bool = False) -> str:
         """Return tokens as the text of a reply, its thoughts in think blocks; opened: the prompt ended within one."""
-        if self.marks is None:
-            return self._decoded(ids)
-        return self.marks.text(ids, self._decoded, opened=opened)
-
-    def _decoded(self, ids: Sequence[int]) -> str:
-        text: str = self.tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
+        return reply_text(self.tokenizer, self.marks, ids, opened=opened)
 
     def forget(self, question_id: str) -> None:
         """Drop the names of a question's pictures."""

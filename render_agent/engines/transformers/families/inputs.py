@@ -121,12 +121,7 @@ class DialogueTensors:
         ValueError where a text holds what stands for a picture. Raises whatever its pictures or its
         texts cause.
         """
-        text = self.processor.apply_chat_template(
-            self._disarmed(request.messages),
-            tokenize=False,
-            add_generation_prompt=True,
-            **self.template,
-        )
+        text = self.written(request.messages)
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
         if self.form is None:
@@ -149,10 +144,17 @@ class DialogueTensors:
         with, such as a thought, may not stand in the history.
         """
         later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
-        text = self.processor.apply_chat_template(
-            self._disarmed(later), tokenize=False, **self.template
+        return common_tokens(ids, self._tokens(self.written(later, generate=False), costs))
+
+    def written(self, messages: Sequence[chat.Message], generate: bool = True) -> str:
+        """Return messages as the chat template writes them. generate: whether a reply is to follow."""
+        text: str = self.processor.apply_chat_template(
+            self._disarmed(messages),
+            tokenize=False,
+            add_generation_prompt=generate,
+            **self.template,
         )
-        return common_tokens(ids, self._tokens(text, costs))
+        return text
 
     def length(self, prompt: PreparedPrompt) -> int:
         """Return the tokens of a prompt; where only the processor knows them, it is asked."""

@@ -5,7 +5,7 @@ A thought stands in the log as a `<think>` block, whatever the family's own mark
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,21 +90,30 @@ class Marks:
         """Whether a prompt ends with a thought that is closed already, so that the reply begins at once."""
         return prompt.rstrip().endswith(self.closes)
 
-    def text(
-        self, ids: Sequence[int], decode: Callable[[Sequence[int]], str], *, opened: bool
-    ) -> str:
-        """Return the text of a reply's tokens, its thoughts in think blocks.
 
-        opened: whether the prompt ended within a thought; one that the reply leaves open is opened in the text, too.
-        """
-        words, start = "", 0
-        for place, token in enumerate(ids):
-            if token in (self.open, self.close):
-                mark = THINK if token == self.open else END_OF_THINK
-                words += decode(ids[start:place]) + mark
-                start = place + 1
-        words += decode(ids[start:])
-        return THINK + words if opened and self.close not in ids else words
+def reply_text(
+    tokenizer: Any, marks: Marks | None, ids: Sequence[int], *, opened: bool = False
+) -> str:
+    """Return the text of a reply's tokens, special ones left out, its thoughts in think blocks.
+
+    opened: whether the prompt ended within a thought; one that the reply leaves open is opened in the text, too.
+    """
+
+    def decoded(some: Sequence[int]) -> str:
+        words: str = tokenizer.decode(
+            list(some), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return words
+
+    if marks is None:
+        return decoded(ids)
+    words, start = "", 0
+    for place, token in enumerate(ids):
+        if token in (marks.open, marks.close):
+            words += decoded(ids[start:place]) + (THINK if token == marks.open else END_OF_THINK)
+            start = place + 1
+    words += decoded(ids[start:])
+    return THINK + words if opened and marks.close not in ids else words
 
 
 @dataclass(eq=False)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO
+from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
 from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.families.thinking import Marks
+from render_agent.engines.transformers.families.thinking import Marks, reply_text
 from render_agent.engines.transformers.memory.faults import (
     Fault,
     free_memory,
@@ -36,7 +37,7 @@ from render_agent.engines.transformers.options import (
     position_limit,
     refuse_tensor_parallel,
 )
-from render_agent.engines.transformers.sampling import Truncation, forced_tokens
+from render_agent.engines.transformers.sampling import Truncation
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.sampling import Script
@@ -77,10 +78,23 @@ class LoadedModel:
             "top_k": self.truncation.top_k,
             "top_p": self.truncation.top_p,
             "chat_template_kwargs": dict(self.inputs.template),
-            "thoughts": None
-            if self.marks is None
-            else f"between {self.marks.opens} and {self.marks.closes}, left out of the history",
+            "thoughts": self.thoughts(),
         }
+
+    def thoughts(self) -> str | None:
+        """Return in words where thoughts stand, and what the chat template puts in place of earlier ones.
+
+        No thought is fed back; a template may write an empty one for it. None for a model that does not think.
+        """
+        if self.marks is None:
+            return None
+        asked = chat.message("user", chat.text("Where is the door?"))
+        history = self.inputs.written([asked, chat.assistant("{}"), asked], generate=False)
+        instead = "an empty one" if self.marks.opens in history else "nothing"
+        return (
+            f"between {self.marks.opens} and {self.marks.closes}; in the history {instead} stands for earlier ones,"
+            " as the chat template has it"
+        )
 
     def text(self, ids: Sequence[int], prompt: str = "") -> str:
         """Return the text of a reply's tokens, special ones left out, its thoughts in think blocks.
@@ -88,15 +102,8 @@ class LoadedModel:
         prompt: the text that it replies to, which may have opened a thought.
         """
         ids = list(ids[:-1] if ids and ids[-1] in self.ends else ids)
-        if self.marks is None:
-            return self._decoded(ids)
-        return self.marks.text(ids, self._decoded, opened=self.marks.left_open(prompt))
-
-    def _decoded(self, ids: Sequence[int]) -> str:
-        words: str = self.tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return words
+        opened = self.marks is not None and self.marks.left_open(prompt)
+        return reply_text(self.tokenizer, self.marks, ids, opened=opened)
 
     def too_long(self, tokens: int) -> str | None:
         """Return in one sentence why a prompt of so many tokens cannot be answered; None where it can."""
@@ -135,10 +142,11 @@ class LoadedModel:
         return f"the prompt could not be prepared: {reason}"
 
     def forced(self, request: Request) -> list[int] | None:
-        """Return the tokens that a reply is to be, where the script says so."""
+        """Return the tokens that a reply is to be, the one that ends it behind them, where the script says so."""
         if self.script is None:
             return None
-        return forced_tokens(self.script, request, self.tokenizer, self.ends)
+        ids = self.tokenizer(self.script(request), add_special_tokens=False)["input_ids"]
+        return [*ids, *self.ends[:1]]
 
     def alone(self, fault: Fault, prompt: PreparedPrompt) -> str:
         """Return why a prompt failed that had a call of the model to itself."""
@@ -189,7 +197,7 @@ def open_model(
     tokenizer = pretrained.processor.tokenizer
     ends = end_tokens(pretrained.model, tokenizer)
     marks = form.marks(tokenizer)
-    return LoadedModel(
+    loaded = LoadedModel(
         model=pretrained.model,
         inputs=DialogueTensors(
             pretrained.processor,
@@ -212,3 +220,6 @@ def open_model(
         max_len=max_model_len or position_limit(pretrained.model.config),
         description=description,
     )
+    if (told := loaded.thoughts()) is not None:
+        LOG.info("thoughts stand %s", told)
+    return loaded
