@@ -33,7 +33,7 @@ from PIL import Image
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.cache_check import differs
+from render_agent.engines.transformers.cache_check import compared as scores_compared
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.model.load import open_model
@@ -133,7 +133,9 @@ def compared(
             trials[way].append(measured(model, dialogues, way, rows))
     anew, best = (min(trials[way], key=lambda trial: trial["seconds"]) for way in SIDES)
     count = len(dialogues.turns)
-    found = differs(open_model("random", pretrained=model)) if best["reuse"] == "keys" else None
+    found = None
+    if best["reuse"] == "keys":
+        found, _ = scores_compared(open_model("random", pretrained=model))
     return {
         "family": name,
         "parameters": sum(weight.numel() for weight in model.model.parameters()),

@@ -109,7 +109,7 @@ def test_weights_cut_off(copy):
     weights = copy / "model.safetensors"
     size = weights.stat().st_size
     os.truncate(weights, size - 1000)
-    assert f"{size - 1000:,} bytes instead of {size:,}" in told_before_loading(copy)
+    assert "is no whole safetensors file" in told_before_loading(copy)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_weights_cut_off(copy):
 )
 def test_weights_that_are_none(copy, content):
     (copy / "model.safetensors").write_bytes(content)
-    assert "is no safetensors file" in told_before_loading(copy)
+    assert "is no whole safetensors file" in told_before_loading(copy)
 
 
 def test_a_shard_that_is_missing(copy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,40 +52,30 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     """
     if loaded.inputs.form is None:
         return "only its processor knows what a picture becomes"
-    reason = None
+    difference = allowed = 0.0
     for words in WORDS:
         try:
-            found = attempt_patiently(partial(_compared, loaded, words), loaded.model.device)
+            found = attempt_patiently(partial(compared, loaded, words), loaded.model.device)
         finally:
             loaded.inputs.retire("probe")
         # The library's classes differ by family and version: one that does not take our attention may
         # raise anything, and is then run without it.
         if isinstance(found, Fault):
             return f"the model does not take our attention ({found.reason})"
-        if found.difference <= found.allowed:
+        difference, allowed = found
+        if difference <= allowed:
             return None
-        reason = (
-            f"scores differ by {found.difference:.2g} of their range from those of reading everything"
-            f" anew, and {found.allowed:.2g} could be rounding"
-        )
-    return reason
+    return (
+        f"scores differ by {difference:.2g} of their range from those of reading everything anew, and"
+        f" {allowed:.2g} could be rounding"
+    )
 
 
-def differs(loaded: LoadedModel) -> float:
-    """Return by how much of their range scores with what was kept differ from those of reading anew."""
-    return _compared(loaded, WORDS[0]).difference
+def compared(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
+    """Return by how much of their range scores with what was kept differ from those of reading anew, and may.
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """By how much of their range scores differ at the most, in any row, and by how much they may."""
-
-    difference: float
-    allowed: float
-
-
-def _compared(loaded: LoadedModel, words: str) -> Comparison:
-    """Return how far scores with what was kept are from those of reading anew."""
+    That is at the most, in any row.
+    """
     shown = ("narrow.png", "wide.png"), ("small.png",)
     said: list[list[chat.Message]] = [[], []]
     family = loaded.inputs.family
@@ -127,9 +117,9 @@ def _compared(loaded: LoadedModel, words: str) -> Comparison:
     worst.append(apart(scores, longer, exact))
     difference = float(torch.cat(worst).max())
     if exact:
-        return Comparison(difference, EXACT)
+        return difference, EXACT
     least = LEAST_SPREAD * torch.finfo(loaded.model.dtype).eps
-    return Comparison(difference, SPREADS * max(float(torch.cat(spreads).median()), least))
+    return difference, SPREADS * max(float(torch.cat(spreads).median()), least)
 
 
 _NOTHING: Any = Asked.__new__(Asked)

@@ -50,21 +50,11 @@ class Decoder:
             self.cache.layers,
             torch.tensor(slots, device=device),
             **self._tables(sequences, counts, device),
-            states=self.states(
-                torch.tensor([s.states.slots[LIVE] for s in sequences], device=device),
-                torch.tensor([s.states.slots[SPARE] for s in sequences], device=device),
-            )
-            if self.cache.states is not None
-            else None,
+            states=self._states(sequences, device),
         )
         with torch.inference_mode():
             logits = self.logits(given[:, 0], given[:, 1], call)
             return logits, logits.argmax(-1)
-
-    def states(self, sources: torch.Tensor, targets: torch.Tensor) -> StateCall | None:
-        """Return how recurrent layers take one token a row, from and to these slots, (rows,) each."""
-        pool = self.cache.states
-        return None if pool is None else StateCall(pool, rows=(sources, targets))
 
     def logits(
         self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention
@@ -90,6 +80,14 @@ class Decoder:
     def drop(self) -> bool:
         """Give back memory that only makes steps quicker; whether there was any."""
         return False
+
+    def _states(self, sequences: Several[Any], device: Any) -> StateCall | None:
+        """Return how recurrent layers take one token a row; None where there are none."""
+        if self.cache.states is None:
+            return None
+        slots = [[s.states.slots[place] for s in sequences] for place in (LIVE, SPARE)]
+        sources, targets = torch.tensor(slots, device=device)
+        return StateCall(self.cache.states, rows=(sources, targets))
 
     def _tables(self, sequences: Several[Any], counts: Several[int], device: Any) -> dict[str, Any]:
         """Return pages and lengths as attention takes them on this device."""

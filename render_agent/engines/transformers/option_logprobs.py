@@ -78,15 +78,12 @@ def score_choices(
             scores[place] = Scores(error=found)
         else:
             able[place] = Scored(found[0], given, found[1])
-    waiting = list(able)
-    while waiting:
-        lengths = [able[place].tokens for place in waiting]
-        # Nothing is known of what a batch needs before one was read.
-        together = sizing.batches(lengths, None if sizing.largest else 1)[0]
-        batch = [able[waiting[at]] for at in together]
-        became = _fitted(loaded, batch, sizing)
-        scores.update(zip([waiting[at] for at in together], became, strict=True))
-        waiting = [place for place in waiting if place not in scores]
+    longest_first = sorted(able, key=lambda place: -able[place].tokens)
+    # Nothing is known of what a batch needs before one was read.
+    first = 0 if sizing.largest else 1
+    for places in (longest_first[:first], longest_first[first:]):
+        became = _fitted(loaded, [able[place] for place in places], sizing)
+        scores.update(zip(places, became, strict=True))
     return [scores[place] for place in range(len(requests))]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,19 +15,8 @@ VISION_BYTES = 2**30
 """What the features that are kept may take; a view takes some 10 MB for an 8B Qwen3-VL in bfloat16."""
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What the vision tower made of one picture or tile: one tensor a layer that is shown it.
-
-    The first is the picture itself; the others are for the layers of a deepstack.
-    """
-
-    layers: tuple[torch.Tensor, ...]
-
-    @property
-    def bytes(self) -> int:
-        """What they take."""
-        return sum(layer.nbytes for layer in self.layers)
+Features: TypeAlias = "tuple[torch.Tensor, ...]"
+"""What the vision tower made of one picture or tile: itself, then one tensor a layer of a deepstack."""
 
 
 class VisionCache:
@@ -97,7 +85,7 @@ class VisionCache:
         shown = [one for key in keys if (one := found[key]) is not None]
         for key, owner, one in zip(keys, owners, shown, strict=True):
             if not self.kept.own(key, owner):
-                self.kept.put(key, one, one.bytes, owner)
+                self.kept.put(key, one, sum(layer.nbytes for layer in one), owner)
         return _joined(self._output, shown)
 
     def _owner_of_each(self, counts: Sequence[int]) -> list[str | None]:
@@ -126,12 +114,12 @@ def _divided(output: Any, pictures: int) -> list[Features]:
         torch.split(layer, sizes) if isinstance(layer, torch.Tensor) and depth else layer
         for depth, layer in enumerate(layers)
     ]
-    return [Features(tuple(layer[place].clone() for layer in split)) for place in range(pictures)]
+    return [tuple(layer[place].clone() for layer in split) for place in range(pictures)]
 
 
 def _joined(output: Any, features: Sequence[Features]) -> Any:
     """Return the features of all pictures, in the form of an output that the model gave."""
-    pooled, *stacked = zip(*(one.layers for one in features), strict=True)
+    pooled, *stacked = zip(*features, strict=True)
     whole = isinstance(output.pooler_output, torch.Tensor)
     more: dict[str, Any] = {}
     if stacked:

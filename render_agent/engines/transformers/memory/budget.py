@@ -61,18 +61,10 @@ def line_above(points: Sequence[tuple[int, int]]) -> Line:
     return Line(max(0.0, least - slope * few, most - slope * many), slope)
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
-    """How memory is divided: bytes for the cache, and tokens that one call may read."""
-
-    cache: int
-    read_tokens: int
-
-
 def divide(
     loaded: LoadedModel, memory: DeviceMemory, fraction: float, picture_size: tuple[int, int]
-) -> Division:
-    """Return how the free memory is divided between the cache and the reading of prompts.
+) -> tuple[int, int]:
+    """Return how the free memory is divided: bytes for the cache, and tokens that one call may read.
 
     fraction: of all memory, what stays free; a GPU's allocator is held to that from now on.
     picture_size: width and height of the pictures to come.
@@ -82,7 +74,7 @@ def divide(
     line = _line(loaded, memory, picture_size)
     if line is None:
         # Not even four pictures at once: prompts will be read one by one.
-        return Division(round((1 - READING_SHARE) * free), 1)
+        return round((1 - READING_SHARE) * free), 1
     tokens = max(1, min(MOST_TOKENS, line.tokens(READING_SHARE * free)))
     cache = max(0, round(free - line.needed(tokens)))
     LOG.info(
@@ -92,7 +84,7 @@ def divide(
         tokens,
         cache,
     )
-    return Division(cache, tokens)
+    return cache, tokens
 
 
 def _line(loaded: LoadedModel, memory: DeviceMemory, picture_size: tuple[int, int]) -> Line | None:
