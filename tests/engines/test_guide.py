@@ -519,7 +519,7 @@ def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
 
 @pytest.mark.slow
 def test_repairs_are_counted_with_and_without_a_guide(tmp_path, monkeypatch):
-    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds, **more: SHORT)
     questions = make_questions(tmp_path)
     options = {
         "engine": "transformers",
