@@ -34,7 +34,8 @@ class Texturing(NamedTuple):
 
     uv: (v, 2) float32, tints: (v, 3) uint8 (or none), of the vertices. materials: (m,) int32, that of
     each face, -1 without a picture; empty where no face has one. texels: (t,) uint32, RGBA of all
-    levels, red lowest. sizes: (l, 3) where each level begins, its width and its height. first: (k + 1,)
+    levels, red lowest, each with a margin of one texel that goes on as the picture does. starts: (l, 2)
+    where each level begins, and how long its rows are. scales: (l, 2) its width and its height, times 256. first: (k + 1,)
     each material's first level. wraps: (k, 2), see WRAPS. cutoffs: (k,) the alpha of 0 to 255 below which a texel is a
     hole. light, levels: see `scene.srgb`.
     """
@@ -43,7 +44,8 @@ class Texturing(NamedTuple):
     tints: NDArray[np.uint8]
     materials: NDArray[np.int32]
     texels: NDArray[np.uint32]
-    sizes: NDArray[np.int64]
+    starts: NDArray[np.uint64]
+    scales: NDArray[np.float64]
     first: NDArray[np.int64]
     wraps: NDArray[np.int64]
     cutoffs: NDArray[np.float64]
@@ -60,9 +62,13 @@ def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]
     listed = () if texture is None else texture.materials
     pictured = [part for part in listed if part.picture is not None]
     chains = [mip_levels(part) for part in pictured]
-    flat = [level for chain in chains for level in chain]
-    sizes = np.array([level.shape[:2] for level in flat], np.int64).reshape(-1, 2)
-    starts = np.concatenate([[0], np.cumsum(sizes.prod(axis=1))]).astype(np.int64)
+    flat = [
+        _with_margin(level, part)
+        for part, chain in zip(pictured, chains, strict=True)
+        for level in chain
+    ]
+    sizes = np.array([level.shape for level in flat], np.int64).reshape(-1, 2)
+    starts = np.cumsum([0, *sizes.prod(axis=1)])
     uv, tints = np.zeros((1, 2), np.float32), np.zeros((0, 3), np.uint8)
     materials = np.empty(0, np.int32)
     if texture is not None and pictured:
@@ -76,16 +82,24 @@ def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]
         uv,
         tints,
         materials,
-        np.concatenate(
-            [np.empty(0, np.uint32), *(level.view(np.uint32).ravel() for level in flat)]
-        ),
-        np.column_stack([starts[:-1], sizes[:, ::-1]]),
+        np.concatenate([np.empty(0, np.uint32), *(level.ravel() for level in flat)]),
+        np.column_stack([starts[:-1], sizes[:, 1]]).astype(np.uint64),
+        256.0 * (sizes[:, ::-1] - 2),
         np.cumsum([0, *map(len, chains)]).astype(np.int64),
         np.array([[WRAPS[way] for way in part.wrap] for part in pictured], np.int64).reshape(-1, 2),
         np.array([alpha_cutoff(part) for part in pictured], np.float64),
         LIGHT_OF_LEVEL,
         LEVEL_OF_LIGHT,
     )
+
+
+def _with_margin(level: NDArray[np.uint8], material: Material) -> NDArray[np.uint32]:
+    """Return a mip level, (h, w, 4), as texels, (h + 2, w + 2), the outermost as what lies beyond it."""
+    texels = level.view(np.uint32)[..., 0]
+    for axis, way in enumerate(material.wrap[::-1]):
+        margin = [(int(axis == side),) * 2 for side in (0, 1)]
+        texels = np.pad(texels, margin, "wrap" if way == "repeat" else "edge")
+    return texels
 
 
 def alpha_cutoff(material: Material) -> float:
@@ -147,23 +161,24 @@ def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -
 
 
 @kernel
-def picture_plane(normals: Any, corners: Any, uv: Any, plane: Any) -> None:
+def picture_plane(normals: Any, faces: Any, face: Any, uv: Any, plane: Any) -> None:
     """Write S, T and D of a face, (3, 3), such that a pixel p shows the place (S·p, T·p) / D·p.
 
-    normals: (3, 3), the cross products of the face's homogeneous corners (see zbuffer). corners: (3,) its
-    vertices.
+    normals: (3, 3), the cross products of the face's homogeneous corners (see zbuffer).
     """
     for i in range(3):
         a, b, c = normals[0, i], normals[1, i], normals[2, i]
         for axis in range(2):
             plane[axis, i] = (
-                a * uv[corners[0], axis] + b * uv[corners[1], axis] + c * uv[corners[2], axis]
+                a * uv[faces[face, 0], axis]
+                + b * uv[faces[face, 1], axis]
+                + c * uv[faces[face, 2], axis]
             )
         plane[2, i] = a + b + c
 
 
-@kernel
-def _within(place: Any, wrap: Any) -> Any:
+@inlined_kernel
+def within(place: Any, wrap: Any) -> Any:
     """Return a place along one side moved into the picture, 0 to 1."""
     if wrap == REPEAT:
         return place - np.floor(place)
@@ -173,21 +188,20 @@ def _within(place: Any, wrap: Any) -> Any:
     return min(place, 2.0 - place)
 
 
-@kernel
+@inlined_kernel
 def _lanes(texel: Any) -> Any:
-    """Return the four bytes of a texel, 16 bits apart."""
+    """Return the four bytes of a texel 16 bits apart: red lowest, then blue, green and alpha."""
     wide = np.uint64(texel)
-    wide = (wide | (wide << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
-    return (wide | (wide << np.uint64(8))) & LANES
+    return (wide | wide << np.uint64(24)) & LANES
 
 
-@kernel
-def _mix(one: Any, other: Any, part: Any) -> Any:
+@inlined_kernel
+def mix(one: Any, other: Any, part: Any) -> Any:
     """Return the mean of two texels, in lanes, `part` of 256 parts of it the other's, rounded."""
     return ((one * (np.uint64(256) - part) + other * part + HALVES) >> np.uint64(8)) & LANES
 
 
-@kernel
+@inlined_kernel
 def _log2(value: Any) -> Any:
     """Return the logarithm of a positive number, right to 0.01: its exponent, and a parabola between."""
     bits = np.float32(value).view(np.int32)
@@ -207,11 +221,9 @@ def place_at(plane: Any, u: Any, v: Any) -> Any:
 
 
 @inlined_kernel
-def detail_at(pages: Any, material: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
-    """Return the mip level at a place, and how many of 256 parts the next coarser one has."""
-    level = pages.first[material]
-    last = pages.first[material + 1] - 1
-    width, height = pages.sizes[level, 1] * scale, pages.sizes[level, 2] * scale
+def detail_at(scales: Any, level: Any, last: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
+    """Return the mip level of `level` … `last` at a place, and how many of 256 parts the next coarser one has."""
+    width, height = scales[level, 0] * scale / 256.0, scales[level, 1] * scale / 256.0
     su, tu = (plane[0, 0] - s * plane[2, 0]) * width, (plane[1, 0] - t * plane[2, 0]) * height
     sv, tv = (plane[0, 1] - s * plane[2, 1]) * width, (plane[1, 1] - t * plane[2, 1]) * height
     steepest = max(su * su + tu * tu, sv * sv + tv * tv)
@@ -225,49 +237,38 @@ def detail_at(pages: Any, material: Any, plane: Any, s: Any, t: Any, scale: Any)
 
 
 @inlined_kernel
-def texel_at(pages: Any, material: Any, s: Any, t: Any, level: Any, share: Any) -> Any:
-    """Return the texel, in lanes (red lowest, alpha highest), at a place, between two mip levels."""
-    repeat_s, repeat_t = pages.wraps[material, 0] == REPEAT, pages.wraps[material, 1] == REPEAT
-    s, t = _within(s, pages.wraps[material, 0]), _within(t, pages.wraps[material, 1])
-    texels = pages.texels
-    finer = found = np.uint64(0)
-    # one loop, and not a function called twice: its arguments would cost more than its work
-    for step in range(2 if share else 1):
-        start = pages.sizes[level + step, 0]
-        wide, tall = pages.sizes[level + step, 1], pages.sizes[level + step, 2]
-        x, y = s * wide - 0.5, t * tall - 0.5
-        # the places are -0.5 and more: cutting off after adding 1 rounds down
-        left: Any = np.int64(x + 1.0) - 1
-        top: Any = np.int64(y + 1.0) - 1
-        across = np.int64((x - left) * 256.0 + 0.5)
-        down = np.int64((y - top) * 256.0 + 0.5)
-        both = (across * down + 128) >> 8
-        right, bottom = left + 1, top + 1
-        if left < 0:
-            left = wide - 1 if repeat_s else 0
-        if right >= wide:
-            right = 0 if repeat_s else wide - 1
-        if top < 0:
-            top = tall - 1 if repeat_t else 0
-        if bottom >= tall:
-            bottom = 0 if repeat_t else tall - 1
-        upper, lower = start + top * wide, start + bottom * wide
-        finer = found
-        # four shares of 256 in all: no lane grows beyond its 16 bits
-        found = (
-            _lanes(texels[np.uint64(upper + left)]) * np.uint64(256 - across - down + both)
-            + _lanes(texels[np.uint64(upper + right)]) * np.uint64(across - both)
-            + _lanes(texels[np.uint64(lower + left)]) * np.uint64(down - both)
-            + _lanes(texels[np.uint64(lower + right)]) * np.uint64(both)
-            + HALVES
-        ) >> np.uint64(8) & LANES
-    return _mix(finer, found, share) if share else found
+def bilinear_at(texels: Any, start: Any, row: Any, wide: Any, tall: Any, s: Any, t: Any) -> Any:
+    """Return the texel, in lanes (see `_lanes`), at a place of 0 to 1 along both sides of one mip level.
+
+    start, row, wide, tall: of the level, see Texturing.
+    """
+    # 1 / 256 of a texel, from the middle of the first one of the margin; half of it rounds
+    x = np.int64(s * wide + 128.5)
+    y = np.int64(t * tall + 128.5)
+    across, down = np.uint64(x & 255), np.uint64(y & 255)
+    both = (across * down + np.uint64(128)) >> np.uint64(8)
+    at = start + np.uint64(y >> 8) * row + np.uint64(x >> 8)
+    # four shares of 256 in all: no lane grows beyond its 16 bits
+    return (
+        _lanes(texels[at]) * (np.uint64(256) - across - down + both)
+        + _lanes(texels[at + np.uint64(1)]) * (across - both)
+        + _lanes(texels[at + row]) * (down - both)
+        + _lanes(texels[at + row + np.uint64(1)]) * both
+        + HALVES
+    ) >> np.uint64(8) & LANES
 
 
 @kernel
 def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     """Return whether a face has a hole at a pixel's (u, v): it shows less alpha than its material's cutoff."""
     s, t, scale = place_at(plane, u, v)
-    level, share = detail_at(pages, material, plane, s, t, scale)
-    alpha = texel_at(pages, material, s, t, level, share) >> np.uint64(48)
-    return np.float64(alpha) < pages.cutoffs[material]
+    starts, scales, first = pages.starts, pages.scales, pages.first
+    level, share = detail_at(scales, first[material], first[material + 1] - 1, plane, s, t, scale)
+    s, t = within(s, pages.wraps[material, 0]), within(t, pages.wraps[material, 1])
+    texel = finer = np.uint64(0)
+    for one in (level, level + np.int64(share > np.uint64(0))):
+        finer = texel
+        texel = bilinear_at(
+            pages.texels, starts[one, 0], starts[one, 1], scales[one, 0], scales[one, 1], s, t
+        )
+    return np.float64(mix(finer, texel, share) >> np.uint64(48)) < pages.cutoffs[material]

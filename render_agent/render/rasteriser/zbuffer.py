@@ -19,11 +19,13 @@ import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.mipmaps import (
+    bilinear_at,
     detail_at,
     is_hole,
+    mix,
     picture_plane,
     place_at,
-    texel_at,
+    within,
 )
 
 SAME_DETAIL_PIXELS = 4
@@ -130,13 +132,13 @@ def _fill(
 
 
 @kernel
-def _corner(vertices: Any, vertex: Any, m: Any, out: Any) -> Any:
-    """Write the homogeneous pixel (u w, v w, w) and the depth of one vertex into `out`."""
+def _corner(vertices: Any, vertex: Any, m: Any, out: Any, row: Any) -> Any:
+    """Write the homogeneous pixel (u w, v w, w) and the depth of one vertex into a row of `out`."""
     x = np.float64(vertices[0, vertex])
     y = np.float64(vertices[1, vertex])
     z = np.float64(vertices[2, vertex])
     for i in range(4):
-        out[i] = m[i, 0] * x + m[i, 1] * y + m[i, 2] * z + m[i, 3]
+        out[row, i] = m[i, 0] * x + m[i, 1] * y + m[i, 2] * z + m[i, 3]
 
 
 @kernel
@@ -246,11 +248,11 @@ def draw_faces(
             material = -1
             if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
                 material = pages.materials[face]
-                _normals(vertices, faces[face], matrix, corners, normals)
-                picture_plane(normals, faces[face], pages.uv, plane)
+                _normals(vertices, faces, face, matrix, corners, normals)
+                picture_plane(normals, faces, face, pages.uv, plane)
             if min(local[3, a], local[3, b], local[3, c]) < near:
                 for corner in range(3):
-                    _corner(vertices, faces[face, corner], matrix, corners[corner])
+                    _corner(vertices, faces[face, corner], matrix, corners, corner)
                 _draw_cut(
                     corners, polygon, near, perspective,
                     face, order, first_row, last_row, keys, nearest, pages, material, plane,
@@ -265,20 +267,15 @@ def draw_faces(
 
 
 @kernel
-def _cross(a: Any, b: Any, out: Any) -> Any:
-    out[0] = a[1] * b[2] - a[2] * b[1]
-    out[1] = a[2] * b[0] - a[0] * b[2]
-    out[2] = a[0] * b[1] - a[1] * b[0]
-
-
-@kernel
-def _normals(vertices: Any, face: Any, matrix: Any, corners: Any, normals: Any) -> None:
+def _normals(vertices: Any, faces: Any, face: Any, matrix: Any, corners: Any, normals: Any) -> None:
     """Write a face's homogeneous corners, and the cross products of each two of them."""
     for corner in range(3):
-        _corner(vertices, face[corner], matrix, corners[corner])
-    _cross(corners[1], corners[2], normals[0])
-    _cross(corners[2], corners[0], normals[1])
-    _cross(corners[0], corners[1], normals[2])
+        _corner(vertices, faces[face, corner], matrix, corners, corner)
+    for i in range(3):
+        a, b = (i + 1) % 3, (i + 2) % 3
+        normals[i, 0] = corners[a, 1] * corners[b, 2] - corners[a, 2] * corners[b, 1]
+        normals[i, 1] = corners[a, 2] * corners[b, 0] - corners[a, 0] * corners[b, 2]
+        normals[i, 2] = corners[a, 0] * corners[b, 1] - corners[a, 1] * corners[b, 0]
 
 
 @kernel
@@ -297,11 +294,16 @@ def colour_faces(
     normals = np.empty((3, 3), np.float64)
     shades = np.empty((3, 3), np.float64)
     plane = np.empty((3, 3), np.float64)
-    pictured = len(pages.materials) > 0
-    tinted = len(pages.tints) > 0
-    texel = share = np.uint64(0)
+    # a tuple that is handed over counts each of its arrays up and down, which takes longer than a texel
+    texels, starts, scales, materials = pages.texels, pages.starts, pages.scales, pages.materials
+    first_level, wraps, uv, tints = pages.first, pages.wraps, pages.uv, pages.tints
+    light, levels = pages.light, pages.levels
+    pictured = len(materials) > 0
+    tinted = len(tints) > 0
+    finest = coarsest = wrap_s = wrap_t = np.int64(0)
+    texel = share = start = row_of = coarser_start = coarser_row = np.uint64(0)
+    wide = tall = coarser_wide = coarser_tall = 0.0
     material = -1
-    level = np.int64(0)
     fresh = True
     last = -1
     for row in range(first_row, last_row):
@@ -315,15 +317,20 @@ def colour_faces(
             if face != last or column == 0:
                 last = face
                 fresh = True
-                _normals(vertices, faces[face], matrix, corners, normals)
-                material = pages.materials[face] if pictured else -1
+                _normals(vertices, faces, face, matrix, corners, normals)
+                material = materials[face] if pictured else -1
                 if material >= 0:
-                    picture_plane(normals, faces[face], pages.uv, plane)
-                if material < 0 or tinted:
-                    source = vertex_colours if material < 0 else pages.tints
+                    picture_plane(normals, faces, face, uv, plane)
+                    finest, coarsest = first_level[material], first_level[material + 1] - 1
+                    wrap_s, wrap_t = wraps[material, 0], wraps[material, 1]
+                if material < 0:
                     for corner in range(3):
                         for channel in range(3):
-                            shades[corner, channel] = source[faces[face, corner], channel]
+                            shades[corner, channel] = vertex_colours[faces[face, corner], channel]
+                elif tinted:
+                    for corner in range(3):
+                        for channel in range(3):
+                            shades[corner, channel] = tints[faces[face, corner], channel]
             key = keys[row, column]
             keys[row, column] = np.float32(1.0) / key if perspective else -key
             nearest[row, column] = order[face]
@@ -331,13 +338,24 @@ def colour_faces(
             if material >= 0:
                 s, t, w = place_at(plane, u, v)
                 if fresh or column % SAME_DETAIL_PIXELS == 0:
-                    level, share = detail_at(pages, material, plane, s, t, w)
+                    level, share = detail_at(scales, finest, coarsest, plane, s, t, w)
                     fresh = False
-                texel = texel_at(pages, material, s, t, level, share)
+                    start, row_of = starts[level, 0], starts[level, 1]
+                    wide, tall = scales[level, 0], scales[level, 1]
+                    if share:
+                        coarser_start, coarser_row = starts[level + 1, 0], starts[level + 1, 1]
+                        coarser_wide, coarser_tall = scales[level + 1, 0], scales[level + 1, 1]
+                s, t = within(s, wrap_s), within(t, wrap_t)
+                texel = bilinear_at(texels, start, row_of, wide, tall, s, t)
+                if share:
+                    coarser = bilinear_at(
+                        texels, coarser_start, coarser_row, coarser_wide, coarser_tall, s, t
+                    )
+                    texel = mix(texel, coarser, share)
                 if not tinted:
-                    for channel in range(3):
-                        colours[row, column, channel] = texel & np.uint64(255)
-                        texel >>= np.uint64(16)
+                    colours[row, column, 0] = texel & np.uint64(255)
+                    colours[row, column, 1] = texel >> np.uint64(32) & np.uint64(255)
+                    colours[row, column, 2] = texel >> np.uint64(16) & np.uint64(255)
                     continue
             wa = normals[0, 0] * u + normals[0, 1] * v + normals[0, 2]
             wb = normals[1, 0] * u + normals[1, 1] * v + normals[1, 2]
@@ -352,7 +370,7 @@ def colour_faces(
                 shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
                 shown = np.uint8(shade * scale + 0.5)
                 if material >= 0:
-                    light = pages.light[texel & np.uint64(255)] * pages.light[shown]
-                    texel >>= np.uint64(16)
-                    shown = pages.levels[np.int64(light * (len(pages.levels) - 1) + 0.5)]
+                    level_of = texel >> np.uint64((0, 32, 16)[channel]) & np.uint64(255)
+                    product = light[level_of] * light[shown]
+                    shown = levels[np.int64(product * (len(levels) - 1) + 0.5)]
                 colours[row, column, channel] = shown
