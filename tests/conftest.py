@@ -96,6 +96,13 @@ def type_in(monkeypatch, capsys):
     signal.signal(signal.SIGTERM, handler)
 
 
+def mostly_slow(values, *quick):
+    """Return parameters of which all but the `quick` ones are marked slow: they prove the same of more kinds."""
+    values = list(values)
+    assert set(quick) <= set(values), f"{quick} are not all among {values}"
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
+
+
 def test_data(*parts: str) -> Path:
     """Return a file of the real data, or skip the test with the reason."""
     root = Path(

@@ -12,9 +12,7 @@ SCRIPT = Path(__file__).with_name("campaign.py")
 
 QUICK = (
     "kill -9 of a run that is continued",
-    "SIGTERM",
     "disk full (ENOSPC)",
-    "renderer crashes its process once",
 )
 
 

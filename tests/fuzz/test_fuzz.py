@@ -13,10 +13,10 @@ from fuzz_search import Search
 from fuzz_targets import TARGETS
 from fuzz_trying import Outcome
 
-INPUTS = 20
+INPUTS = 8
 """New inputs of every target; what takes long has as many as fit into its share of the time."""
 
-FEW_INPUTS = 4
+FEW_INPUTS = 2
 
 TAKING_LONG = ("run ", "laz", "e57", "usd", "mtl")
 """Targets that read whole runs or meshes, or a process an input, begin so."""
@@ -154,6 +154,7 @@ def test_what_is_looked_for_is_seen():
     ]
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_it_found(tmp_path):
     campaign = Path(__file__).with_name("fuzz_campaign.py")
     output = tmp_path / "found.json"

@@ -147,7 +147,7 @@ def test_a_column_sorts_up_and_down_and_not(page, many):
             return (0, float(value), "")
         return (1, 0, value.lower()) if isinstance(value, str) else (0, value, "")
 
-    for column in ("score", "turns", "id", "type", "scene", "answer", "truth"):
+    for column in ("score", "id", "answer"):  # numbers, numbers in texts, and texts
         head = page.locator(f"#table th[data-column={column}]")
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "ascending"
