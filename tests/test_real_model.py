@@ -196,6 +196,7 @@ def test_a_judge_says_the_same_in_batches(tmp_path):
     assert judged >= 3
 
 
+@pytest.mark.slow
 def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together):
     whole, _ = alone
     path = Path(shutil.copytree(together[0], tmp_path / together[0].name))
@@ -212,7 +213,7 @@ def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together)
 @pytest.mark.parametrize(
     "scan",
     [
-        "made",
+        pytest.param("made", marks=pytest.mark.slow),
         pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
         pytest.param("icl_redwood_livingroom1.ply", marks=pytest.mark.slow),
         pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),

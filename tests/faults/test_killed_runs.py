@@ -10,7 +10,7 @@ from factories.runs import choices, outcome, pictures, transcripts
 
 from render_agent.runs.log.folder import RunFolder
 
-LINES = sum(number % 4 + 2 for number in range(5))
+LINES = sum(number % 4 + 2 for number in range(3))
 
 LOOPS = (f"lines,{LINES},single", "pictures,2,lookahead:3:2")
 

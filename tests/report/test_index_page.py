@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, reported, run_hostile, run_rooms
 
@@ -226,7 +227,7 @@ def test_anyone_can_read_it(page, seen, width, scheme):
 
 def test_without_a_script_there_are_rows_and_a_way_to_all(browser, many):
     index, rows = many
-    context = browser.new_context(java_script_enabled=False)
+    context = patient(browser.new_context(java_script_enabled=False))
     page = context.new_page()
     page.goto(index.as_uri())
     assert shown(page) == ids(rows)[:100]

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from conftest import patient
 from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
 
@@ -27,9 +28,6 @@ from render_agent.web.checks import TOKEN_HEADER
 from render_agent.web.server import LocalServer
 
 TREE = Path(__file__).parents[2]
-
-PATIENCE = 120_000
-"""Milliseconds: other tests may have the processors."""
 
 WATCHED = """
 window.forbidden = [];
@@ -63,8 +61,7 @@ STOPPED = {
 @pytest.fixture
 def looked(browser):
     """A page of its own that notes what its policy forbids."""
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
+    context = patient(browser.new_context())
     context.add_init_script(WATCHED)
     yield context.new_page()
     context.close()
