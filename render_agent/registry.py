@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -372,7 +372,13 @@ def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
 
 def _is_own(entry: EntryPoint) -> bool:
     """Whether the distribution of this program declares an entry point."""
-    return entry.dist is not None and entry.dist.name.replace("-", "_") == "render_agent"
+    return entry.dist is not None and _name(entry.dist).replace("-", "_") == "render_agent"
+
+
+@cache
+def _name(distribution: Distribution) -> str:
+    """Return a distribution's name, for which the library reads and parses its whole METADATA every time."""
+    return distribution.name
 
 
 def _package(entry: EntryPoint) -> str:

@@ -17,8 +17,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # So small models gain nothing from more threads, and those of two test processes wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What a test writes need not outlive a power cut; tests/faults cuts it in processes of its own.
+os.fsync = lambda number: None
+
+PATIENCE = 120_000
+"""Milliseconds that a page has for anything: other tests may have the processors."""
+
 # The same examples on every machine and run; `--hypothesis-profile=search` looks for new ones.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
@@ -96,6 +102,13 @@ def type_in(monkeypatch, capsys):
     signal.signal(signal.SIGTERM, handler)
 
 
+def mostly_slow(values, *quick):
+    """Return parameters of which all but the `quick` ones are marked slow: they prove the same of more kinds."""
+    values = list(values)
+    assert set(quick) <= set(values), f"{quick} are not all among {values}"
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
+
+
 def test_data(*parts: str) -> Path:
     """Return a file of the real data, or skip the test with the reason."""
     root = Path(
@@ -127,6 +140,7 @@ def browser():
     if program is None:
         pytest.skip("there is no Chromium here: see scripts/set-up-browser")
     playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect.set_options(timeout=PATIENCE)
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
         yield chromium
@@ -136,7 +150,13 @@ def browser():
 @pytest.fixture(scope="session")
 def window(browser):
     """One window that all tests of pages look through in turn: opening one takes longer than most."""
-    return browser.new_context()  # which ends with the browser
+    return patient(browser.new_context())  # which ends with the browser
+
+
+def patient(context):
+    """Return a browser's context that waits for long."""
+    context.set_default_timeout(PATIENCE)
+    return context
 
 
 @pytest.fixture

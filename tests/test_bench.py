@@ -183,6 +183,7 @@ def small():
     return random_model("small", "cpu")
 
 
+@pytest.mark.slow
 def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
     ways = [
         Variant("transformers", name, "none", size, "rasteriser")

@@ -215,7 +215,7 @@ def test_zsh_completes_once_it_is_installed(newcomer):
         os.execvpe("zsh", ["zsh", "-i"], newcomer)
     try:
         os.write(terminal, b"render-agent --pictures mirr\t\necho done\n")
-        said, end = b"", time.monotonic() + 30
+        said, end = b"", time.monotonic() + 120
         while b"mirrored" not in said and time.monotonic() < end:
             if select.select([terminal], [], [], 0.2)[0]:
                 said += os.read(terminal, 4096)

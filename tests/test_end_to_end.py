@@ -95,7 +95,10 @@ def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
     assert "is complete" in err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, number, code):
     questions = make_questions(tmp_path, 4)
     policy = tmp_path / "held.py"

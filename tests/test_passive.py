@@ -140,7 +140,7 @@ def test_no_schedule_changes_what_is_shown_or_said(tmp_path, usual, batched, tog
     "views",
     [
         "random-walk",
-        "oracle",
+        pytest.param("oracle", marks=pytest.mark.slow),
         pytest.param("four", marks=pytest.mark.slow),
         pytest.param("tour", marks=pytest.mark.slow),
     ],
@@ -163,7 +163,7 @@ def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again
 
 
 def test_start_says_where_every_passive_dialogue_begins(tmp_path):
-    for views in ("start", "four", "random-walk", "tour"):
+    for views in ("start", "tour"):
         begun = set()
         for where in ("middle", "0.5,0.5,1.5,90"):
             path, _ = run_to_the_end(tmp_path, views=views, start=where, limit=1, max_turns=3)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import mostly_slow, patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
@@ -26,15 +27,13 @@ from render_agent.runs.runner import resume_run
 from render_agent.text.safe_parse import convert
 from render_agent.web import browser
 
-expect.set_options(timeout=30_000)  # other tests may have the processors
-
 COUNT, DIRECTION, SIZE = "object_counting", "object_rel_direction_easy", "object_size_estimation"
 
 
 @pytest.fixture
 def free_page(browser):
     """A page that may be refused something, or find nobody there."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context = patient(browser.new_context(viewport={"width": 1400, "height": 900}))
     yield context.new_page()
     context.close()
 
@@ -207,7 +206,7 @@ def test_two_windows_answer_a_turn_once_and_loading_again_loses_nothing(tmp_path
     assert len(sat.lines()) == 2
 
 
-@pytest.mark.parametrize("views", ["none", "four"])
+@pytest.mark.parametrize("views", mostly_slow(["none", "four"], "none"))
 def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page, views):
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION, COUNT), views=views) as sat:
         page.goto(sat.engine.address)

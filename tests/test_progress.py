@@ -102,7 +102,7 @@ def test_the_pace_of_batches_is_that_of_whole_batches(monkeypatch):
     assert progress.seconds_left == pytest.approx(progress.turns_to_come / 10, rel=0.05)
 
 
-@pytest.mark.parametrize("total", [40, 5130])
+@pytest.mark.parametrize("total", [40, 1200])
 def test_the_live_line_fits_80_columns_and_holds_what_matters(monkeypatch, total):
     clock = [0.0]
     monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])

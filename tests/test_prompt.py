@@ -5,7 +5,7 @@ from itertools import permutations
 import jsonschema
 import pytest
 from conftest import test_data
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.chat import pictures
@@ -285,6 +285,7 @@ VALID = some.fixed_dictionaries(
 )
 
 
+@settings(max_examples=20)
 @given(VALID, some.sampled_from(["letter", "number", "text"]))
 def test_every_reply_that_the_schema_allows_is_understood_but_perhaps_its_answer(reply, wanted):
     jsonschema.validate(reply, SCHEMA)

@@ -38,7 +38,7 @@ ASKED = {"benchmark": "rooms", "id": ("20", "27", "64")}
 TWO = {"id": ("20", "64")}
 """The first and the last of them."""
 
-SHORT = {"max_new_tokens": min(SENTENCE, 32)}
+SHORT = {"max_new_tokens": 12}
 """Replies that are compared word for word need not end."""
 
 
@@ -207,6 +207,7 @@ def test_a_judge_says_the_same_in_batches(tmp_path):
     assert judged >= 3
 
 
+@pytest.mark.slow
 def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together):
     whole, _ = alone
     path = Path(shutil.copytree(together[0], tmp_path / together[0].name))
@@ -223,7 +224,7 @@ def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together)
 @pytest.mark.parametrize(
     "scan",
     [
-        "made",
+        pytest.param("made", marks=pytest.mark.slow),
         pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
         pytest.param("icl_redwood_livingroom1.ply", marks=pytest.mark.slow),
         pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
@@ -236,7 +237,7 @@ def test_one_question_of_a_scan(tmp_path, scan):
         question="How many chairs are in this house?",
         output=str(tmp_path / "runs"),
         model=str(bundled_model()),
-        **MODEL_OPTIONS,
+        **MODEL_OPTIONS | SHORT,
     )
     path, results = play(config)
     assert path.name.endswith("_single")

@@ -26,6 +26,7 @@ def benchmark(name):
 soak, reliability = benchmark("soak"), benchmark("reliability")
 
 
+@pytest.mark.slow
 def test_a_soak_counts_every_turn_and_samples_every_pass(tmp_path):
     words = [
         "--turns",
@@ -127,6 +128,7 @@ def test_the_table_says_what_was_tried_and_names_what_was_not_survived():
     assert reliability.table({"parts": {}}).endswith("Nothing of the above.\n")
 
 
+@pytest.mark.slow
 def test_results_of_fuzzers_have_their_rows(tmp_path):
     output = tmp_path / "found.json"
     script = TREE / "tests" / "fuzz" / "fuzz_campaign.py"

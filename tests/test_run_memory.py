@@ -22,7 +22,7 @@ OPTIONS = {
     "max_batched_turns": 1,
     "finish_together": 2,
 }
-COUNT = 3
+COUNT = 2
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -113,8 +113,8 @@ def test_running_out_of_memory_at_any_call_changes_nothing(
 ):
     undisturbed, all_calls = undisturbed_run
     calls = all_calls[step]
-    assert calls >= 3
-    for place in range(calls) if every else (0, calls // 2):
+    assert calls >= 2
+    for place in range(calls) if every else (calls // 2,):
         path, results, _ = run_with(folder, questions, loaded, {step: place})
         assert transcripts(path) == undisturbed
         assert results["counts"]["failed"] == 0
@@ -147,7 +147,7 @@ def test_a_question_too_large_for_memory_fails_alone(
     assert statuses.pop("1") == "failed"
     assert "failed" not in statuses.values()
     said = transcripts(path)
-    assert {name: said[name] for name in ("0", "2")} == {n: undisturbed[n] for n in ("0", "2")}
+    assert {name: said[name] for name in ("0",)} == {"0": undisturbed["0"]}
     errors = [line["error"] for line in RunFolder(path).lines() if line["error"]]
     assert len(errors) == 1
     assert "--image-size" in errors[0]

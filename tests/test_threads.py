@@ -56,7 +56,7 @@ print(sum(pool.map(abs, range(-100, 0))), flush=True)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_work_goes_on_where_no_thread_could_begin_any_more():
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "5050\n", done.stderr
 
@@ -89,7 +89,7 @@ except MemoryError:
 @pytest.mark.parametrize("free", [256, 512, 1024, 2048, 4096])
 def test_a_thread_is_not_waited_for_that_finds_a_stack_and_no_more_memory(free):
     done = subprocess.run(
-        [sys.executable, "-c", SHORT, str(free)], capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", SHORT, str(free)], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "MemoryError\n", done.stderr
 

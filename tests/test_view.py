@@ -24,8 +24,6 @@ from render_agent.runs.runner import start_run
 from render_agent.web.server import LocalServer
 from render_agent.web.templates import ASSETS
 
-expect.set_options(timeout=30_000)  # other tests may have the processors
-
 STEP = json.dumps({"reasoning": "I go on.", "rotation_angle_degrees": 30, "forward_meters": 0.2})
 DONE = [json.dumps({"answer": answer, "done": True}) for answer in ("3", "B")]
 

@@ -259,6 +259,7 @@ class Killer(Silent):
                 os.kill(alive[0], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
     caplog.set_level(logging.INFO)
     killer = Killer(caplog, [1, 30])  # a third might be the third with the same scene
@@ -463,6 +464,7 @@ def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
         play(rooms(tmp_path / "only", ray=address), make_engine=make_breaking)
 
 
+@pytest.mark.slow
 def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
     broken = tmp_path / "broken.py"
     broken.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")

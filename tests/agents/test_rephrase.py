@@ -195,8 +195,6 @@ def test_no_schedule_changes_what_is_chosen(tmp_path):
     reference = run(ScriptedEngine, 64)
     for made, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
-        (ScriptedEngine, 4, 1, 8),
-        (FreeRunning, 2, 0, 8),
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}

@@ -13,6 +13,7 @@ from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.observation import FreeViews
 from render_agent.runs.runner import start_run
+from render_agent.runs.scheduler import TurnScheduler
 
 DEEP = "lookahead:3:2"
 
@@ -49,7 +50,7 @@ def test_second_moves_of_all_questions_are_asked_for_in_full_batches(tmp_path):
 
 
 class Waiting(ScriptedEngine):
-    """Waits until it has `enough` requests, or until nobody wakes it any more."""
+    """Waits until it has `enough` requests; nobody who drew one more leaves it asleep."""
 
     capabilities = Capabilities(free_running=True)
 
@@ -62,7 +63,7 @@ class Waiting(ScriptedEngine):
 
     def ready(self, timeout=None):
         self.waits += 1
-        if len(self._waiting) < self.enough and self.woken.wait(timeout=0.5):
+        if len(self._waiting) < self.enough and self.woken.wait(timeout=60):
             self.woken.clear()
             return
         yield from super().ready()
@@ -89,12 +90,18 @@ def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, mon
 
 
 def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
-    preview, drawn = FreeViews.preview, []
+    preview, drawn, stopped = FreeViews.preview, [], threading.Event()
+    close = TurnScheduler.close
 
-    def slowly(self, state, *given):
+    def held(self, state, *given):
         drawn.append(state.id)
-        time.sleep(0.1)
+        if len(drawn) > 4:
+            assert stopped.wait(60)
         return preview(self, state, *given)
+
+    def close_all(self):
+        stopped.set()
+        close(self)
 
     class Dying(ScriptedEngine):
         def answer(self, requests):
@@ -102,7 +109,8 @@ def test_a_run_that_stops_draws_nothing_more(tmp_path, monkeypatch):
                 raise EngineError("the server is gone")
             return super().answer(requests)
 
-    monkeypatch.setattr(FreeViews, "preview", slowly)
+    monkeypatch.setattr(FreeViews, "preview", held)
+    monkeypatch.setattr(TurnScheduler, "close", close_all)
     run = start_run(
         make_config(tmp_path, make_questions(tmp_path, 12), **options_of("lookahead:3"))
     )

@@ -179,8 +179,6 @@ def test_no_schedule_changes_a_vote(tmp_path):
     reference = told(mixed_engine())
     for made, batch_size, batched, together in (
         (ScriptedEngine, 1, 0, 1),
-        (ScriptedEngine, 3, 1, 8),
-        (FreeRunning, 2, 0, 8),
         (FreeRunning, 5, 4, 1),
     ):
         schedule = {"max_batched_turns": batched, "finish_together": together}

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 import render_agent
 from benchmarks.beliefs import FAULTS, run_of
@@ -34,7 +35,7 @@ def runs(tmp_path_factory):
     return played
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", mostly_slow(FAULTS, "misperceiver", "misreasoner"))
 def test_each_fault_is_put_into_its_branch(runs, name):
     found, _ = runs(name)
     assert found["right"] == found["expected"] >= 5

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from factories.runs import choices, make_questions, play, transcripts
 from factories.scenes import box, joined, room, write_ply
 
@@ -290,7 +291,7 @@ class Wandering:
         return self.samples(request)[0]
 
 
-@pytest.mark.parametrize("agent", ["lookahead:3", "lookahead:3:2"])
+@pytest.mark.parametrize("agent", mostly_slow(["lookahead:3", "lookahead:3:2"], "lookahead:3:2"))
 def test_no_schedule_changes_what_geometry_chooses(tmp_path, agent):
     questions = make_questions(tmp_path, 3)
     found = []

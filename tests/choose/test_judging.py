@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import mostly_slow
 from factories.models import small_model
 from factories.runs import choices, make_config, make_questions, transcripts
 
@@ -215,7 +216,7 @@ def view(file, number=9):
     return View(number, "ego", file, None)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mostly_slow(MODES, "yes"))
 def test_cases_together_are_scored_as_one_by_one(asking, mode):
     config, engine, cases = asking
     verifier = make_judge(JudgePlan(), replace(config, judge_mode=mode), engine)

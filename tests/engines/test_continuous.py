@@ -6,6 +6,7 @@ from itertools import count, pairwise
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.dialogues import Dialogues, UncachedModel, library_engine, load
 from factories.models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
 
@@ -50,7 +51,7 @@ def test_dialogues_side_by_side_are_what_they_are_when_all_is_read_anew(make, ex
     assert len({texts for said in expected.values() for texts in said}) > 8
 
 
-@pytest.mark.parametrize("build", [small_qwen2_5_vl, small_internvl])
+@pytest.mark.parametrize("build", mostly_slow([small_qwen2_5_vl, small_internvl], small_internvl))
 def test_other_families_keep_their_keys_too(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = ContinuousEngine(loaded, budget=PLENTY, most_rows=64)
@@ -62,7 +63,7 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     assert (engine.cache.bytes, loaded.model) == (0, None)
 
 
-@pytest.mark.parametrize("together", [1, 4])
+@pytest.mark.parametrize("together", [4])
 def test_how_many_are_led_together_changes_nothing(make, expected, together):
     assert Dialogues().lead(make(), together).said == expected
 
@@ -83,14 +84,14 @@ def test_questions_share_what_their_prompts_begin_with(make):
     assert min(tokens.cached for tokens in others) > 500
 
 
-@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("rows", mostly_slow([1, 2], 2))
 def test_no_more_replies_are_written_side_by_side_than_rows(make, expected, rows):
     led = Dialogues().lead(make(most_rows=rows))
     assert led.said == expected
     assert max(reply.batch_size for replies in led.replies.values() for reply in replies) <= rows
 
 
-@pytest.mark.parametrize("pages", [4, 9])
+@pytest.mark.parametrize("pages", mostly_slow([4, 9], 4))
 def test_with_few_pages_some_dialogues_are_read_again_and_all_are_right(make, expected, pages):
     page = make().cache.page_bytes
     engine = make(budget=pages * page)
@@ -251,7 +252,7 @@ class Failing:
 
 
 def test_memory_that_runs_out_at_any_call_costs_nothing_but_time(make, plain, monkeypatch):
-    few = {"count": 3, "turns": 2, "max_new_tokens": 16}
+    few = {"count": 3, "turns": 1, "max_new_tokens": 12}
     expected = Dialogues(**few).lead(plain).said
     failed = 0
     for place in count():
@@ -268,7 +269,7 @@ def test_memory_that_runs_out_at_any_call_costs_nothing_but_time(make, plain, mo
     assert failed > 5
 
 
-@pytest.mark.parametrize("fits", [1, 3])
+@pytest.mark.parametrize("fits", mostly_slow([1, 3], 1))
 def test_as_many_rows_as_fit_are_written_together(make, expected, monkeypatch, fits):
     engine = make()
     Failing(engine, monkeypatch, lambda call, rows: rows > fits)
@@ -329,7 +330,7 @@ SHORTAGES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mostly_slow(range(2), 0))
 def test_memory_that_runs_out_at_random_places_loses_nothing(make, expected, monkeypatch, seed):
     chance, faulty = random.Random(seed), []
     for name in ("_pages", "_first_tokens", "_next_tokens"):

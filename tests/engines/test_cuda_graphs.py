@@ -20,7 +20,7 @@ from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, SCRATCH_PAGE
 
 KERNELS = "render_agent.engines.transformers.gpu.kernels"
 ROWS = 5
-FEW = {"count": 5, "turns": 2, "max_new_tokens": 9}
+FEW = {"count": 5, "turns": 1, "max_new_tokens": 6}
 
 
 class Graph:

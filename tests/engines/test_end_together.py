@@ -25,11 +25,18 @@ print(subprocess.Popen([sys.executable, "-c", {SLEEP!r}]).pid, flush=True)
 """A program that starts another and does not end on request."""
 
 PARENT = f"""
-import os, signal, subprocess, sys, time
+import os, psutil, signal, subprocess, sys, time
 from render_agent.system.child_reaper import EndTogether
 
 def started(program, **options):
     return subprocess.Popen([sys.executable, "-c", program], **options)
+
+def looked():
+    "Wait until the watcher has looked again: it sleeps from look to look, and is seen to have slept."
+    watcher = psutil.Process(together._watcher.pid)
+    before = watcher.num_ctx_switches().voluntary
+    while watcher.num_ctx_switches().voluntary < before + 4:
+        time.sleep(0.02)
 
 before = started({SLEEP!r})
 time.sleep(0.1)  # what begins within hundredths of a second counts as begun later
@@ -41,9 +48,9 @@ if not forked:
     time.sleep(60)
 if sys.argv[1] != "settled later":
     together.settled()
-time.sleep(0.7)  # longer than from look to look
+looked()
 after = started({SLEEP!r})
-time.sleep(0.7)
+looked()
 print(together._watcher.pid, before.pid, after.pid, stubborn.pid, within, forked, flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "close":

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.dialogues import Dialogues, UncachedModel, load
 from factories.memory import FakeMemory
 from factories.models import (
@@ -42,7 +43,7 @@ def test_other_families_read_everything_anew(tmp_path):
     assert engine.describe()["reuse"] == "none"
 
 
-@pytest.mark.parametrize("reuse", ["keys", "vision", "none"])
+@pytest.mark.parametrize("reuse", mostly_slow(["keys", "vision", "none"], "vision"))
 def test_every_way_gives_the_same_replies(reuse, loaded):
     expected = Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
     engine = engine_of(loaded, 8, {"reuse": reuse}, 0)
@@ -65,7 +66,7 @@ def shifted(prompt, axes):
 counted = prefill.positions
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "bfloat16"))
 def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch, caplog):
     loaded = load(small_model(), dtype)
     monkeypatch.setattr(prefill, "positions", shifted)
@@ -101,7 +102,7 @@ def test_so_many_are_led_side_by_side_as_have_room(loaded):
     tokens = 1000
     engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
     each = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
-    for rows in (1, 5, 10):
+    for rows in (1, 5):
         memory = FakeMemory(round((rows + 0.5) * each / 0.9))
         assert engine_of(loaded, None, {}, tokens, memory).batch_size == rows
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 40)).batch_size == 3

@@ -46,7 +46,7 @@ def dialogue(policy, question, turns):
     return actions
 
 
-@pytest.mark.parametrize("turns", range(1, 12))
+@pytest.mark.parametrize("turns", [1, 2, 11])
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_a_policy_always_ends_with_an_answer_in_its_turns(name, turns):
     policy = registry.load("scripted policy", name)(MIXED, 3, None)
@@ -68,7 +68,7 @@ def test_the_explorer_turns_walks_and_asks_for_maps():
 
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
 def test_replies_depend_neither_on_batches_nor_on_order(name):
-    asked = [request(question.id, turn) for question in MIXED for turn in (0, 1, 4, 7)]
+    asked = [request(question.id, turn) for question in MIXED[::3] for turn in (0, 4)]
     replies = {
         (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in asked
     }

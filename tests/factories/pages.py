@@ -3,7 +3,9 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-IN_BOTH_LIGHTS = pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+IN_BOTH_LIGHTS = pytest.mark.parametrize(
+    ("width", "scheme"), [pytest.param(1400, "light", marks=pytest.mark.slow), (390, "dark")]
+)
 """What axe finds of colours depends on the scheme alone, and of the layout on the width alone."""
 
 

@@ -23,7 +23,7 @@ from render_agent.runs.log import folder as folder_module
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 
-COUNT, TURNS = 5, 4
+COUNT, TURNS = 3, 4
 
 
 def make_engine(config, questions):

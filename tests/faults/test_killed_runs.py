@@ -10,9 +10,9 @@ from factories.runs import choices, outcome, pictures, transcripts
 
 from render_agent.runs.log.folder import RunFolder
 
-LINES = sum(number % 4 + 2 for number in range(5))
+LINES = sum(number % 4 + 2 for number in range(3))
 
-LOOPS = (f"lines,{LINES},single", "moments,2,single", "pictures,2,lookahead:3:2")
+LOOPS = (f"lines,{LINES},single", "pictures,2,lookahead:3:2")
 
 MORE_LOOPS = ("moments,30,single", "lines,6,lookahead:3", "pictures,10,lookahead:3:2", "moments,10,show:3")  # fmt: skip
 

@@ -25,9 +25,9 @@ def cut(folder, cuts, seed, *kinds):
 
 
 def test_what_a_durable_line_names_is_durable(tmp_path):
-    found = cut(tmp_path, 5, 3, "look-ahead")["power cut: look-ahead"]
-    assert found["survived"] == 5
-    assert found["after_lines"] >= 2
+    found = cut(tmp_path, 2, 3, "look-ahead")["power cut: look-ahead"]
+    assert found["survived"] == 2
+    assert found["after_lines"] >= 1
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.rooms import RED, as_cloud, box, mesh, room
 
 from render_agent.errors import RenderError
@@ -48,7 +48,7 @@ def differing(one, other):
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
-@pytest.mark.parametrize("count", [3, 40, 300])
+@pytest.mark.parametrize("count", mostly_slow([3, 40, 300], 3))
 def test_a_closed_surface_has_no_holes_and_is_what_rays_see(rasteriser, count, noise):
     scene, camera = tessellated(count, noise=noise), Camera((0.0, 0.1, 1.4), 3.0, -4.0)
     frame = rasteriser.draw(scene, camera, W, H)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import patient
 from factories.reports import reported, run_rooms
 from PIL import Image
 from scipy.spatial.transform import Rotation
@@ -246,7 +247,7 @@ def test_five_million_faces_are_shown(window, page_file, tmp_path, kept_scene):
 
 
 def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):
-    page = browser.new_context().new_page()
+    page = patient(browser.new_context()).new_page()
     try:
         page.add_init_script(
             "HTMLCanvasElement.prototype.getContext = function () { return null; };"

@@ -92,7 +92,7 @@ def owner_elsewhere(folder, silent):
 def test_on_another_machine_the_heartbeat_counts(poor, tmp_path):
     owner_elsewhere(tmp_path, 20)
     with pytest.raises(
-        RunLogError, match=r"process 12 on node7, which gave a sign 2\d s ago;.* go on \d\d s"
+        RunLogError, match=r"process 12 on node7, which gave a sign \d\d s ago;.* go on \d+ s"
     ):
         FolderLock(tmp_path)
     owner_elsewhere(tmp_path, lock.STALE_SECONDS + 1)
@@ -103,10 +103,10 @@ def test_an_owner_gives_signs(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.02)
     held = FolderLock(tmp_path)
     os.utime(tmp_path / "run.owner", (1, 1))
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while (tmp_path / "run.owner").stat().st_mtime < 2 and time.monotonic() < until:
         time.sleep(0.01)
-    assert time.time() - (tmp_path / "run.owner").stat().st_mtime < 5
+    assert (tmp_path / "run.owner").stat().st_mtime > 2
     held.close()
 
 

@@ -95,13 +95,13 @@ def test_many_threads_never_read_a_scene_twice_at_once():
     gate = threading.Event()
 
     def slow(path, name):
-        gate.wait(5)
+        gate.wait(60)
         return loader(path, name)
 
     cache = SceneCache(load=slow)
 
     def ask(number):
-        begun.wait(5)
+        begun.wait(60)
         if number == 0:
             gate.set()
         return cache.get(asked("ab"[number % 2]))

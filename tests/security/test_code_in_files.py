@@ -151,6 +151,28 @@ def test_such_a_door_would_be_found(finds, wrong):
     assert list(finds(ast.parse(wrong)))
 
 
+def test_there_is_one_door_for_json_and_one_for_yaml():
+    own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
+    found = {
+        name
+        for name, tree in own.items()
+        for call in calls(tree)
+        if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
+    }
+    assert found == {"render_agent/text/safe_parse.py"}
+    printed = {
+        name
+        for name, tree in own.items()
+        for call in calls(tree)
+        if name_called(call) == "Console"
+        or (
+            getattr(call.func, "attr", "") == "echo"
+            and "json.dumps(" in "".join(map(ast.unparse, call.args))
+        )
+    }
+    assert printed == {"render_agent/text/console.py"}
+
+
 class Harmful:
     """Leaves a mark where it is unpickled."""
 

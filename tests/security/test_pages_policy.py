@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from conftest import patient
 from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
 
@@ -27,9 +28,6 @@ from render_agent.web.checks import TOKEN_HEADER
 from render_agent.web.server import LocalServer
 
 TREE = Path(__file__).parents[2]
-
-PATIENCE = 120_000
-"""Milliseconds: other tests may have the processors."""
 
 WATCHED = """
 window.forbidden = [];
@@ -63,8 +61,7 @@ STOPPED = {
 @pytest.fixture
 def looked(browser):
     """A page of its own that notes what its policy forbids."""
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
+    context = patient(browser.new_context())
     context.add_init_script(WATCHED)
     yield context.new_page()
     context.close()
@@ -198,13 +195,13 @@ def served(site):
 
 
 def try_out(looked):
-    """Load no more, press what was put in, and say what was stopped."""
+    """Press what was put in, and wait until the policy has stopped all of it."""
     looked.locator("#j").evaluate("link => link.click()")
     looked.locator("#f").evaluate("form => form.requestSubmit()")
-    looked.wait_for_timeout(500)
+    wanted = sorted(STOPPED - {"frame-src", "object-src"})
+    looked.wait_for_function("all => all.every(one => window.forbidden.includes(one))", arg=wanted)
     assert looked.title() != "taken"
     assert looked.evaluate("getComputedStyle(document.body).display") != "none"
-    return set(looked.evaluate("window.forbidden"))
 
 
 def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
@@ -213,7 +210,7 @@ def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
     spoilt = page.with_name("spoilt.html")
     spoilt.write_text(text.replace("</main>", f"{INJECTED}</main>"), "utf-8")
     looked.goto(spoilt.as_uri())
-    assert try_out(looked) >= STOPPED - {"frame-src", "object-src"}
+    try_out(looked)
     spoilt.unlink()
 
 
@@ -234,7 +231,7 @@ def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_
                 assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
                 assert "unsafe" not in got.headers["Content-Security-Policy"]
             looked.goto(address)
-            assert try_out(looked) >= STOPPED - {"frame-src", "object-src"}
+            try_out(looked)
     finally:
         site.close()
 

@@ -1,6 +1,5 @@
 """What is printed and logged: no text from outside commands a terminal, forges an entry or breaks a command."""
 
-import ast
 import json
 import logging
 import shutil
@@ -11,7 +10,6 @@ from factories.runs import make_questions, play
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
-from test_code_in_files import calls, name_called, sources
 
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
@@ -162,25 +160,3 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
 def test_numbers_beyond_all_bounds_are_no_crash():
     with pytest.raises(ValueError, match="digits"):
         parse_json("9" * (sys.get_int_max_str_digits() + 1))
-
-
-def test_there_is_one_door_for_json_and_one_for_yaml():
-    own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
-    found = {
-        name
-        for name, tree in own.items()
-        for call in calls(tree)
-        if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
-    }
-    assert found == {"render_agent/text/safe_parse.py"}
-    printed = {
-        name
-        for name, tree in own.items()
-        for call in calls(tree)
-        if name_called(call) == "Console"
-        or (
-            getattr(call.func, "attr", "") == "echo"
-            and "json.dumps(" in "".join(map(ast.unparse, call.args))
-        )
-    }
-    assert printed == {"render_agent/text/console.py"}

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,18 +25,31 @@ def policy(questions, seed):
 """
 
 
-def typed(folder, *words, code=0, **streams):
-    """Run the program as it is typed in a folder; return what it printed and said."""
+def started(folder, *words, code=0, **streams):
+    """Run the program in a process of its own, as it is typed in a folder; return what it printed and said."""
     done = subprocess.run(
         [sys.executable, "-m", "render_agent", *map(str, words)],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])},
         text=True,
         check=False,
-        **{"capture_output": True} | streams,
+        **streams,
     )
     assert done.returncode == code, done.stderr
     return (done.stdout or "") + (done.stderr or "")
+
+
+@pytest.fixture
+def typed(type_in, monkeypatch):
+    """Run the program in this process, its temporary folder where it is typed; return what it printed and said."""
+
+    def run(folder, *words, code=0):
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        ended, out, err = type_in(*words, folder=folder)
+        assert ended == code, err
+        return out + err
+
+    return run
 
 
 @pytest.fixture
@@ -59,7 +73,7 @@ CONFIG, SWEEP = ("--config", "config.yaml"), ("sweep", "sweep.yaml")
 
 
 @pytest.mark.parametrize("words", [(*CONFIG, "--dry-run"), (*SWEEP, "--dry-run"), (*SWEEP, "--dry-run", "--allow-code"), CONFIG, SWEEP])  # fmt: skip
-def test_a_file_of_options_runs_no_code(evil, words):
+def test_a_file_of_options_runs_no_code(evil, typed, words):
     refused = "--dry-run" not in words
     said = typed(evil, *words, code=2 if refused else 0)
     assert not (evil / "ran").exists()
@@ -69,12 +83,12 @@ def test_a_file_of_options_runs_no_code(evil, words):
 
 
 @pytest.mark.parametrize("words", [(*CONFIG, "--allow-code"), (*CONFIG, "--model", "evil.py")])
-def test_whoever_starts_the_program_may_say_that_it_is_run(evil, words):
+def test_whoever_starts_the_program_may_say_that_it_is_run(evil, typed, words):
     typed(evil, *words)
     assert (evil / "ran").exists()
 
 
-def test_going_on_with_a_run_runs_no_code_that_came_with_it(evil):
+def test_going_on_with_a_run_runs_no_code_that_came_with_it(evil, typed):
     typed(evil, *CONFIG, "--allow-code", "--output", ".")
     (path,) = evil.glob("2*_batched")
     (path / "results.json").unlink()
@@ -91,7 +105,7 @@ def everything(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_to_try_going_on_goes_not_on(evil):
+def test_to_try_going_on_goes_not_on(evil, typed):
     path, _ = play(evil, evil / "questions.jsonl", walking(2), max_turns=5)
     (path / "results.json").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
@@ -107,7 +121,7 @@ def test_to_try_going_on_goes_not_on(evil):
     )
 
 
-def test_what_is_left_for_good_is_little(evil):
+def test_what_is_left_for_good_is_little(evil, typed):
     """A dry run keeps the pictures that it names for an hour; what it leaves where it fails is nothing."""
     old = evil / "render-agent-dry-run-old"
     old.mkdir()
@@ -136,11 +150,11 @@ def test_what_is_left_for_good_is_little(evil):
 def test_a_disk_that_is_full_for_what_is_said_stops_nothing(evil):
     words = (*CONFIG, "--allow-code", "--verbose")
     with Path("/dev/full").open("w") as full:
-        typed(evil, *words, capture_output=False, stderr=full, stdout=subprocess.DEVNULL)
+        started(evil, *words, stderr=full, stdout=subprocess.DEVNULL)
         (path,) = (evil / "experiment_logs").iterdir()
         assert RunFolder(path).results()["counts"]["failed"] == 0
-        typed(evil, "--batch", "--nonsense", code=2, capture_output=False, stderr=full)
-        said = typed(evil, "ls", code=1, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        started(evil, "--batch", "--nonsense", code=2, stderr=full)
+        said = started(evil, "ls", code=1, stdout=full, stderr=subprocess.PIPE)
         assert "cannot write standard output: No space left on device" in said
         assert "Traceback" not in said
 

@@ -189,12 +189,13 @@ def draw(
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        FigureCanvasSVG(figure)
+        canvas = FigureCanvasSVG(figure)
         axes = figure.subplots()
         paint(axes)
         figure.suptitle(title, x=0.005, ha="left", fontweight="bold", fontsize=10.5)
         _align(figure)
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        # not by savefig, which draws all of it once more beforehand
+        canvas.print_svg(file, metadata={"Date": None})
     return Plot(
         name,
         title,
@@ -241,7 +242,7 @@ def whole(axis: Any) -> None:
 
 def _align(figure: Any) -> None:
     """Let the legends begin where the figure does."""
-    figure.draw_without_rendering()
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
     for axes in figure.axes:
         if legend := axes.get_legend():
