@@ -22,7 +22,6 @@ import resource
 import shutil
 import socket
 import socketserver
-import struct
 import sys
 import tempfile
 import time
@@ -185,7 +184,7 @@ BEHAVIOURS: dict[str, Callable[[Asked], object]] = {
     "a length of 10^30": lambda asked: asked.answer(asked.good, length=10**30),
     "two lengths": lambda asked: asked.answer(asked.good, Content_Length="7"),
     "a length and chunks": lambda asked: asked.answer(asked.good, transfer_encoding="chunked"),
-    "chunks without an end": chunks(b"5\r\n{\"a\":\r\n"),
+    "chunks without an end": chunks(b'5\r\n{"a":\r\n'),
     "a chunk of no size": chunks(b"zz\r\n"),
     "a chunk of 2^64 bytes": chunks(b"1" + b"0" * 16 + b"\r\n{}"),
     "chunk notes without end": lambda asked: (
@@ -205,7 +204,9 @@ BEHAVIOURS: dict[str, Callable[[Asked], object]] = {
     "100,000 headers": lambda asked: asked.answer(
         asked.good, **{f"x{number}": "a" for number in range(100_000)}
     ),
-    "a header that is split": lambda asked: asked.answer(asked.good, x="a\r\n b\r\nset-cookie: c=d"),
+    "a header that is split": lambda asked: asked.answer(
+        asked.good, x="a\r\n b\r\nset-cookie: c=d"
+    ),
     "headers without end": lambda asked: (
         asked.send("HTTP/1.1 200 OK\r\n"),
         asked.flood(b"x-a: b\r\n" * 999),
@@ -336,7 +337,9 @@ class Server:
         if not self.process:
             with suppress(BaseException):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-                self._serve(replies, port, trap, {**BEHAVIOURS, **TEXTS}.get(behaviour), point, write)
+                self._serve(
+                    replies, port, trap, {**BEHAVIOURS, **TEXTS}.get(behaviour), point, write
+                )
             os._exit(1)
         os.close(write)
         with os.fdopen(read, "rb") as ready:
@@ -384,7 +387,10 @@ class Server:
             def handle_error(self, *_: object) -> None:
                 pass
 
-        with Listening((LOOPBACK, 0), Connection) as other, Listening((LOOPBACK, port), Connection) as one:
+        with (
+            Listening((LOOPBACK, 0), Connection) as other,
+            Listening((LOOPBACK, port), Connection) as one,
+        ):
             address = f"{LOOPBACK}:{other.server_address[1]}"
             import threading
 
@@ -462,7 +468,9 @@ def attempt(place: Path, fields: Fields, behaviour: str, point: str) -> str:
     before = ground.logged()
     server = fields.server(behaviour, point)
     try:
-        ended = ground.go_on(seconds=MOST_SECONDS) if continued else ground.run(seconds=MOST_SECONDS)
+        ended = (
+            ground.go_on(seconds=MOST_SECONDS) if continued else ground.run(seconds=MOST_SECONDS)
+        )
     finally:
         server.kill()
     assert ended.code in (0, 1), f"exit code {ended.code}: {ended.told[-800:]}"
@@ -526,14 +534,22 @@ def main() -> int:
                 told = attempt(place / "attempt", fields, name, point)
                 row["survived"] += 1
             except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its number
-                what = f"{name}: {error}" if isinstance(error, AssertionError) else traceback.format_exc()
+                what = (
+                    f"{name}: {error}"
+                    if isinstance(error, AssertionError)
+                    else traceback.format_exc()
+                )
                 what = what.replace(str(place), "PLACE")
-                row["not_survived"].append({"seed": given.seed, "number": number, "what": what[-1500:]})
+                row["not_survived"].append(
+                    {"seed": given.seed, "number": number, "what": what[-1500:]}
+                )
                 sys.stderr.write(f"NOT SURVIVED {point}, {what}\n")
             shutil.rmtree(place / "attempt", ignore_errors=True)
             (fields.place / "trap").unlink(missing_ok=True)
             row["ends"][name] = told.replace(str(place), "PLACE")
-            row["most_seconds"] = max(row.get("most_seconds", 0), round(time.monotonic() - since, 1))
+            row["most_seconds"] = max(
+                row.get("most_seconds", 0), round(time.monotonic() - since, 1)
+            )
             row["most_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
             sys.stderr.write(
                 f"{number} {point}, {name}: {told}; {time.monotonic() - since:.1f} s,"
