@@ -16,6 +16,7 @@ from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
+from render_agent.system.malloc import bounded_memory
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 from render_agent.text.sanitize import is_plain
 
@@ -183,6 +184,9 @@ VLMEVALKIT_COLUMNS = {
 NO_OPTIONS = ("", "nan", "None", "null", "[]")
 """How a tsv says that a question has no options."""
 
+MAX_PARQUET_BYTES = 384 << 20
+"""Of memory that reading a table may take: few bytes may be said to stand for any number."""
+
 Rows = list[dict[str, Any]]
 
 
@@ -243,7 +247,8 @@ def _parquet(path: Path) -> list[Any]:
     from pyarrow import parquet
 
     try:
-        rows: list[Any] = parquet.read_table(path).to_pylist()
+        with bounded_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
+            rows: list[Any] = parquet.read_table(path, use_threads=False).to_pylist()
     # texts that are no UTF-8, times that Python has no date for
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise QuestionsError(f"cannot read the questions in {path}: {reason_of(error)}") from error

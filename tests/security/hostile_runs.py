@@ -436,8 +436,13 @@ def tells_no_secret(folder: Path) -> None:
             assert SECRET.encode() not in file.read_bytes(), f"{file.name} tells a secret"
 
 
-def attempt(place: Path, base: Path, trick: Callable, looking: Looking) -> dict[str, str]:
-    """Spoil a run, open it by every command; return how each ended. AssertionError where one was not survived."""
+def attempt(
+    place: Path, base: Path, trick: Callable, looking: Looking, *more: str
+) -> dict[str, str]:
+    """Spoil a run, open it by every command; return how each ended. AssertionError where one was not survived.
+
+    more: words for those that diagnose.
+    """
     victim = place / "outside"
     victim.mkdir(parents=True)
     for name in ("secret.txt", "secret.png"):
@@ -448,26 +453,26 @@ def attempt(place: Path, base: Path, trick: Callable, looking: Looking) -> dict[
     before = {file.name: file.read_bytes() for file in victim.iterdir()}
     ends = {}
 
-    ends["report"] = typed("report", str(run), "--processes", "1")
+    ends["report"] = typed("report", str(run), "--processes", "1", *more)
     if not ends["report"]:
         for page in (
             run / "report" / "index.html",
-            *sorted((run / "report" / "questions").glob("*.html"))[:3],
+            *sorted((run / "report" / "questions").glob("*.html"))[:2],
         ):
             if page.name != "evil.html":  # it was there before, and nothing leads to it
                 looking.look(page.as_uri(), run.as_uri())
     to = place / "bundled"
-    ends["bundle"] = typed("bundle", str(run), "--to", str(to), "--no-diagnosis")
+    ends["bundle"] = typed("bundle", str(run), "--to", str(to), *more)
     if not ends["bundle"]:
         tells_no_secret(to)
         assert (to / "index.html").read_bytes() == START
-        for page in sorted((to / "report").rglob("*.html"))[:3]:
+        for page in sorted((to / "report").rglob("*.html"))[:2]:
             looking.look(page.as_uri(), to.as_uri())
     compared = place / "compared"
     ends["compare"] = typed("compare", str(run), str(other), "--page", str(compared))
     if not ends["compare"]:
         tells_no_secret(compared)
-        for page in sorted(compared.rglob("*.html"))[:2]:
+        for page in sorted(compared.rglob("*.html"))[:1]:
             looking.look(page.as_uri(), place.as_uri())
     ends["view"] = viewed(run, place / "scratch", looking)
     assert {file.name: file.read_bytes() for file in victim.iterdir()} == before, (
@@ -490,7 +495,7 @@ def viewed(run: Path, scratch: Path, looking: Looking) -> str:
             pages = looking.page.evaluate(
                 "[...document.querySelectorAll('a[href*=\"questions/\"]')].map(a => a.href)"
             )
-            for page in sorted(set(pages))[:2]:
+            for page in sorted(set(pages))[:1]:
                 looking.look(page.partition("#")[0], server.address)
             for name in (
                 "views/evil.html", "views/evil.svg", "views/evil.js", "views/140/evil.html", "report/evil.html",
@@ -527,7 +532,9 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="hostile-runs-")).resolve()
     try:
         with sync_playwright() as started:
-            browser = started.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
+            browser = started.chromium.launch(
+                executable_path=program, args=[*BROWSER_FLAGS, "--disable-3d-apis"]
+            )
             few = {"scene": ("room07",), "limit": 3, "max_turns": 3, "image_size": (48, 36)}
             base = run_rooms(
                 place, **few, agent="lookahead:2", verifier=("geometry",), temperature=1.0
@@ -538,7 +545,8 @@ def main() -> int:
                 since, trap = time.monotonic(), Trap()
                 looking = Looking(browser, trap)
                 try:
-                    ends = attempt(place / str(number), base, trick, looking)
+                    more = () if "scene" in name else ("--no-diagnosis",)
+                    ends = attempt(place / str(number), base, trick, looking, *more)
                     told = {
                         how: said.replace(str(place), "PLACE")[:200]
                         for how, said in ends.items()
