@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from factories.reports import assert_whole, reported
 from factories.runs import make_questions, play
 
-from render_agent.analysis.report.bundle import bundle, scrubbed
+from render_agent.analysis.report.bundle import bundle
 from render_agent.analysis.report.data import read_run
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
@@ -98,17 +98,3 @@ def test_a_folder_is_not_written_over(run, tmp_path):
     shutil.copy(pages / "index.html", tmp_path / "page.zip")
     with pytest.raises(UsageError, match="is no zip"):
         bundle(report, pages, tmp_path / "page.zip")
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ('File "/opt/venv/lib/python3.11/x.py", line 3', 'File "x.py", line 3'),
-        ("at file:///srv/data/scan.ply now", "at scan.ply now"),
-        (r"C:\Users\Zaphod\scan.ply", "scan.ply"),
-        ("the table and/or the chair, 3/4, <b>a</b>/<i>b</i>", None),
-        ('<img src="../views/a/b.png"> ../x/y http://host/a/b', None),
-    ],
-)
-def test_absolute_paths_become_names_and_nothing_else_changes(text, left):
-    assert scrubbed(text) == (text if left is None else left)
