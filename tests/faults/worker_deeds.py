@@ -133,7 +133,8 @@ def attempt(folder: Path, deeds: Sequence[str], chance: random.Random, whole: di
     assert done, "there was no such process"
     assert run.returncode in (0, 1), f"exit code {run.returncode}: {told[-500:]}"
     assert "Traceback" not in told, told[-2000:]
-    assert run.returncode == 0 or ("error: " in told and "--continue" in told), told[-500:]
+    said = "--continue" in told and ("error: " in told or " failed (see " in told)
+    assert run.returncode == 0 or said, told[-500:]
     (path,) = list_runs(folder / "runs")
     if run.returncode:
         with started(folder, "--continue", str(path), "--workers", "1", "--allow-code") as again:
@@ -169,6 +170,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--deeds", type=int, default=9)
     parser.add_argument("--each", type=int, default=1, help="deeds against one run")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=DEEDS)
     parser.add_argument("--output", type=Path)
@@ -183,7 +185,7 @@ def main() -> int:
             _, told = run.communicate()
         assert run.returncode == 0, told
         whole = transcripts(*list_runs(alone / "runs"))
-        tried = 0
+        tried = given.first
         while sum(row["injected"] for row in kinds.values()) < given.deeds:
             seed = f"{given.seed}/{tried}"
             chance = random.Random(seed)

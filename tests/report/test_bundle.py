@@ -18,6 +18,7 @@ from render_agent.runs.log.folder import RunFolder
 
 USER = "zaphod"
 KEY = "sk-proj-0123456789"
+SERVER = "gpu7.zaphod.example"
 
 
 class Broken:
@@ -38,6 +39,10 @@ def run(tmp_path_factory):
     home = tmp_path_factory.mktemp("made") / "home" / USER
     home.mkdir(parents=True)
     path, _ = play(home, make_questions(home, 3), ScriptedEngine(Broken(home)), max_turns=3)
+    record = json.loads((path / "config.json").read_text())
+    record["engine"]["servers"] = [{"url": f"http://{SERVER}/v1"}]
+    record["config"]["base_url"] = [f"http://{SERVER}/v1"]
+    (path / "config.json").write_text(json.dumps(record))
     (path / "views" / "stray.png").write_bytes(b"nobody names it")
     return RunFolder(path)
 
@@ -77,6 +82,7 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
         content = path.read_bytes()
         assert USER.encode() not in content, path
         assert KEY.encode() not in content, path
+        assert SERVER.encode() not in content, path
         assert str(run.path.parents[2]).encode() not in content, path
         if path.suffix == ".html" and path.name != "index.html":
             for tag, _, value in assert_whole(path).found:
