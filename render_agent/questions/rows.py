@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -114,7 +114,8 @@ def _start(value: Any) -> StartPose | None:
 
 def is_finite(value: Any) -> bool:
     """Whether a value is a number that is finite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # as no whole number need be
 
 
 def check_name(column: str, text: str) -> None:

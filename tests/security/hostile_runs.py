@@ -235,12 +235,6 @@ def both(*changes: Callable[[Path, str], object]) -> Callable[[Path, str], None]
 DEEP = '{"a":' * 100_000
 
 TRICKS: dict[str, Callable[[Path, str], object]] = {
-    **{f"markup as {path} of turns": in_lines("turns.jsonl", path, MARKUP) for path in OF_TURNS},
-    **{
-        f"markup as {path} of questions": in_lines("questions.jsonl", path, MARKUP)
-        for path in OF_QUESTIONS
-    },
-    **{f"markup as {path} of the record": in_record(path) for path in OF_CONFIG},
     "markup in all options of the record": in_record(*OF_CONFIG),
     "an id that is markup everywhere": both(
         in_lines("turns.jsonl", "question_id", lambda trap: made(MARKUP, trap)),
@@ -333,6 +327,12 @@ TRICKS: dict[str, Callable[[Path, str], object]] = {
     "a question of 20 MB": in_lines("questions.jsonl", "question", "<b>" * 7_000_000),
     "a folder whose name is markup": renamed('<img src=x onerror="{taken}">&amp;\''),
     "a folder whose name is an address": renamed("javascript:{taken}#?%3Cscript%3E"),
+    **{f"markup as {path} of turns": in_lines("turns.jsonl", path, MARKUP) for path in OF_TURNS},
+    **{
+        f"markup as {path} of questions": in_lines("questions.jsonl", path, MARKUP)
+        for path in OF_QUESTIONS
+    },
+    **{f"markup as {path} of the record": in_record(path) for path in OF_CONFIG},
 }
 """By name: what is done to a run, given its folder and the address that nothing should ask; it may return another folder."""
 
