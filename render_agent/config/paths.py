@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.models import bundled_model
-from render_agent.text.redact import names_a_key, without_keys
+from render_agent.text.redact import names_a_key, public
 
 PATHS = (
     "ply", "exclude", "tiny_ids", "removed_ids", "scannet", "scannet_splats", "scannetpp", "arkitscenes",
@@ -54,11 +54,8 @@ def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_folder(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    value = without_keys(value)
-    head, colon, path = value.rpartition(":")
-    return f"{head}{colon}{Path(path).name}" if path.startswith("/") else value
+    head, colon, path = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return public(f"{head}{colon}{Path(path).name}" if path.startswith("/") else value)
 
 
 def _with_its_folder(verifier: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
+from render_agent.system.malloc import bounded_memory
 from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
 from render_agent.text.sanitize import is_plain
 
@@ -113,7 +114,8 @@ def _start(value: Any) -> StartPose | None:
 
 def is_finite(value: Any) -> bool:
     """Whether a value is a number that is finite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # as no whole number need be
 
 
 def check_name(column: str, text: str) -> None:
@@ -183,6 +185,9 @@ VLMEVALKIT_COLUMNS = {
 NO_OPTIONS = ("", "nan", "None", "null", "[]")
 """How a tsv says that a question has no options."""
 
+MAX_PARQUET_BYTES = 384 << 20
+"""Of memory that reading a table may take: few bytes may be said to stand for any number."""
+
 Rows = list[dict[str, Any]]
 
 
@@ -243,7 +248,8 @@ def _parquet(path: Path) -> list[Any]:
     from pyarrow import parquet
 
     try:
-        rows: list[Any] = parquet.read_table(path).to_pylist()
+        with bounded_memory(MAX_PARQUET_BYTES + 8 * path.stat().st_size):
+            rows: list[Any] = parquet.read_table(path, use_threads=False).to_pylist()
     # texts that are no UTF-8, times that Python has no date for
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise QuestionsError(f"cannot read the questions in {path}: {reason_of(error)}") from error

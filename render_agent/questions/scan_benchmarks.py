@@ -15,7 +15,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, StartPose
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.rooms import refuse_vsibench_options
-from render_agent.questions.rows import is_finite, question_from_row, read_rows
+from render_agent.questions.rows import check_name, is_finite, question_from_row, read_rows
 from render_agent.questions.scans import searched, with_scans
 from render_agent.questions.vsibench import roots_of
 from render_agent.score.means import REVSI_CHOICES, REVSI_NUMBERS
@@ -82,15 +82,15 @@ def read_sqa3d(path: Path) -> list[Question]:
     question's first word, as its tables have them.
     """
     annotations = {
-        entry["question_id"]: entry
+        str(entry["question_id"]): entry
         for entry in _entries(sqa3d_annotations(path)[0], "annotations", "question_id")
     }
     questions = []
     for entry in _entries(path, "questions", "question_id", "scene_id", "situation", "question"):
-        found = annotations.get(entry["question_id"])
+        found = annotations.get(str(entry["question_id"]))
         if found is None:
             raise QuestionsError(
-                f"{path}: question {entry['question_id']} has no annotation in {sqa3d_annotations(path)[0]}"
+                f"{path}: question {str(entry['question_id'])!r:.80} has no annotation in {sqa3d_annotations(path)[0]}"
             )
         text = str(entry["question"])
         questions.append(
@@ -99,11 +99,7 @@ def read_sqa3d(path: Path) -> list[Question]:
                 entry,
                 f"sqa3d_{_first_word(text)}",
                 f"{str(entry['situation']).strip()} {text.strip()}",
-                [
-                    answer["answer"]
-                    for answer in found.get("answers", [])
-                    if isinstance(answer, dict)
-                ],
+                found.get("answers"),
                 EXACT,
                 _sqa3d_start(found, path),
             )
@@ -128,9 +124,7 @@ def sqa3d_annotations(path: Path) -> list[Path]:
 def read_scanqa(path: Path) -> list[Question]:
     """Return the questions of ScanQA; those of its test sets have no answers, and none is scored."""
     return [
-        _question(
-            "scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers") or [], EXACT
-        )
+        _question("scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers"), EXACT)
         for entry in _entries(path, None, "question_id", "scene_id", "question")
     ]
 
@@ -142,7 +136,8 @@ def read_openeqa(path: Path) -> list[Question]:
         scene = re.search(r"scene\d{4}_\d{2}", str(entry["episode_history"]))
         if scene is None:  # HM3D
             continue
-        answers = [entry.get("answer"), *(entry.get("extra_answers") or [])]
+        more = entry.get("extra_answers")
+        answers = [entry.get("answer"), *(more if isinstance(more, list) else [])]
         category = str(entry.get("category", "question")).replace(" ", "_")
         named = {**entry, "scene_id": scene[0]}
         questions.append(
@@ -208,12 +203,23 @@ def _question(
     entry: Entry,
     kind: str,
     text: str,
-    answers: Sequence[object],
+    answers: object,
     metric: str,
     start: StartPose | None = None,
 ) -> Question:
-    """Return a question about a scene of ScanNet that wants a text."""
-    right = [str(answer) for answer in answers if answer is not None]
+    """Return a question about a scene of ScanNet that wants a text; answers: a list of them, or of objects with them.
+
+    QuestionsError where it cannot go by its names.
+    """
+    for column, name in (
+        ("id", entry["question_id"]),
+        ("scene_name", entry["scene_id"]),
+        ("type", kind),
+    ):
+        check_name(column, str(name))
+    told = answers if isinstance(answers, list) else []
+    told = [answer.get("answer") if isinstance(answer, dict) else answer for answer in told]
+    right = [str(answer) for answer in told if isinstance(answer, str | int | float)]
     return Question(
         str(entry["question_id"]),
         benchmark,
@@ -249,7 +255,7 @@ def _sqa3d_start(entry: Entry, path: Path) -> StartPose:
     ]
     if not all(map(is_finite, numbers)):
         raise QuestionsError(
-            f"{path}: question {entry['question_id']} has no position and rotation"
+            f"{path}: question {str(entry['question_id'])!r:.80} has no position and rotation"
         )
     x, y, z, w = (float(number or 0.0) for number in numbers)
     yaw = math.degrees(2 * math.atan2(z, w)) + 180

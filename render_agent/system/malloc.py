@@ -1,8 +1,12 @@
-"""Freed memory goes back to the system, so that a process that works for days holds no more than it uses."""
+"""Memory that is freed goes back to the system, and what a file may ask for is bounded."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 LARGE_BLOCK_BYTES = 1 << 20
 """Bytes of a block that is mapped on its own."""
@@ -24,6 +28,29 @@ def give_back_large_blocks() -> bool:
 def give_back_freed() -> None:
     """Give back now whatever the C library keeps of what was freed, where it is glibc."""
     _called("malloc_trim", 0)
+
+
+@contextmanager
+def bounded_memory(most: int) -> Iterator[None]:
+    """Let this process take `most` bytes more than it has; ValueError where a block asks for more.
+
+    Where the system is not Linux, nothing is bounded.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = has + most if soft == resource.RLIM_INFINITY else min(has + most, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    try:
+        yield
+    except MemoryError:
+        raise ValueError(f"it asks for more than {most:,} bytes of memory") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _called(name: str, *arguments: int) -> int:

@@ -1,4 +1,4 @@
-"""Keys and tokens of the environment: they are written nowhere, whoever repeats them."""
+"""Keys and tokens of the environment are written nowhere, whoever repeats them; what strangers get has no paths either."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import base64
 import html
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 MIN_KEY_LETTERS = 8
@@ -52,6 +54,31 @@ def without(text: str, secrets: Iterable[str]) -> str:
     """
     known = tuple(secret for secret in secrets if secret)
     return _written(known).sub("[key]", text) if known else text
+
+
+_ABSOLUTE = re.compile(
+    r"(?<![\w.</*~%-])(?:file://)?(?:/[\w.@+~-]+)+/([\w.@+~-]+)/?|[A-Za-z]:\\(?:[\w.@+-]+\\)*([\w.@+-]+)"
+)
+"""An absolute path of some machine in a text: at least one folder and a name."""
+
+
+def public(value: Any, folders: Iterable[Path] = ()) -> Any:
+    """Return a text, or a tree of them, as strangers may read it: without keys, of each absolute path the last name.
+
+    folders: of this machine, which are found whatever signs are in their names.
+    """
+    if isinstance(value, Mapping):
+        return {public(name, folders): public(part, folders) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [public(part, folders) for part in value]
+    if not isinstance(value, str):
+        return value
+    home = str(Path.home())
+    for folder in sorted({str(folder) for folder in folders} | {home}, key=len, reverse=True):
+        for written in {folder, html.escape(folder)} - {"/"}:
+            name = "~" if folder == home else Path(folder).name
+            value = value.replace(written + "/", "").replace(written, name)
+    return _ABSOLUTE.sub(lambda found: found[1] or found[2], without_keys(value))
 
 
 MAX_SPLIT = 12

@@ -15,7 +15,7 @@ from factories.exports import export, make_run
 from factories.hub import Hub, serving
 from factories.runs import Silent, make_questions, walking
 
-from render_agent.analysis.export.dataset_push import _public, push, stage
+from render_agent.analysis.export.dataset_push import push, stage
 from render_agent.analysis.export.selection import QuestionFilter, select_runs
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError, UsageError
@@ -162,18 +162,6 @@ def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub,
     with pytest.raises(SetupError, match=r"the hub does not take first: .*403") as caught:
         push(tmp_path, "first", public=True)
     assert "sesame-open-1234" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("cannot read /srv/scans/my/room.ply: gone", "cannot read room.ply: gone"),
-        ("see https://a.org/b/c and 3/4 m", "see https://a.org/b/c and 3/4 m"),
-        ("and/or, 1/2/3", "and/or, 1/2/3"),
-    ],
-)
-def test_paths_are_cut_to_their_last_part(text, told):
-    assert _public(text) == told
 
 
 def vsibench_run(folder):

@@ -1,4 +1,7 @@
-"""Faults of what a run depends on: servers that die, stall and answer garbage; folders of an older version."""
+"""Faults of what a run depends on: servers that die, stall and answer garbage; folders of an older version.
+
+Faults of disks and processes meet runs by other engines here, too: over a server, and by a small model in the process.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,20 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 from child import TREE
+from disk_faults import broken, broken_once, broken_while_continued
 from factories.runs import outcome, pictures, transcripts
 from factories.servers import StubServer, by_rule, chat_reply, free_port
 from ground import TO_GO_ON, Ground, NotHere, NotInjected, said
+from process_faults import kill_continued, kill_run, two_at_once
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 
@@ -183,6 +191,56 @@ def older_folder(ground: Ground) -> None:
     assert pictures(killed) == pictures(whole)
 
 
+def over_a_steady_server(ground: Ground, fault: Callable[[Ground], None]) -> None:
+    """Let a fault of another table meet a run over a server that answers."""
+    undisturbed(ground)
+    port = free_port()
+    server = Server(ground.folder, over_a_server(ground, port), port, [])
+    try:
+        fault(ground)
+    finally:
+        server.kill()
+
+
+MADE_MODEL = "from factories.models import small_qwen3_vl; import pathlib, sys; small_qwen3_vl(pathlib.Path(sys.argv[1]))"
+"""In a process of its own: what has run PyTorch has threads, which those that are forked off it would wait for."""
+
+
+def by_a_model(ground: Ground, fault: Callable[[Ground], None]) -> None:
+    """Let a fault of another table meet a run by a model of random weights in its process."""
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        raise NotHere("the extra transformers is not installed")
+    whole = ground.reference.path.parent.parent / "by a model"
+    model = whole / "model"
+    if not model.exists():
+        path = f"{TREE}:{TREE / 'tests'}"
+        line = [sys.executable, "-c", MADE_MODEL, str(model)]
+        subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, check=True)
+    words = list(ground.reference.words)
+    place = words.index("--engine")
+    asked = ["--engine", "transformers", "--model", str(model), "--device", "cpu", "--no-guide"]
+    ground.words = [*words[:place], *asked, "--max-new-tokens", "6", *words[place + 4 :]]
+    if not list_runs(whole):
+        import transformers.models.qwen3_vl.modeling_qwen3_vl  # noqa: F401 - for those forked off
+
+        said(ground.run(*ground.words, "--output", str(whole)), 0)
+    (ground.whole,) = list_runs(whole)
+    fault(ground)
+
+
+FAULTS: dict[str, Callable[[Ground], None]] = {
+    "kill -9": kill_run,
+    "kill -9 of a run that is continued": kill_continued,
+    "two processes that continue at once": two_at_once,
+    "disk full (ENOSPC)": lambda ground: broken(ground, "ENOSPC"),
+    "disk broken (EIO)": lambda ground: broken(ground, "EIO"),
+    "one write fails": broken_once,
+    "disk fails while a run is continued": broken_while_continued,
+}
+"""Those of the other tables that meet every engine."""
+
+ENGINES = {"over a server": over_a_steady_server, "by a model": by_a_model}
+
 KINDS = {
     "server refuses, stalls, breaks off, answers garbage": disturbed_server,
     "server dies and comes back": lambda ground: killed_server(ground, in_time=True),
@@ -190,4 +248,9 @@ KINDS = {
         ground, in_time=False
     ),
     "run folder of an older version": older_folder,
+    **{
+        f"{name}, {engine}": lambda ground, met=met, fault=fault: met(ground, fault)
+        for engine, met in ENGINES.items()
+        for name, fault in FAULTS.items()
+    },
 }

@@ -1,6 +1,6 @@
 """Deeds against the workers of a run and Ray's own processes: real runs by --workers 2, disturbed and gone on with.
 
-    python tests/faults/worker_deeds.py --deeds 100 --seed 1 --output FILE.json
+    python tests/faults/worker_deeds.py --deeds 100 --each 4 --seed 1 --output FILE.json
 
 Each has to end by itself with exit code 0, or with a sentence that says how to go on; afterwards the run goes on to the
 transcripts of one process, and nothing of it is left in the folder of temporary files.
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,6 +76,9 @@ DEEDS: dict[str, tuple[Callable[[psutil.Process], bool], int, bool]] = {
 }
 """By name: to which of the driver's processes what is sent, and whether to all of those."""
 
+MILD = [name for name, (which, _, every) in DEEDS.items() if which is WORKER and not every]
+"""Those that leave a worker."""
+
 
 def words(folder: Path, *more: str) -> list[str]:
     """Return what is typed for the run of a folder."""
@@ -107,22 +110,18 @@ def turns(folder: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in folder.glob("runs/*/turns.jsonl"))
 
 
-def attempt(folder: Path, deed: str, chance: random.Random, whole: dict) -> None:
-    """Try a deed at a moment drawn by chance; AssertionError where it was not survived."""
-    which, number, every = DEEDS[deed]
-    at = chance.randint(1, 30)
+def attempt(folder: Path, deeds: Sequence[str], chance: random.Random, whole: dict) -> list[str]:
+    """Try deeds at moments drawn by chance; return those that were done before the run ended.
+
+    AssertionError where they were not survived.
+    """
+    done = []
     scratch = set(Path(tempfile.gettempdir()).glob("render-agent-*"))
     with started(folder, *words(folder, "--workers", "2")) as run:
-        while turns(folder) < at and run.poll() is None:
-            time.sleep(0.1)
-        mine = []
-        for process in psutil.Process(run.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                mine += [process] if which(process) else []
-        chance.shuffle(mine)
-        for process in mine if every else mine[:1]:
-            with suppress(psutil.Error):
-                process.send_signal(number)
+        for deed, at in zip(deeds, sorted(chance.sample(range(1, 31), len(deeds))), strict=True):
+            while turns(folder) < at and run.poll() is None:
+                time.sleep(0.1)
+            done += [deed] if do(run.pid, deed, chance) else []
         try:
             _, told = run.communicate(timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
@@ -131,10 +130,11 @@ def attempt(folder: Path, deed: str, chance: random.Random, whole: dict) -> None
                     process.kill()
             run.kill()
             raise AssertionError("it hangs") from None
-    assert mine, "there was no such process"
+    assert done, "there was no such process"
     assert run.returncode in (0, 1), f"exit code {run.returncode}: {told[-500:]}"
     assert "Traceback" not in told, told[-2000:]
-    assert run.returncode == 0 or ("error: " in told and "--continue" in told), told[-500:]
+    said = "--continue" in told and ("error: " in told or " failed (see " in told)
+    assert run.returncode == 0 or said, told[-500:]
     (path,) = list_runs(folder / "runs")
     if run.returncode:
         with started(folder, "--continue", str(path), "--workers", "1", "--allow-code") as again:
@@ -145,19 +145,39 @@ def attempt(folder: Path, deed: str, chance: random.Random, whole: dict) -> None
     time.sleep(1)
     left = set(Path(tempfile.gettempdir()).glob("render-agent-*")) - scratch
     assert not left, f"left: {left}"
+    return done
+
+
+def do(driver: int, deed: str, chance: random.Random) -> int:
+    """Do a deed to the processes of a driver; return to how many."""
+    which, number, every = DEEDS[deed]
+    mine = []
+    with suppress(psutil.Error):
+        for process in psutil.Process(driver).children(recursive=True):
+            with suppress(psutil.Error):
+                mine += [process] if which(process) else []
+    chance.shuffle(mine)
+    sent = 0
+    for process in mine if every else mine[:1]:
+        with suppress(psutil.Error):
+            process.send_signal(number)
+            sent += 1
+    return sent
 
 
 def main() -> int:
     """Try so many deeds; exit code 1 where one was not survived."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--deeds", type=int, default=9)
+    parser.add_argument("--each", type=int, default=1, help="deeds against one run")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=DEEDS)
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     began, names = time.monotonic(), given.only or [*DEEDS]
     kinds = {
-        name: {"injected": 0, "survived": 0, "not_survived": [], "not_here": None} for name in names
+        name: {"injected": 0, "survived": 0, "not_survived": [], "not_here": None} for name in DEEDS
     }
     with tempfile.TemporaryDirectory(prefix="deeds-", ignore_cleanup_errors=True) as place:
         alone = Path(place) / "alone"
@@ -165,18 +185,24 @@ def main() -> int:
             _, told = run.communicate()
         assert run.returncode == 0, told
         whole = transcripts(*list_runs(alone / "runs"))
-        for number in range(given.deeds):
-            deed = names[number % len(names)]
-            row, seed = kinds[deed], f"{given.seed}/{number}"
-            row["injected"] += 1
+        tried = given.first
+        while sum(row["injected"] for row in kinds.values()) < given.deeds:
+            seed = f"{given.seed}/{tried}"
+            chance = random.Random(seed)
+            # the processes of Ray may end the run, so theirs is the last
+            deeds = [chance.choice(MILD) for _ in range(given.each - 1)]
+            deeds.append(names[tried % len(names)])
             try:
-                attempt(Path(place) / str(number), deed, random.Random(seed), whole)
-                row["survived"] += 1
-                said = "survived"
+                done, said = attempt(Path(place) / str(tried), deeds, chance, whole), ""
             except AssertionError as error:
-                said = str(error)
-                row["not_survived"].append({"seed": seed, "number": number, "what": said})
-            sys.stderr.write(f"{number} {deed}: {said}\n")
+                done, said = deeds, str(error)
+                wrong = {"seed": seed, "number": tried, "what": f"{deeds}: {said}"}
+                kinds[deeds[-1]]["not_survived"].append(wrong)
+            for deed in done:
+                kinds[deed]["injected"] += 1
+                kinds[deed]["survived"] += not said
+            tried += 1
+            sys.stderr.write(f"{seed} {done}: {said or 'survived'}\n")
             if given.output:
                 seconds = round(time.monotonic() - began, 1)
                 found = {"machine": platform.platform(), "seconds": seconds, "kinds": kinds}

@@ -330,6 +330,22 @@ ANNOTATIONS = {
 }
 
 
+ASKED = {"question_id": "7", "scene_id": "scene0011_00", "question": "What is red?"}
+ANSWERED = {
+    "answers": [{"answer": "sofa"}],
+    "position": {"x": 1, "y": 2},
+    "rotation": {"_z": 0, "_w": 1},
+}
+
+OTHER_BENCHMARKS: dict[str, object] = {
+    "sqa3d": {"questions": [{**ASKED, "situation": "I sit."}], "annotations": [{**ASKED, **ANSWERED}]},
+    "scanqa": [{**ASKED, "answers": ["sofa", "the sofa"]}],
+    "openeqa": [{**ASKED, "episode_history": "scannet-v0/002-scannet-scene0011_00", "answer": "a sofa", "extra_answers": ["sofa"], "category": "object recognition"}],
+    "revsi": [{**ROWS[0], "id": 1, "question_type": "object_counting_single"}],
+}  # fmt: skip
+"""By benchmark: its file; that of SQA3D has its annotations, too, which are a file of their own."""
+
+
 def rubric() -> bytes:
     """Return the rubric that the program brings."""
     import render_agent.agents.verifiers.judge.rubric as beside

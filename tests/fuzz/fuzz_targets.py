@@ -254,6 +254,26 @@ def truth(data: bytes, folder: Path) -> None:
             assert all(np.isfinite(box.corners).all() for box in boxes)
 
 
+def other_benchmark(name: str) -> Callable[[bytes, Path], None]:
+    """Return what reads the file of a benchmark that is not VSI-Bench."""
+
+    def run(data: bytes, folder: Path) -> None:
+        from render_agent.questions import scan_benchmarks
+        from render_agent.text.sanitize import is_plain
+
+        path = folder / "v1_questions_test.json"
+        for place in (path, folder / "v1_sqa_annotations_test.json"):
+            place.write_bytes(data)
+        for asked in getattr(scan_benchmarks, f"read_{name}")(path):
+            assert all(map(is_plain, (asked.id, asked.scene, asked.type)))
+            assert all(
+                isinstance(text, str) for text in (asked.text, asked.truth or "", *asked.answers)
+            )
+            json.dumps(asked.text)
+
+    return run
+
+
 PREDICTIONS = (
     made.json_lines(
         [
@@ -293,6 +313,12 @@ TARGETS = {
         Target("questions.tsv", "text", lambda: made.questions("tsv"), questions("tsv")),
         Target(
             "questions.parquet", "bytes", lambda: made.questions("parquet"), questions("parquet")
+        ),
+        *(
+            Target(
+                name, "json", lambda file=file: (json.dumps(file).encode(),), other_benchmark(name)
+            )
+            for name, file in made.OTHER_BENCHMARKS.items()
         ),
         Target("ids", "text", lambda: (b"0\n1\n2\n",), ids),
         Target("reply", "object", lambda: tuple(map(str.encode, made.REPLIES)), reply),

@@ -109,7 +109,8 @@ def _fault_of_refusal(error: BaseException, told: str) -> str:
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        # what the program bounded by itself is no fault: it says so by "from None"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _place(error: BaseException) -> str:

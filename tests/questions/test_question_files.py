@@ -2,6 +2,7 @@
 
 import csv
 import json
+import resource
 
 import pytest
 from conftest import test_data
@@ -109,6 +110,27 @@ def test_a_broken_parquet_file(tmp_path, broken):
     path.write_bytes(broken)
     with pytest.raises(QuestionsError, match=r"cannot read the questions in .*x\.parquet"):
         read_rows(path)
+
+
+def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
+    tmp_path, monkeypatch
+):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.setattr("render_agent.questions.rows.MAX_PARQUET_BYTES", 100 << 20)
+    path, rows = tmp_path / "x.parquet", 20_000
+    words = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
+    )
+    parquet.write_table(pyarrow.table({"question": words}), path, store_schema=False)
+    assert path.stat().st_size < 100_000
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(
+        QuestionsError, match=r"x\.parquet: it asks for more than .* bytes of memory"
+    ):
+        read_rows(path)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):

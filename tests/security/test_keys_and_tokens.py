@@ -27,7 +27,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
-from render_agent.text.redact import known_keys, names_a_key, without, without_keys
+from render_agent.text.redact import known_keys, names_a_key, public, without, without_keys
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"
@@ -302,3 +302,35 @@ def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
     assert json.loads((run.path / "config.json").read_text())["engine"]["servers"][0] == {
         "url": server.url, "owned_by": "Bearer [key]", "root": "[key]", "version": "[key]",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('File "/opt/venv/lib/python3.11/x.py", line 3', 'File "x.py", line 3'),
+        ("at file:///srv/data/scan.ply now", "at scan.ply now"),
+        (r"C:\Users\Zaphod\scan.ply", "scan.ply"),
+        ("cannot read /srv/scans/my/room.ply: gone", "cannot read room.ply: gone"),
+        ("learned:/srv/scans/v and /srv/~/a/", "learned:v and a"),
+        ("the table and/or the chair, 3/4, 1/2/3, <b>a</b>/<i>b</i>", None),
+        ('<img src="../views/a/b.png"> ../x/y http://host/a/b', None),
+        ("see https://a.org/b/c and 3/4 m", None),
+    ],
+)
+def test_absolute_paths_become_names_and_nothing_else_changes(text, left):
+    assert public(text) == (text if left is None else left)
+
+
+def test_what_strangers_get_has_no_path_and_no_key_at_any_depth(monkeypatch):
+    monkeypatch.setenv("MADE_API_KEY", "sesame-open-1234")
+    folders = [Path("/srv/my scans"), Path("/srv/a&b")]
+    tree = {
+        "/srv/my scans/x": ["sesame-open-1234", {"a": ("/srv/my scans", 3, None)}],
+        "home": f"{Path.home()}/x y",
+        "page": "<p>/srv/a&amp;b/z</p>",
+    }
+    assert public(tree, folders) == {
+        "x": ["[key]", {"a": ["my scans", 3, None]}],
+        "home": "x y",
+        "page": "<p>z</p>",
+    }

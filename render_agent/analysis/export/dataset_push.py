@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,13 +18,10 @@ from render_agent.errors import SetupError
 from render_agent.runs.log.reader import results_of
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.whole_files import json_bytes
-from render_agent.text.redact import without_keys
+from render_agent.text.redact import public, without_keys
 
 MOST_TRIES_TEXT = 300
 """Characters of a hub's refusal that are passed on."""
-
-_PATH = re.compile(r"(?<![\w:/.])(?:/[\w.@+~-]+){2,}/?")
-"""An absolute path in a text: at least two names, none of an address."""
 
 
 def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
@@ -37,17 +33,17 @@ def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
     found = results_of(run.folder, states=run.states)
     options = public_options(run.config.to_json())
     about = {"run": run.name, "model": run.model, "program": run.folder.record["program"], "commit": run.folder.record["commit"], "fingerprint": run.folder.record["fingerprint"], "options": options}  # fmt: skip
-    (to / "config.json").write_bytes(json_bytes(_public(about)))
-    (to / "results.json").write_bytes(json_bytes(_public(found)))
-    write_csv(to / "questions.csv", COLUMNS_OF_QUESTIONS, map(_public, question_rows(run, {})))
+    (to / "config.json").write_bytes(json_bytes(public(about)))
+    (to / "results.json").write_bytes(json_bytes(public(found)))
+    write_csv(to / "questions.csv", COLUMNS_OF_QUESTIONS, map(public, question_rows(run, {})))
     with (to / "dialogues.jsonl").open("w", encoding="utf-8", errors="backslashreplace") as file:
         for line in message_lines([run], run.folder.path, truth=True):
-            file.write(json.dumps(_public(line), ensure_ascii=False) + "\n")
+            file.write(json.dumps(public(line), ensure_ascii=False) + "\n")
     for name in sorted(set(_pictures(run))) if pictures else ():
         target = to / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture_path(run.folder.path, name), target)
-    (to / "README.md").write_text(_public(card(run, found)), "utf-8")
+    (to / "README.md").write_text(public(card(run, found)), "utf-8")
 
 
 def push(folder: Path, repo: str, *, public: bool) -> str:
@@ -128,14 +124,3 @@ def _pictures(run: SelectedRun) -> Iterator[str]:
         for turn in state.turns:
             yield from turn.drawn
             yield from (view.file for view in turn.views)
-
-
-def _public(value: Any) -> Any:
-    """Return a value whose texts hold no key and no absolute path."""
-    if isinstance(value, str):
-        return _PATH.sub(lambda path: Path(path[0]).name, without_keys(value))
-    if isinstance(value, Mapping):
-        return {_public(name): _public(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_public(each) for each in value]
-    return value

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from render_agent.analysis.report.build import REPORT
 from render_agent.analysis.report.data import ReportData
+from render_agent.config.paths import public_options
 from render_agent.errors import RunLogError, UsageError
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.whole_files import json_bytes, make_folders, write_whole, writing
-from render_agent.text.redact import without_keys
+from render_agent.text.redact import public
 from render_agent.web.templates import PACKAGE
 
 PAGES = (".html", ".js", ".css", ".svg", ".png", ".txt")
 """The endings of what is taken of a report; what it keeps for itself has others."""
-
-ABSOLUTE = re.compile(
-    r"(?<![\w.<:/*~%-])(?:file://)?(?:/[\w.@+-]+)+/([\w.@+-]+)|[A-Za-z]:\\(?:[\w.@+-]+\\)*([\w.@+-]+)"
-)
-"""An absolute path of some machine in a text: at least one folder and a name."""
-
-LEFT_OUT = ("base_url", "engine_option", "ray")
-"""Options that name a server, or hold whatever its maker wanted."""
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">
@@ -74,10 +64,13 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
 
     def clean(content: bytes) -> bytes:
         text = content.decode("utf-8", "surrogateescape")
-        return scrubbed(text, own).encode("utf-8", "surrogateescape")
+        return str(public(text, own)).encode("utf-8", "surrogateescape")
 
     yield "index.html", START
-    yield "config.json", json_bytes(without_paths(report.record, own))
+    record = dict(report.record)
+    record["config"] = public_options(record["config"])
+    record["engine"] = {name: part for name, part in record["engine"].items() if name != "servers"}
+    yield "config.json", json_bytes(public(record, own))
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():
             yield name, clean((folder / name).read_bytes())
@@ -94,31 +87,3 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
             continue
         except OSError as error:
             raise RunLogError(f"cannot read {folder / file}: {error.strerror or error}") from error
-
-
-def scrubbed(text: str, folders: Iterable[Path] = ()) -> str:
-    """Return a text without keys, and with the last name alone of each absolute path in it.
-
-    folders: of this machine, which are found whatever signs are in their names.
-    """
-    for folder in sorted(
-        {str(folder) for folder in (*folders, Path.home())}, key=len, reverse=True
-    ):
-        for written in {folder, escape(folder)} - {"/"}:
-            name = "~" if folder == str(Path.home()) else Path(folder).name
-            text = text.replace(written + "/", "").replace(written, name)
-    return ABSOLUTE.sub(lambda found: found[1] or found[2], without_keys(text))
-
-
-def without_paths(record: Mapping[str, Any], folders: Iterable[Path] = ()) -> Any:
-    """Return what `config.json` holds as others may read it; folders: as in `scrubbed`."""
-
-    def cleaned(value: Any) -> Any:
-        if isinstance(value, str):
-            return scrubbed(value, folders)
-        if isinstance(value, Mapping):
-            kept = {name: part for name, part in value.items() if name not in LEFT_OUT}
-            return {scrubbed(str(name), folders): cleaned(part) for name, part in kept.items()}
-        return list(map(cleaned, value)) if isinstance(value, list | tuple) else value
-
-    return cleaned(record)

@@ -125,6 +125,8 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
                 )
     if order is None:
         raise unreadable(path, "its PLY header names no format")
+    if len({element.name for element in elements}) < len(elements):
+        raise unreadable(path, "its PLY header has two elements of one name")
     return order, tuple(elements)
 
 
