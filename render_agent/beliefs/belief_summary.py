@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from render_agent.dialogue.state import Probe, Question, QuestionState, Tokens, 
 from render_agent.questions.ground_truth import Facts, Frame, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.score.intervals import Estimate, jackknifed, ratio
-from render_agent.score.official import score_answer
 from render_agent.text.safe_parse import plain
 
 BINS = 10
@@ -70,10 +69,13 @@ def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, 
 def scored_probes(
     state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
 ) -> list[ScoredProbe]:
-    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
+    """Return the probes of a question against boxes and counts of what it names; truth: what is right there.
+
+    Of a counterpart whose room changed in the midst of its dialogue, those since then.
+    """
     return [
         scored_probe(state.question, turn, turn.probe, boxes, counts, truth)
-        for turn in state.turns
+        for turn in state.turns[state.question.changed_at :]
         if turn.probe is not None
     ]
 
@@ -92,8 +94,9 @@ def scored_probe(
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
     worth = None
-    if answer is not None and truth is not None:
-        worth = score_answer(question.type, answer, truth)
+    asked = replace(question, truth=truth)
+    if answer is not None and asked.scorable:
+        worth = asked.score(answer)
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )
@@ -107,15 +110,16 @@ def belief_figures(
     """Return what `results.json` holds of beliefs; states: those that were probed.
 
     facts: what is known of scenes, as files have it. truths: what is right, by question id. Questions about scenes
-    of which nothing is known count in `without_truth` alone.
+    of which nothing is known count in `without_truth` alone, counterparts in `changes` alone.
     """
-    scored: dict[str, list[ScoredProbe]] = {}
+    changes: dict[str, list[Step | None]] = defaultdict(list)
     for state in states:
-        if state.question.scene in facts:
-            frame = next(turn.probe for turn in state.turns if turn.probe)
-            truth = named_truth(state.question, facts[state.question.scene], frame)
-            scored[state.id] = scored_probes(state, *truth, truths.get(state.id))
+        if (change := state.question.change) is not None:
+            probes = _scored(state, facts, truths)
+            changes[change.asked].append(_at(state.question, probes, len(state.turns)))
+    states = [state for state in states if state.question.change is None]
     questions = {state.id: state.question for state in states}
+    scored = {s.id: _scored(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
     last = [_at(questions[name], probes, turns) for name, probes in scored.items()]
     by_type: dict[str, list[Step]] = defaultdict(list)
@@ -135,7 +139,23 @@ def belief_figures(
         ],
         "types": {name: figures(steps) for name, steps in sorted(by_type.items())},
         "calibration": calibration([pair for step in last if step for pair in _sure(step)]),
+        **(
+            {"changes": {asked: figures(steps) for asked, steps in changes.items()}}
+            if changes
+            else {}
+        ),
     }
+
+
+def _scored(
+    state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
+) -> list[ScoredProbe]:
+    """Return the probes of a question against what is known of its scene; none where that is nothing."""
+    frame = next((turn.probe for turn in state.turns if turn.probe), None)
+    if frame is None or state.question.scene not in facts:
+        return []
+    boxes, counts = named_truth(state.question, facts[state.question.scene], frame)
+    return scored_probes(state, boxes, counts, truths.get(state.id))
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
@@ -287,7 +307,7 @@ def written(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
     scale = 100 if share else 1
     return {
         "value": round(scale * value, 6),
-        "interval": None if np.isnan(low) else [round(scale * low, 6), round(scale * high, 6)],
+        "interval": None if np.isnan(high) else [round(scale * low, 6), round(scale * high, 6)],
         "n": number,
         "scenes": int(estimate.scenes),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from render_agent.config import RunConfig
@@ -55,11 +56,16 @@ def results_of(
     parser: str = OFFICIAL,
     states: Sequence[QuestionState] | None = None,
     marks: Marks = NO_MARKS,
+    reuse: str | None = None,
 ) -> dict[str, Any]:
-    """Return the results of a run as its log has it. RunLogError where the log is damaged.
+    """Return the results of a run as its log has it: all that are written are made here. RunLogError where it is damaged.
 
-    states: the run's questions, where they were read already. marks: as `results` has them.
+    states: the run's questions, where they were read already. marks: as `results` has them. reuse: what the engine
+    kept over turns in the end; by default what results written before say, else what it began with.
     """
+    if reuse is None:
+        with suppress(RunLogError):
+            reuse = (folder.results() or {}).get("reuse")
     return results(
         read_states(folder) if states is None else states,
         partial=folder.config.partial,
@@ -68,6 +74,7 @@ def results_of(
         stress=folder.config.picture_stress,
         annotations=folder.config.annotations,
         marks=marks,
+        reuse=reuse or folder.record["engine"].get("reuse"),
     )
 
 

@@ -49,6 +49,7 @@ def results(
     stress: PictureStress | None = None,
     annotations: str | None = None,
     marks: Marks = NO_MARKS,
+    reuse: str | None = None,
 ) -> dict[str, Any]:
     """Return what `results.json` holds.
 
@@ -58,7 +59,7 @@ def results(
     and the other parsers read them as the model gave them. stress: what the
     pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
     what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
-    only a judge can score; without one such a question is not scored.
+    only a judge can score; without one such a question is not scored. reuse: what the engine kept over turns.
     """
     scored = [state for state in states if state.status in SCORED]
     known = counted(states, marks)
@@ -90,15 +91,15 @@ def results(
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser, marks) for state in states],
+        **({} if reuse is None else {"reuse": reuse}),
     }
 
 
 def _beliefs(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, Any]:
-    """Return the figures of what models said that they believe, without counterparts; nothing where none was asked."""
-    asked = [state for state in states if any(turn.probe for turn in state.turns)]
-    probed = [state for state in asked if state.question.change is None]
+    """Return the figures of what models said that they believe; nothing where none was asked."""
+    probed = [state for state in states if any(turn.probe for turn in state.turns)]
     if not probed:
         return {}
     questions = [state.question for state in probed]
