@@ -97,6 +97,12 @@ BELIEFS = {
 }
 """Columns of a frame of beliefs with their types."""
 
+COMPARED_BELIEFS = {
+    **dict.fromkeys(("a", "b", "difference", "low", "high", "p", "p_holm"), NUMBER),
+    **dict.fromkeys(("scenes", "n"), COUNT),
+}
+"""Columns of a frame of differences between beliefs with their types."""
+
 DIFFERENCES = {
     **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high", "error")},
     "p": NUMBER,
@@ -266,6 +272,13 @@ def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         told = {name: entry[name] for name in ("p", "p_holm", "scenes")}
         rows.append({**_percents(**scores, low=low, high=high, error=entry["error"]), **told})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
+
+
+def compared_beliefs_frame(beliefs: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a figure of beliefs, by its name: both values and b minus a; shares are in percent, others as they are."""
+    ends = [dict(zip(("low", "high"), e["interval"] or (), strict=False)) for e in beliefs.values()]
+    rows = [{**entry, **end} for entry, end in zip(beliefs.values(), ends, strict=True)]
+    return _frame(rows, COMPARED_BELIEFS, list(beliefs), "figure")
 
 
 def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:

@@ -15,6 +15,7 @@ from render_agent.api.frames import (
     beliefs_frame,
     candidates_frame,
     changed_frame,
+    compared_beliefs_frame,
     differences_frame,
     ladder_frame,
     pairs_frame,
@@ -28,7 +29,7 @@ from render_agent.config import RunConfig, fixed_options
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reader import read_states, results_of
+from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.score.comparison import Side, compare, incomparable, ladder
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class Comparison:
     def differences(self) -> pandas.DataFrame:
         """A row a mean, task or type: both scores, b minus a with its 95 % interval and p, in percent."""
         return differences_frame(self.found)
+
+    @property
+    def beliefs(self) -> pandas.DataFrame:
+        """A row a figure of the last beliefs: both values, b minus a with its 95 % interval and p. Empty without --probe."""
+        return compared_beliefs_frame(self.found.get("beliefs", {}))
 
     @property
     def changed(self) -> pandas.DataFrame:
@@ -230,6 +236,9 @@ class RunResults:
         figures = compare(a, b)
         if not figures["n"]:
             raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        states = self._states, theirs._states
+        if beliefs := compared_beliefs(self.folder, theirs.folder, states):
+            figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
 
     def ladder(self, *others: RunResults | str | Path) -> pandas.DataFrame:

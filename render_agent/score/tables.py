@@ -126,6 +126,30 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     return table
 
 
+def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
+    """Return how the beliefs of two runs differ, figure by figure; words: what the figures are called."""
+    table = plain_table(f"Beliefs after the last turn, b: {compared['b']}, a: {compared['a']}")
+    table.add_column("", no_wrap=True)
+    for name in ("n", "a", "b", "b − a", "95 % interval", "p", "Holm"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, entry in compared["beliefs"].items():
+        table.add_row(words[name], f"{entry['n']:,}", *belief_cells(entry))
+    return table
+
+
+def belief_cells(entry: Mapping[str, Any]) -> list[str]:
+    """Return a difference of beliefs as tables have it: a, b, b − a, its interval, p, and p by Holm."""
+    digits = 1 if max(abs(entry["a"]), abs(entry["b"])) >= 5 else 2
+    low, high = entry["interval"] or (None, None)
+    return [
+        *(f"{entry[side]:.{digits}f}" for side in ("a", "b")),
+        f"{entry['difference']:+.{digits}f}",
+        "" if low is None else f"{low:+.{digits}f} … {high:+.{digits}f}",
+        probability(entry["p"]),
+        probability(entry["p_holm"]),
+    ]
+
+
 def ladder_table(found: Mapping[str, Any]) -> Table:
     """Return where a model gains along the ladder of help: scores of every rung, gains to the next, by type."""
     rungs = [rung["tools"] for rung in found["rungs"]]
