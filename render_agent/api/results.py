@@ -17,6 +17,7 @@ from render_agent.api.frames import (
     changed_frame,
     compared_beliefs_frame,
     differences_frame,
+    figures_frame,
     ladder_frame,
     pairs_frame,
     questions_frame,
@@ -188,6 +189,14 @@ class RunResults:
     def beliefs(self) -> pandas.DataFrame:
         """A row a probe: what its map was worth, what broke first. Empty until `diagnosis` was called, and without --probe."""
         return beliefs_frame(self._states, self._diagnoses)
+
+    @property
+    def figures(self) -> pandas.DataFrame:
+        """A row a figure of pairs, beliefs, what broke first (after `diagnosis`) and metrics: value, 95 % interval, n."""
+        from render_agent.analysis.diagnosis.failure_summary import failure_summary
+
+        broken = failure_summary(self._states, self._diagnoses, self.config.image_size)
+        return figures_frame(self.results, broken or {})
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError where the run has no such question."""
