@@ -128,12 +128,12 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
 
 def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
     """Return how the beliefs of two runs differ, figure by figure; words: what the figures are called."""
-    table = plain_table(f"Beliefs after the last turn, b: {compared['b']}, a: {compared['a']}")
+    table = plain_table("Beliefs after the last turn")
     table.add_column("", no_wrap=True)
-    for name in ("n", "a", "b", "b − a", "95 % interval", "p", "Holm"):
+    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, entry in compared["beliefs"].items():
-        table.add_row(words[name], f"{entry['n']:,}", *belief_cells(entry))
+        table.add_row(words[name], *belief_cells(entry))
     return table
 
 
