@@ -159,7 +159,10 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert [probe.turn for probe in beliefs["far-move-lamp"]] == [2, 3]
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
-    assert results["beliefs"]["changes"]["move:lamp"]["found"]["value"] < results["beliefs"]["last"]["found"]["value"]
+    assert (
+        results["beliefs"]["changes"]["move:lamp"]["found"]["value"]
+        < results["beliefs"]["last"]["found"]["value"]
+    )
 
     told = summary(list(states.values()), found)
     assert told["all"]["questions"] == 3
@@ -172,7 +175,9 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert "sofa 1: not on it" in out
     frame = render_agent.load_run(path)
     frame.diagnosis(1)
-    lost = frame.figures.set_index(["part", "group", "figure"]).loc["beliefs", "change move:lamp", "found"]
+    lost = frame.figures.set_index(["part", "group", "figure"]).loc[
+        "beliefs", "change move:lamp", "found"
+    ]
     assert lost.value == pytest.approx(results["beliefs"]["changes"]["move:lamp"]["found"]["value"])
     before = (path / "results.json").read_bytes()
     assert type_in("rescore", path, folder=tmp_path)[0] == 0

@@ -104,6 +104,13 @@ FIGURES = {
 }
 """Columns of a frame of all figures with their types."""
 
+POWER = {
+    **dict.fromkeys(("correlation", "deviation_percent"), NUMBER),
+    **dict.fromkeys(("scenes", "questions"), COUNT),
+    "seen_percent": NUMBER,
+}
+"""Columns of a frame of what a difference needs with their types."""
+
 AUDIT = {
     **dict.fromkeys(("type", "method"), CATEGORY),
     "n": COUNT,
@@ -307,13 +314,23 @@ def compared_beliefs_frame(beliefs: Mapping[str, Any]) -> pandas.DataFrame:
 
 
 def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a figure of pairs, beliefs, what broke first, and metrics of texts: its value, 95 % interval, n, scenes.
+    """Return a row a figure: of scores, pairs, beliefs, what broke first, metrics of texts: its value, 95 % interval, n, scenes.
 
     part: of `results.json`, or `failures`, what `render-agent diagnose --json` has as `beliefs`. group: `all`, or a type,
     a change or a turn, behind its kind. figure: as it is called there. Shares and scores are in percent, as there.
     """
     rows = []
-    parts = {"causal": results.get("causal", {}), "metrics": results.get("metrics", {})}
+    scores = {**results["tasks"], **{name: own["score"] for name, own in results["types"].items()}}
+    scores |= {"official": results["official_over_scored"]["score"]}
+    parts: dict[str, Mapping[str, Any]] = {
+        "scores": {
+            name: {"value": scores.get(name, results.get(name)), "interval": ends}
+            | {"n": results["types"].get(name, results)["n"], "scenes": results["errors"].get(name, {}).get("scenes")}
+            for name, ends in results["intervals"].items()
+        },
+        "causal": results.get("causal", {}),
+        "metrics": results.get("metrics", {}),
+    }  # fmt: skip
     beliefs = {**results.get("beliefs", {})}
     parts["beliefs"] = {**beliefs.pop("last", {}), **beliefs}
     parts["failures"] = {
@@ -334,6 +351,15 @@ def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pa
                     )
                     rows.append({"part": part, "group": group, "figure": name, "value": value, **entry, **_ends(entry["interval"])})  # fmt: skip
     return _frame(rows, FIGURES)
+
+
+def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a correlation: scenes and questions that a difference needs, and the least that this run's would show."""
+    rows = [
+        {**row, **_percents(deviation=row["deviation"], seen=row["seen"])}
+        for row in planned["needs"]
+    ]
+    return _frame(rows, POWER)
 
 
 def audit_frame(found: Mapping[str, Any]) -> pandas.DataFrame:

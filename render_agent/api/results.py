@@ -20,6 +20,7 @@ from render_agent.api.frames import (
     figures_frame,
     ladder_frame,
     pairs_frame,
+    power_frame,
     questions_frame,
     sightings_frame,
     turns_frame,
@@ -197,6 +198,23 @@ class RunResults:
 
         broken = failure_summary(self._states, self._diagnoses, self.config.image_size)
         return figures_frame(self.results, broken or {})
+
+    def power(
+        self,
+        difference: float,
+        *,
+        power: float = 0.8,
+        against: RunResults | str | Path | None = None,
+    ) -> pandas.DataFrame:
+        """Return how many scenes and questions a difference in points needs to be seen, as `render-agent power` does.
+
+        A row a correlation of two runs from scene to scene, a missing value where it is measured: against, a second run
+        of the same questions. UsageError where scenes are too few.
+        """
+        from render_agent.score.power import plan
+
+        compared = None if against is None else self.compare(against).found
+        return power_frame(plan(self.results, difference, power, compared))
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError where the run has no such question."""

@@ -13,7 +13,7 @@ from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
-from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS, SHORT_PARSED
 from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
@@ -220,7 +220,9 @@ def _add(table: Table, line: Line, *more: str) -> None:
 
 
 def _shown(name: str) -> str:
-    """Return the name of a type, the kinds of direction indented below their task."""
+    """Return the name of a mean or a type, the kinds of direction indented below their task."""
+    if name == OFFICIAL:
+        return SHORT_PARSED
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
@@ -272,6 +274,10 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         Line(f"read as {name} does", None, other[MACRO])
         for name, other in results["parsers"].items()
         if name != results["parser"]
+    ]
+    lines += [
+        Line(f"texts, {name}", found["n"], found["score"], found["interval"])
+        for name, found in results.get("metrics", {}).items()
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 
