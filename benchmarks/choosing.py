@@ -120,7 +120,10 @@ def over_seeds(runs: Sequence[Mapping[str, Row]]) -> dict[str, dict[str, Any]]:
 
 
 def arm(rows: Mapping[str, Row], seeds: int) -> dict[str, Any]:
-    """Return the figures of one verifier over all questions."""
+    """Return the figures of one verifier over all questions.
+
+    by_scene: sums over a scene's questions, from which intervals can be computed anew.
+    """
     scenes = [row["scene"] for row in rows.values()]
 
     def mean(name: str) -> Any:
@@ -134,6 +137,12 @@ def arm(rows: Mapping[str, Row], seeds: int) -> dict[str, Any]:
         "tokens": mean("tokens"),
         "decisions": round(seeds * sum(row["decisions"] for row in rows.values())),
         "questions": len(rows),
+        "by_scene": {
+            scene: {"questions": len(part)}
+            | {name: sum(row[name] for row in part) for name in ("moves", "found")}
+            for scene in dict.fromkeys(scenes)
+            for part in ([row for row in rows.values() if row["scene"] == scene],)
+        },
     }
 
 

@@ -2,10 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 from factories.changes import changeable_room
 from factories.runs import Silent, make_config, outcome, pictures, play, transcripts
 
+import render_agent
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses, diagnose_run
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.export.loggers.figures import RunFigures
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
@@ -16,6 +21,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import counted
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
 from render_agent.text.console import plain_console
 
@@ -75,6 +81,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert written[1][0] == f"{written[0][0]},change"
     assert "change" not in (alone / "questions.jsonl").read_text()
     assert "causal" not in results
+    assert not incomparable(Side("alone", results, {}), Side("paired", with_pairs, {}))
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # what is told while a run goes on is of the same questions
     states = read_states(RunFolder(paired))
@@ -120,6 +127,61 @@ def test_a_room_changes_in_the_midst_and_the_run_can_be_killed_there(folder, tmp
     assert transcripts(killed) == transcripts(path)
     assert outcome(killed) == outcome(path)
     assert pictures(killed) == pictures(path)
+
+
+def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in):
+    reply = json.dumps({"rotation_angle_degrees": 60, "view": "around"})
+    last = json.dumps({"answer": "B", "done": True})
+    given = {
+        "change": ("move:lamp", "remove:chair", "letters"), "change_at": 2, "max_turns": 4, "probe": ("map",),
+        "type": ("object_counting", "object_abs_distance", "object_rel_distance"), "image_size": (96, 72),
+    }  # fmt: skip
+    objects = [{"category": "lamp", "position": [4.45, 3.35], "sure": 90}]
+    engine = ScriptedEngine(Replies({"*": [reply, reply, reply, last]}))
+    engine.policy.believe = lambda request: json.dumps({"objects": objects})
+    path, results = play(folder, folder / "questions.jsonl", engine, output=str(tmp_path), **given)
+    states = {state.id: state for state in read_states(RunFolder(path))}
+    found = diagnose_run(RunFolder(path), 1)
+    assert found.keys() == states.keys()
+
+    lamps = {name: next(box.centre for box in found[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
+    (edit,) = states["far-move-lamp"].question.change.edits
+    assert np.subtract(*lamps.values()) == pytest.approx(-np.array(edit.shift), abs=1e-3)
+    seen = {name: {found[name].boxes[s.box].category for turn in found[name].turns[:2] for s in turn.sightings} for name in lamps}  # fmt: skip
+    assert seen == {"far": {"sofa", "lamp"}, "far-move-lamp": {"sofa"}}
+    assert {s.box for turn in found["far-move-lamp"].turns[2:] for s in turn.sightings} == {0, 1}
+    numbers = [box.number for box in found["count-remove-chair"].boxes]
+    assert (len(found["count"].boxes), numbers) == (2, [0])
+    assert found["near"].cause is found["near-letters"].cause is Cause.RIGHT
+
+    # its belief counts since the room has changed, against the room as it is then
+    beliefs = {name: found[name].belief.probes for name in lamps}
+    assert [probe.turn for probe in beliefs["far-move-lamp"]] == [2, 3]
+    assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
+    assert results["beliefs"]["questions"] == 3
+    assert (
+        results["beliefs"]["changes"]["move:lamp"]["found"]["value"]
+        < results["beliefs"]["last"]["found"]["value"]
+    )
+
+    told = summary(list(states.values()), found)
+    assert told["all"]["questions"] == 3
+    assert {name: part["questions"] for name, part in told["changes"].items()} == {"move:lamp": 3, "remove:chair": 3, "letters": 1}  # fmt: skip
+    assert cached_diagnoses(RunFolder(path), list(states.values())) == found
+    code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
+    assert code == 0
+    assert "what broke first: " in out
+    assert "lamp at (4.45, 3.35), 90 % sure: invented" in out
+    assert "sofa 1: not on it" in out
+    frame = render_agent.load_run(path)
+    frame.diagnosis(1)
+    lost = frame.figures.set_index(["part", "group", "figure"]).loc[
+        "beliefs", "change move:lamp", "found"
+    ]
+    assert lost.value == pytest.approx(results["beliefs"]["changes"]["move:lamp"]["found"]["value"])
+    before = (path / "results.json").read_bytes()
+    assert type_in("rescore", path, folder=tmp_path)[0] == 0
+    assert (path / "results.json").read_bytes() == before
 
 
 def test_who_answers_before_the_room_changes_is_no_pair(folder, tmp_path):

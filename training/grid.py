@@ -36,8 +36,11 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
 }
 """The runs about each file of rooms, by what they are called: the options in which each differs."""
 
-SETTINGS: Mapping[str, Any] = {"image_size": (320, 240), "dtype": "float32"}
+SETTINGS: Mapping[str, Any] = {"image_size": (320, 240)}
 """What all of them share."""
+
+OF_MODELS: Mapping[str, Any] = {"dtype": "float32"}
+"""What those share that a model answers, and not a rule."""
 
 UNREAD = ("README.md", "training.json", "curves.svg")
 """Files beside the weights that no run reads."""
@@ -93,10 +96,14 @@ class Grid:
             **self.options,
         }
         cells = tuple(
-            Cell(label, {}, RunConfig(**{**given, **options}).absolute(), label)
+            Cell(label, {}, RunConfig(**_fitting({**given, **options})).absolute(), label)
             for label, options in ARMS.items()
         )
         return Sweep(file.parent.name, cells, cells[0])
+
+
+def _fitting(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {**options, **({} if options["engine"] == "scripted" else OF_MODELS)}
 
 
 def digest(folder: Path) -> str:

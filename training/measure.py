@@ -136,10 +136,22 @@ def _arm(arm: Pooled) -> dict[str, Any]:
         "types": {
             name: {**entry, "interval": within.get(name)} for name, entry in found["types"].items()
         },
+        "by_scene": _by_scene(arm),
         "well_formed": arm.well_formed,
         "work": arm.work,
         "notes": found["notes"],
     }
+
+
+def _by_scene(arm: Pooled) -> dict[str, dict[str, list[float]]]:
+    """Return the sum of scores and the number of questions by scene and type: what intervals are made of."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in arm.rows:
+        if row["score"] is not None:
+            entry = found.setdefault(row["scene"], {}).setdefault(row["type"], [0.0, 0])
+            entry[0] += row["score"]
+            entry[1] += 1
+    return found
 
 
 def _model(grid: Grid) -> dict[str, Any]:

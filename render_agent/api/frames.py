@@ -97,6 +97,45 @@ BELIEFS = {
 }
 """Columns of a frame of beliefs with their types."""
 
+FIGURES = {
+    **dict.fromkeys(("part", "group", "figure"), TEXT),
+    **dict.fromkeys(("value", "low", "high", "p", "p_holm"), NUMBER),
+    **dict.fromkeys(("n", "scenes"), COUNT),
+}
+"""Columns of a frame of all figures with their types."""
+
+POWER = {
+    **dict.fromkeys(("correlation", "deviation_percent"), NUMBER),
+    **dict.fromkeys(("scenes", "questions"), COUNT),
+    "seen_percent": NUMBER,
+}
+"""Columns of a frame of what a difference needs with their types."""
+
+AUDIT = {
+    **dict.fromkeys(("type", "method"), CATEGORY),
+    "n": COUNT,
+    **{
+        f"{name}_percent": NUMBER
+        for name in ("score", "low", "high", "chance", "gain", "gain_low", "gain_high")
+    },
+    **dict.fromkeys(("p", "p_holm"), NUMBER),
+}
+"""Columns of a frame of an audit with their types."""
+
+AUDITED = {
+    "question_id": TEXT,
+    **dict.fromkeys(("type", "scene"), CATEGORY),
+    **dict.fromkeys(("chance", "frequency", "category", "text"), NUMBER),
+    "falls": FLAG,
+}
+"""Columns of a frame of audited questions with their types."""
+
+COMPARED_BELIEFS = {
+    **dict.fromkeys(("a", "b", "difference", "low", "high", "p", "p_holm"), NUMBER),
+    **dict.fromkeys(("scenes", "n"), COUNT),
+}
+"""Columns of a frame of differences between beliefs with their types."""
+
 DIFFERENCES = {
     **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high", "error")},
     "p": NUMBER,
@@ -266,6 +305,85 @@ def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         told = {name: entry[name] for name in ("p", "p_holm", "scenes")}
         rows.append({**_percents(**scores, low=low, high=high, error=entry["error"]), **told})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
+
+
+def compared_beliefs_frame(beliefs: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a figure of beliefs, by its name: both values and b minus a; shares are in percent, others as they are."""
+    rows = [{**entry, **_ends(entry["interval"])} for entry in beliefs.values()]
+    return _frame(rows, COMPARED_BELIEFS, list(beliefs), "figure")
+
+
+def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a figure: of scores, pairs, beliefs, what broke first, metrics of texts: its value, 95 % interval, n, scenes.
+
+    part: of `results.json`, or `failures`, what `render-agent diagnose --json` has as `beliefs`. group: `all`, or a type,
+    a change or a turn, behind its kind. figure: as it is called there. Shares and scores are in percent, as there.
+    """
+    rows = []
+    scores = {**results["tasks"], **{name: own["score"] for name, own in results["types"].items()}}
+    scores |= {"official": results["official_over_scored"]["score"]}
+    parts: dict[str, Mapping[str, Any]] = {
+        "scores": {
+            name: {"value": scores.get(name, results.get(name)), "interval": ends}
+            | {"n": results["types"].get(name, results)["n"], "scenes": results["errors"].get(name, {}).get("scenes")}
+            for name, ends in results["intervals"].items()
+        },
+        "causal": results.get("causal", {}),
+        "metrics": results.get("metrics", {}),
+    }  # fmt: skip
+    beliefs = {**results.get("beliefs", {})}
+    parts["beliefs"] = {**beliefs.pop("last", {}), **beliefs}
+    parts["failures"] = {
+        **failures.get("all", {}),
+        **{k: failures[k] for k in failures if k != "all"},
+    }
+    for part, found in parts.items():
+        groups: dict[str, Mapping[str, Any]] = {"all": found}
+        groups |= {f"type {name}": own for name, own in found.get("types", {}).items()}
+        groups |= {f"change {name}": own for name, own in found.get("changes", {}).items()}
+        groups |= {f"turn {own['turn']}": own for own in found.get("turns", ())}
+        for group, own in groups.items():
+            shares = {**own, **own.get("shares", {})}
+            for name, entry in shares.items():
+                if isinstance(entry, Mapping) and "interval" in entry:
+                    value = next(
+                        entry[key] for key in ("value", "share", "points", "score") if key in entry
+                    )
+                    rows.append({"part": part, "group": group, "figure": name, "value": value, **entry, **_ends(entry["interval"])})  # fmt: skip
+    return _frame(rows, FIGURES)
+
+
+def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a correlation: scenes and questions that a difference needs, and the least that this run's would show."""
+    rows = [
+        {**row, **_percents(deviation=row["deviation"], seen=row["seen"])}
+        for row in planned["needs"]
+    ]
+    return _frame(rows, POWER)
+
+
+def audit_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a type, `mean of tasks` last, and method that does not look: its score and its gain over chance, in percent."""
+    rows = []
+    for name, row in (*found["types"].items(), ("mean of tasks", found["overall"])):
+        for method, entry in row["methods"].items():
+            gain = {f"gain_{end}": value for end, value in _ends(entry["gain_interval"]).items()}
+            shares = {"score": entry["score"], "chance": row["chance"], "gain": entry["gain"], **_ends(entry["interval"]), **gain}  # fmt: skip
+            told = {"type": name, "method": method, "n": row["n"]}
+            rows.append({**told, **_percents(**shares), "p": entry["p"], "p_holm": entry["p_holm"]})
+    return _frame(rows, AUDIT)
+
+
+def audited_questions_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+    """Return a row a question: what every method that does not look scores on it, 0 to 1, and whether it falls."""
+    falling = {*found["falling"]}
+    rows = [{**row, "falls": row["question_id"] in falling} for row in found["questions"]]
+    return _frame(rows, AUDITED)
+
+
+def _ends(interval: Sequence[float] | None) -> dict[str, float | None]:
+    low, high = interval or (None, None)
+    return {"low": low, "high": high}
 
 
 def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:

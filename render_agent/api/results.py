@@ -15,9 +15,12 @@ from render_agent.api.frames import (
     beliefs_frame,
     candidates_frame,
     changed_frame,
+    compared_beliefs_frame,
     differences_frame,
+    figures_frame,
     ladder_frame,
     pairs_frame,
+    power_frame,
     questions_frame,
     sightings_frame,
     turns_frame,
@@ -28,7 +31,7 @@ from render_agent.config import RunConfig, fixed_options
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reader import read_states, results_of
+from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.score.comparison import Side, compare, incomparable, ladder
 
 if TYPE_CHECKING:
@@ -59,6 +62,11 @@ class Comparison:
     def differences(self) -> pandas.DataFrame:
         """A row a mean, task or type: both scores, b minus a with its 95 % interval and p, in percent."""
         return differences_frame(self.found)
+
+    @property
+    def beliefs(self) -> pandas.DataFrame:
+        """A row a figure of the last beliefs: both values, b minus a with its 95 % interval and p. Empty without --probe."""
+        return compared_beliefs_frame(self.found.get("beliefs", {}))
 
     @property
     def changed(self) -> pandas.DataFrame:
@@ -183,6 +191,31 @@ class RunResults:
         """A row a probe: what its map was worth, what broke first. Empty until `diagnosis` was called, and without --probe."""
         return beliefs_frame(self._states, self._diagnoses)
 
+    @property
+    def figures(self) -> pandas.DataFrame:
+        """A row a figure of pairs, beliefs, what broke first (after `diagnosis`) and metrics: value, 95 % interval, n."""
+        from render_agent.analysis.diagnosis.failure_summary import failure_summary
+
+        broken = failure_summary(self._states, self._diagnoses, self.config.image_size)
+        return figures_frame(self.results, broken or {})
+
+    def power(
+        self,
+        difference: float,
+        *,
+        power: float = 0.8,
+        against: RunResults | str | Path | None = None,
+    ) -> pandas.DataFrame:
+        """Return how many scenes and questions a difference in points needs to be seen, as `render-agent power` does.
+
+        A row a correlation of two runs from scene to scene, a missing value where it is measured: against, a second run
+        of the same questions. UsageError where scenes are too few.
+        """
+        from render_agent.score.power import plan
+
+        compared = None if against is None else self.compare(against).found
+        return power_frame(plan(self.results, difference, power, compared))
+
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError where the run has no such question."""
         for state in self._states:
@@ -230,6 +263,9 @@ class RunResults:
         figures = compare(a, b)
         if not figures["n"]:
             raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        states = self._states, theirs._states
+        if beliefs := compared_beliefs(self.folder, theirs.folder, states):
+            figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
 
     def ladder(self, *others: RunResults | str | Path) -> pandas.DataFrame:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from render_agent.beliefs.map_score import MapScore, score_map
-from render_agent.beliefs.matching import RADIUS_METRES, Boxes
+from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
 from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.state import Probe, Question, QuestionState, Tokens, Turn
 from render_agent.questions.ground_truth import Facts, Frame, placed
 from render_agent.questions.mentions import named_categories
-from render_agent.score.intervals import Estimate, jackknifed, ratio
-from render_agent.score.official import score_answer
+from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
 from render_agent.text.safe_parse import plain
 
 BINS = 10
@@ -31,6 +30,27 @@ SHARES = (
 
 OTHERS = ("position_metres", "brier", "ece", "self_metres", "self_degrees", "counts_off")
 """The figures in metres, degrees, objects, and of 0 to 1."""
+
+WORDS = {
+    "readable": "could be read, %",
+    "found": "named, on the map, %",
+    "right": "on the map, true, %",
+    "invented": "invented, %",
+    "doubled": "doubled, %",
+    "sides": "left and right, %",
+    "nearer": "nearer of two, %",
+    "kept": "known, kept, %",
+    "corrected": "missing, added, %",
+    "exact_counts": "exact counts, %",
+    "own_answer": "own answers’ score",
+    "position_metres": "objects off, m",
+    "brier": "Brier score",
+    "ece": "calibration error",
+    "self_metres": "itself off, m",
+    "self_degrees": "itself turned off, °",
+    "counts_off": "counts off, objects",
+}
+"""What the figures are called where a person reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +90,13 @@ def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, 
 def scored_probes(
     state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
 ) -> list[ScoredProbe]:
-    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
+    """Return the probes of a question against boxes and counts of what it names; truth: what is right there.
+
+    Of a counterpart whose room changed in the midst of its dialogue, those since then.
+    """
     return [
         scored_probe(state.question, turn, turn.probe, boxes, counts, truth)
-        for turn in state.turns
+        for turn in state.turns[state.question.changed_at :]
         if turn.probe is not None
     ]
 
@@ -92,8 +115,9 @@ def scored_probe(
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
     worth = None
-    if answer is not None and truth is not None:
-        worth = score_answer(question.type, answer, truth)
+    asked = replace(question, truth=truth)
+    if answer is not None and asked.scorable:
+        worth = asked.score(answer)
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )
@@ -107,15 +131,16 @@ def belief_figures(
     """Return what `results.json` holds of beliefs; states: those that were probed.
 
     facts: what is known of scenes, as files have it. truths: what is right, by question id. Questions about scenes
-    of which nothing is known count in `without_truth` alone.
+    of which nothing is known count in `without_truth` alone, counterparts in `changes` alone.
     """
-    scored: dict[str, list[ScoredProbe]] = {}
+    changes: dict[str, list[Step | None]] = defaultdict(list)
     for state in states:
-        if state.question.scene in facts:
-            frame = next(turn.probe for turn in state.turns if turn.probe)
-            truth = named_truth(state.question, facts[state.question.scene], frame)
-            scored[state.id] = scored_probes(state, *truth, truths.get(state.id))
+        if (change := state.question.change) is not None:
+            probes = probes_of(state, facts, truths)
+            changes[change.asked].append(_at(state.question, probes, len(state.turns)))
+    states = [state for state in states if state.question.change is None]
     questions = {state.id: state.question for state in states}
+    scored = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
     last = [_at(questions[name], probes, turns) for name, probes in scored.items()]
     by_type: dict[str, list[Step]] = defaultdict(list)
@@ -135,7 +160,94 @@ def belief_figures(
         ],
         "types": {name: figures(steps) for name, steps in sorted(by_type.items())},
         "calibration": calibration([pair for step in last if step for pair in _sure(step)]),
+        **(
+            {"changes": {asked: figures(steps) for asked, steps in changes.items()}}
+            if changes
+            else {}
+        ),
     }
+
+
+def last_steps(
+    states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
+) -> dict[str, Step]:
+    """Return the last probe of every question of a benchmark's own that has one, by id; probes: as `probes_of` has them."""
+    own = (state for state in states if state.question.change is None)
+    found = {s.id: _at(s.question, probes.get(s.id, ()), len(s.turns)) for s in own}
+    return {name: step for name, step in found.items() if step is not None}
+
+
+def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+    """Return how the last beliefs of run b differ from those of a, by figure, paired over the questions that tell it in both.
+
+    a, b: as `last_steps` has them. `a`, `b` and `difference`, b less a: shares in percent and points; `interval` and `p`
+    of the difference, the jackknife over scenes with one degree of freedom less than these; `p_holm`; `n`: questions.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in (*SHARES, *OTHERS):
+        pairs = [(a[one], b[one]) for one in a if one in b]
+        both = [pair for pair in pairs if all(_terms(step, name)[1] for step in pair)]
+        if not both:
+            continue
+        (own, own_left), (other, other_left) = (
+            _left_out(side, name) for side in zip(*both, strict=True)
+        )
+        estimate = jackknifed(other - own, other_left - own_left)
+        scale = 100 if name in SHARES else 1
+        apart, reach = scale * (other - own), scale * float(estimate.reach)
+        few = math.isnan(reach)
+        found[name] = {
+            **{"a": scale * own, "b": scale * other, "difference": apart},
+            "interval": None if few else [apart - reach, apart + reach],
+            "p": None if few else float(estimate.p),
+            "scenes": len(own_left),
+            "n": len(both),
+        }
+    add_holm([*found.values()])
+    return found
+
+
+def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
+    """Return a figure of some probes, and what it is without each of their scenes, NaN where nothing is left."""
+    scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
+    tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
+    top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
+    np.add.at(top, scenes, np.array(tops, np.float64))
+    with np.errstate(invalid="ignore"):
+        left = np.abs(top.sum(0) - top).sum(1) / (bottom.sum() - bottom)
+    return float(np.abs(top.sum(0)).sum() / bottom.sum()), left
+
+
+def _terms(step: Step, name: str) -> tuple[FloatArray, float]:
+    """Return what one probe adds to a figure, Σ over bins |Σ over probes| / Σ: above, (BINS,), and below the line.
+
+    A ratio has one bin; the calibration error has how often it was found less how sure it was, in each.
+    """
+    top = np.zeros(BINS)
+    if name == "ece":
+        for told, was in _sure(step):
+            top[_bin(told)] += was - told
+        return top, len(_sure(step))
+    top[0], bottom = _parts(step).get(name, (0, 0))
+    return top, bottom
+
+
+def _bin(told: float) -> int:
+    return min(int(told * BINS), BINS - 1)
+
+
+def probes_of(
+    state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
+) -> list[ScoredProbe]:
+    """Return the probes of a question against what is known of its scene, by scene; none where that is nothing.
+
+    truths: what is right, by question id.
+    """
+    frame = next((turn.probe for turn in state.turns if turn.probe), None)
+    if frame is None or state.question.scene not in facts:
+        return []
+    boxes, counts = named_truth(state.question, facts[state.question.scene], frame)
+    return scored_probes(state, boxes, counts, truths.get(state.id))
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
@@ -194,7 +306,7 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
     """Return by bins of how sure a model was, 0 to 1: how many beliefs, how sure on the average, and the share found."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for told, was_found in sure:
-        bins[min(int(told * BINS), BINS - 1)].append((told, was_found))
+        bins[_bin(told)].append((told, was_found))
     return [
         {
             "from": number / BINS,
@@ -206,28 +318,12 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
     ]
 
 
-def expected_calibration_error(sure: Sequence[tuple[float, bool]]) -> float:
-    """Return ECE: Σ over bins n/N · |share found − mean sureness| (Naeini et al. 2015), NaN of nothing."""
-    total = len(sure)
-    gaps = (entry["n"] * abs(entry["found"] - entry["sure"]) for entry in calibration(sure))
-    return sum(gaps) / total if total else math.nan
-
-
 def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
-    by_scene: dict[str, list[tuple[float, bool]]] = defaultdict(list)
-    for step in steps:
-        by_scene[step.question.scene] += _sure(step)
-    by_scene = {scene: entries for scene, entries in by_scene.items() if entries}
-    everything = [pair for entries in by_scene.values() for pair in entries]
-    if not everything:
+    """Return ECE: Σ over bins n/N · |share found − mean sureness| (Naeini et al. 2015), and N."""
+    sure = [step for step in steps if _sure(step)]
+    if not sure:
         return None, 0
-    left = [
-        expected_calibration_error(
-            [p for other, some in by_scene.items() if other != s for p in some]
-        )
-        for s in by_scene
-    ]
-    return jackknifed(expected_calibration_error(everything), left), len(everything)
+    return jackknifed(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
 
 
 def _at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Step | None:
@@ -287,7 +383,7 @@ def written(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
     scale = 100 if share else 1
     return {
         "value": round(scale * value, 6),
-        "interval": None if np.isnan(low) else [round(scale * low, 6), round(scale * high, 6)],
+        "interval": None if np.isnan(high) else [round(scale * low, 6), round(scale * high, 6)],
         "n": number,
         "scenes": int(estimate.scenes),
     }

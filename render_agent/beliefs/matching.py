@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,14 @@ def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matchi
             (doubled if near else invented).append(believed[row])
         missing += ((category, column) for column in range(len(some)) if column not in columns)
     return Matching(tuple(pairs), tuple(doubled), tuple(invented), tuple(missing))
+
+
+def fates(belief: Belief, matching: Matching) -> Iterator[tuple[BelievedObject, str, Pair | None]]:
+    """Give every believed object with what became of it: `found` with its pair, `doubled` or `invented`."""
+    for pair in matching.pairs:
+        yield belief.of(pair.category)[pair.believed], "found", pair
+    yield from ((thing, "doubled", None) for thing in matching.doubled)
+    yield from ((thing, "invented", None) for thing in matching.invented)
 
 
 def distances(believed: Sequence[BelievedObject], boxes: Sequence[OrientedBox]) -> FloatArray:

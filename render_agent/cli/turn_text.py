@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
 from render_agent.analysis.diagnosis.path import limited
+from render_agent.analysis.report.maps.belief_marks import verdict, worth_words
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.analysis.report.question.action_text import action_words
+from render_agent.beliefs.belief_summary import ScoredProbe
+from render_agent.beliefs.matching import fates
 from render_agent.dialogue.candidates import Standing, group_means, how_chosen, members, standings
-from render_agent.dialogue.state import Evidence
+from render_agent.dialogue.state import Evidence, QuestionState
+from render_agent.errors import QuestionsError
 from render_agent.geometry.camera import Camera
+from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line
+from render_agent.runs.log.results import beliefs_of
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""
@@ -33,6 +41,46 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
     yield f"happened: {turn.feedback}"
     if turn.evidence:
         yield from evidence_lines(folder, turn.evidence, turn.stood)
+
+
+def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
+    """Give what broke first in a question, and its last belief in words; nothing where it was not asked for any."""
+    asked = [turn for turn in state.turns if turn.probe]
+    if not asked:
+        return
+    found = cached_diagnoses(folder, [state]).get(state.id)
+    probes: Sequence[ScoredProbe] = ()
+    if found is not None and found.belief is not None:
+        yield f"what broke first: {verdict(found.belief, state.answer)}"
+        probes = found.belief.probes
+    else:
+        yield f"what broke first: render-agent diagnose {folder.path} tells it"
+        config = folder.config
+        with suppress(
+            QuestionsError
+        ):  # a file is no more as it was; then what is believed is told alone
+            probes = beliefs_of([state], config.picture_stress, config.annotations)[state.id]
+    probe = asked[-1].probe
+    belief = probe and probe.read
+    worth = f": {worth_words(probes[-1])}" if probes else ""
+    yield f"its belief after turn {asked[-1].number + 1}{worth or ('' if belief else ': none could be read')}"
+    if belief is None:
+        return
+    matching = probes[-1].score.matching if probes and probes[-1].score else None
+    told = (
+        ((thing, "", None) for thing in belief.objects or ())
+        if matching is None
+        else fates(belief, matching)
+    )
+    for thing, fate, pair in told:
+        x, y = thing.position
+        sure = "" if thing.sure is None else f", {thing.sure:.0f} % sure"
+        off = "" if pair is None else f", {pair.metres:.2f} m off"
+        yield f"  {thing.category} at ({x:.2f}, {y:.2f}){sure}{': ' if fate else ''}{fate}{off}"
+    for category, number in () if matching is None else matching.missing:
+        yield f"  {category} {number + 1}: not on it"
+    for category, count in (belief.counts or {}).items():
+        yield f"  {category}: {count} of them"
 
 
 def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:

@@ -141,8 +141,8 @@ class DialogueSpec:
         notes = (shown, self.picture_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
-    def check_dialogue(self) -> None:
-        """Raise UsageError where these options contradict each other."""
+    def check_dialogue(self, *, change_at: int) -> None:
+        """Raise UsageError where these options contradict each other, or the turn at which rooms change, from 0."""
         if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
             raise UsageError("--temperature and --field-of-view must be finite numbers")
         _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown
@@ -154,6 +154,11 @@ class DialogueSpec:
             raise UsageError(
                 f"--probe {','.join(self.probe)} asks where the camera is, and --views {self.views} moves it by"
                 " itself: add map, counts or seen, or let the model choose its views"
+            )
+        if change_at and (self.passive or change_at >= self.max_turns):
+            raise UsageError(
+                f"--change-at {change_at} is never shown: it needs --views free and more than"
+                f" {change_at} turns (--max-turns)"
             )
         if self.toolset.note and not (self.view_policy.free and self.picture_stress.note is None):
             raise UsageError(

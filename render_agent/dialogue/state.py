@@ -74,9 +74,14 @@ class Question:
     answers: tuple[str, ...] = ()
     start: StartPose | None = None
 
+    @property
+    def changed_at(self) -> int:
+        """The first turn that is shown the room that it is about: 0, but in some counterparts."""
+        return 0 if self.change is None else self.change.at
+
     def at(self, turn: int) -> Question:
         """Return the question about the room that a turn is shown: of some counterparts not yet the changed one."""
-        return self if self.change is None or turn >= self.change.at else self.unchanged
+        return self if turn >= self.changed_at else self.unchanged
 
     @property
     def chance_id(self) -> str:
@@ -101,13 +106,17 @@ class Question:
     def score(self, answer: str | None, parser: str = OFFICIAL) -> float:
         """Return the score of an answer, 0 … 1: by the question's own metric, else as a parser of PARSERS has it.
 
-        ValueError where no answer can be scored.
+        That of a counterpart with other letters, or with words for letters, in those of its question. ValueError
+        where no answer can be scored.
         """
         if self.truth is None or self.metric == JUDGED:
             raise ValueError(f"no answer to question {self.id} can be scored")
         own = METRICS.get(self.metric or "")
         if own is None:
-            return PARSERS[parser](self.type, answer, self.truth)
+            truth = self.truth
+            if self.change is not None and self.change.meaning:
+                answer, truth = self.change.as_before(answer), self.change.as_before(truth) or truth
+            return PARSERS[parser](self.type, answer, truth)
         return 0.0 if answer is None else own(answer, (self.truth, *self.answers))
 
 

@@ -12,8 +12,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, UsageError
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reader import notes, read_states
-from render_agent.runs.log.results import results, table
+from render_agent.runs.log.reader import read_states, results_of
+from render_agent.runs.log.results import table
 from render_agent.system.contained_paths import check_inside
 from render_agent.text.display import tracked
 
@@ -48,13 +48,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
             log.sync()
         log.write_questions(questions)
         states = read_states(log.folder)
-        merged_results = results(
-            states,
-            partial=config.partial,
-            notes=notes(record),
-            stress=config.picture_stress,
-            annotations=config.annotations,
-        )
+        merged_results = results_of(log.folder, states=states)
         if not any(state.active for state in states):
             log.write_results(merged_results, table(merged_results["questions"]))
     finally:

@@ -32,8 +32,8 @@ from render_agent.questions.selection import choose_questions
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reader import notes
-from render_agent.runs.log.results import results, table
+from render_agent.runs.log.reader import results_of
+from render_agent.runs.log.results import table
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
 from render_agent.runs.preflight import (
     check_choices,
@@ -95,7 +95,7 @@ class Run:
         active.
         SetupError, EngineError or RunLogError where the run has to stop; it can be continued.
         """
-        reuse = self.log.folder.record["engine"].get("reuse")
+        reuse: str | None = None
         if any(state.active for state in self.states):
             config = self.config
             play_here = partial(play, make_views=make_views)
@@ -107,18 +107,9 @@ class Run:
                     made = make_engine(config, questions)
                     raise_again()
                 with closing(made) as engine:
-                    reuse = getattr(engine, "reuse", reuse)
+                    reuse = getattr(engine, "reuse", None)
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
-        stamps = notes(self.log.folder.record)
-        run_results = results(
-            self.states,
-            partial=self.config.partial,
-            notes=stamps,
-            stress=self.config.picture_stress,
-            annotations=self.config.annotations,
-        )
-        if reuse is not None:
-            run_results["reuse"] = reuse
+        run_results = results_of(self.log.folder, states=self.states, reuse=reuse)
         self.log.write_results(run_results, table(run_results["questions"]))
         return run_results
 

@@ -36,8 +36,9 @@ class Side:
 
     @property
     def rows(self) -> dict[str, Row]:
-        """Its rows by question id."""
-        return {row["question_id"]: row for row in self.results["questions"]}
+        """Its rows by question id, without those of counterparts, which have no score."""
+        rows = self.results["questions"]
+        return {row["question_id"]: row for row in rows if "change" not in row}
 
 
 def incomparable(a: Side, b: Side) -> list[str]:

@@ -147,12 +147,13 @@ def ratio(
     return estimates(("one",), sums, counts)[MICRO]
 
 
-def jackknifed(whole: float, left: Sequence[float]) -> Estimate:
+def jackknifed(whole: float, left: ArrayLike) -> Estimate:
     """Return a figure of all scenes with its error, from what it is without each scene, NaN where nothing is left.
 
     For figures that are no mean, such as a calibration error; degrees of freedom are the scenes less one.
     """
-    without = np.array([value for value in left if value == value], np.float64)
+    without = np.asarray(left, np.float64)
+    without = without[~np.isnan(without)]
     variance = _jackknife(without, np.ones(len(without), np.bool_))
     freedom = np.asarray(max(len(without) - 1, 1), np.float64)
     return Estimate(np.asarray(whole), np.sqrt(variance), freedom, np.asarray(len(without)))

@@ -23,6 +23,9 @@ ON_PARSED = "official scorer, on the parsed answer"
 ON_WORDS = "official scorer, on the reply's own words"
 """What `official` and `official_raw` are called wherever they are shown: published rows are of own words."""
 
+SHORT_PARSED = "official, parsed answer"
+"""The first of them where there is no room for all of it."""
+
 ORDER_NOTE = (
     "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
     " tell; without_order is the mean of the other tasks"

@@ -13,7 +13,7 @@ from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
-from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS, SHORT_PARSED
 from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
@@ -126,6 +126,30 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     return table
 
 
+def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
+    """Return how the beliefs of two runs differ, figure by figure; words: what the figures are called."""
+    table = plain_table("Beliefs after the last turn")
+    table.add_column("", no_wrap=True)
+    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, entry in compared["beliefs"].items():
+        table.add_row(words[name], *belief_cells(entry))
+    return table
+
+
+def belief_cells(entry: Mapping[str, Any]) -> list[str]:
+    """Return a difference of beliefs as tables have it: a, b, b − a, its interval, p, and p by Holm."""
+    digits = 1 if max(abs(entry["a"]), abs(entry["b"])) >= 5 else 2
+    low, high = entry["interval"] or (None, None)
+    return [
+        *(f"{entry[side]:.{digits}f}" for side in ("a", "b")),
+        f"{entry['difference']:+.{digits}f}",
+        "" if low is None else f"{low:+.{digits}f} … {high:+.{digits}f}",
+        probability(entry["p"]),
+        probability(entry["p_holm"]),
+    ]
+
+
 def ladder_table(found: Mapping[str, Any]) -> Table:
     """Return where a model gains along the ladder of help: scores of every rung, gains to the next, by type."""
     rungs = [rung["tools"] for rung in found["rungs"]]
@@ -196,7 +220,9 @@ def _add(table: Table, line: Line, *more: str) -> None:
 
 
 def _shown(name: str) -> str:
-    """Return the name of a type, the kinds of direction indented below their task."""
+    """Return the name of a mean or a type, the kinds of direction indented below their task."""
+    if name == OFFICIAL:
+        return SHORT_PARSED
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
@@ -248,6 +274,10 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         Line(f"read as {name} does", None, other[MACRO])
         for name, other in results["parsers"].items()
         if name != results["parser"]
+    ]
+    lines += [
+        Line(f"texts, {name}", found["n"], found["score"], found["interval"])
+        for name, found in results.get("metrics", {}).items()
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 

@@ -5,11 +5,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from render_agent.beliefs.belief_summary import (
     Step,
+    belief_differences,
     calibration,
-    expected_calibration_error,
     figures,
     scored_probe,
 )
@@ -84,10 +85,7 @@ def test_a_score_has_pose_counts_and_how_sure_it_was():
 
 
 def test_calibration_of_known_cases():
-    assert expected_calibration_error([(1.0, True), (0.0, False)]) == 0
-    assert expected_calibration_error([(0.95, False)] * 4) == pytest.approx(0.95)
     mixed = [(0.75, True)] * 3 + [(0.75, False)]
-    assert expected_calibration_error(mixed) == pytest.approx(0)
     assert calibration(mixed) == [{"from": 0.7, "n": 4, "sure": 0.75, "found": 0.75}]
 
 
@@ -144,4 +142,36 @@ def test_figures_of_a_run_are_what_they_are_called():
     low, high = found["ece"]["interval"]
     assert 0 <= low < 1 / 3 < high
     few = figures(steps[:5])
-    assert few["found"]["interval"] is None
+    assert few["found"]["interval"] is few["position_metres"]["interval"] is None
+
+
+@pytest.mark.parametrize(
+    ("sure", "ece"), [([100, 0], 0), ([95, 95], 0.45), ([5, 5], 0.45), ([75, 15], 0.2)]
+)
+def test_the_calibration_error_of_known_cases(sure, ece):
+    """The sofa is found, the table is not; bins do not cancel each other."""
+    told = [("sofa", 0, 0, sure[0]), ("table", 9, 9, sure[1])]
+    assert figures([step("s", told)])["ece"]["value"] == pytest.approx(ece)
+
+
+def test_differences_of_beliefs_are_paired():
+    sofa, table, wrong = ("sofa", 0, 0.4, 100), ("table", 3, 0, 100), ("table", 9, 9, 60)
+    a = {f"q{n}": step(f"s{n}", [sofa, wrong]) for n in range(8)}
+    b = {f"q{n}": step(f"s{n}", [sofa, table] if n < 7 else [sofa, wrong]) for n in range(8)}
+    found = belief_differences(a, b | {"other": step("s9", [])})
+    right = found["right"]
+    assert (right["a"], right["b"], right["n"], right["scenes"]) == (50, 93.75, 8, 8)
+    # each scene left out: seven leave 3/7 or, the one without a difference, 1/2 of all objects
+    left = np.array([50 - 50 / 7 * (n < 7) for n in range(8)])
+    error = np.sqrt(7 / 8 * ((left - left.mean()) ** 2).sum())
+    reach = stats.t.ppf(0.975, 7) * error
+    assert right["interval"] == pytest.approx([43.75 - reach, 43.75 + reach])
+    assert right["p"] == pytest.approx(max(2 * stats.t.sf(43.75 / error, 7), 2**-7))
+    assert right["p"] < right["p_holm"]
+    assert found["position_metres"]["difference"] == pytest.approx(-0.4 * 7 / 15)
+    same = belief_differences(a, a)
+    assert all(entry["difference"] == 0 and entry["p"] == 1 for entry in same.values())
+    assert all(
+        entry["interval"] is entry["p"] is None
+        for entry in belief_differences({"q0": a["q0"]}, b).values()
+    )

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from conftest import test_data
 
+import render_agent
 from render_agent.analysis import audit as analysis_audit
 from render_agent.analysis.audit import audit, overlap
 from render_agent.dialogue.state import Question
@@ -139,6 +140,14 @@ def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monk
     assert code == 0, told
     fallen = (tmp_path / "out.txt").read_text().split()
     assert fallen == json.loads(out)["falling"] != []
+    frames = render_agent.Audit(json.loads(out))
+    assert frames.questions.query("falls").question_id.tolist() == [
+        row["question_id"] for row in frames.found["questions"] if row["question_id"] in fallen
+    ]
+    (words,) = frames.types.query("method == 'text' and type == 'object_rel_distance'").itertuples()
+    own = frames.found["types"]["object_rel_distance"]["methods"]["text"]
+    assert (words.gain_percent, [words.gain_low_percent, words.gain_high_percent]) == (own["gain"], own["gain_interval"])  # fmt: skip
+    assert words.score_percent - words.chance_percent == pytest.approx(words.gain_percent)
     code, out, _ = type_in(
         "--exclude", "out.txt", "audit", "own.jsonl", "--against", "out.txt", folder=tmp_path
     )

@@ -19,7 +19,7 @@ def judged(**counts):
     rows = {
         found.question_id: {"dataset": "made", "scene": f"{n % 20}"} for n, found in enumerate(made)
     }
-    return SimpleNamespace(diagnoses={found.question_id: found for found in made}, rows=rows)
+    return SimpleNamespace(own_diagnoses={found.question_id: found for found in made}, rows=rows)
 
 
 @pytest.mark.parametrize(

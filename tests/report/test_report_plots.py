@@ -112,7 +112,7 @@ def test_right_where_seen_is_counted_as_the_causes_are():
     ]
     report = SimpleNamespace(
         rows={name: row for name, row, _ in made},
-        diagnoses={name: diagnosis for name, _, diagnosis in made},
+        own_diagnoses={name: diagnosis for name, _, diagnosis in made},
     )
     found = outcome_plots.right_when_seen(report)
     assert list(found) == [outcome_plots.ALL_TYPES, "object_counting"]
@@ -120,10 +120,10 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         assert (seen.n, seen.value) == (3, pytest.approx(2 / 3))
         assert (unseen.n, unseen.value) == (3, pytest.approx(1 / 3))
     states = [
-        SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]))
+        SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"], change=None))
         for name, row, _ in made
     ]
-    told = summary(states, report.diagnoses)["all"]["seen"]
+    told = summary(states, report.own_diagnoses)["all"]["seen"]
     assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
     assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 

@@ -37,6 +37,7 @@ from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.render.base import Renderer
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
@@ -130,6 +131,8 @@ def diagnose_run(
 
     processes: how many work at it, as many as are worth it unless given; their number changes nothing.
     They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
+    A counterpart (--change) is judged by its own truth and its own room, what it was shown before that changed by
+    the room as it was; one that was over before then is left out.
     states: the run's questions, where they were read already. pool: processes to do it in, which are
     not ended. with_scene: called for each scene that is measured. Where a scan is gone, or the views show
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
@@ -137,7 +140,7 @@ def diagnose_run(
     RunLogError where the log is damaged.
     """
     config = folder.config
-    states = _originals(read_states(folder) if states is None else states)
+    states = _judgeable(read_states(folder) if states is None else states)
     measure = partial(_measure_all, config, processes=processes, pool=pool, with_scene=with_scene)
     visibility = _visibility(folder, config, states, measure) if config.faithful else {}
     return {
@@ -151,18 +154,35 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
     These are the questions whose views, as `states` have them, were measured and kept before; all of
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
-    config, states = folder.config, _originals(states)
+    config, states = folder.config, _judgeable(states)
     if not config.faithful:
         return {state.id: _judged(config, state, Visibility()) for state in states}
-    known = _compare(folder, config, states)[0]
+    known = _whole(states, _compare(folder, config, states)[0])
     return {
         state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
     }
 
 
-def _originals(states: Sequence[QuestionState]) -> list[QuestionState]:
-    """Return the benchmark's own questions: causes are counted of them, and their counterparts have pairs."""
-    return [state for state in states if state.question.change is None]
+def _judgeable(states: Sequence[QuestionState]) -> list[QuestionState]:
+    return [state for state in states if not never_shown(state)]
+
+
+def _before(state: QuestionState) -> str | None:
+    """Return the name of what was shown before the room changed, None where it did not change in the midst."""
+    change = state.question.change
+    return f"{state.id} before the change" if change is not None and change.at else None
+
+
+def _whole(
+    states: Iterable[QuestionState], known: Mapping[str, Visibility]
+) -> dict[str, Visibility]:
+    """Return what the views of each question showed, with those from before its room changed, where it did."""
+    return {
+        state.id: known[state.id].after(known[name]) if name else known[state.id]
+        for state in states
+        if (name := _before(state)) is None or name in known
+        if state.id in known
+    }
 
 
 def _judged(config: RunConfig, state: QuestionState, visibility: Visibility) -> Diagnosis:
@@ -187,14 +207,15 @@ def _visibility(
         write_cache(
             folder.path, {name: (keys[name], known[name]) for name in keys if name in known}
         )
-    return known
+    return _whole(states, known)
 
 
 def _compare(
     folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
 ) -> tuple[dict[str, Visibility], dict[str, str], list[SceneTask]]:
     """Return what is kept of the questions' views, the key of every question, and what is to be measured."""
-    facts = known_facts([state.question for state in states], config.annotations)
+    rooms = [q for state in states for q in (state.question, state.question.unchanged)]
+    facts = known_facts(rooms, config.annotations)
     kept, known = read_cache(folder.path), {}
     by_scene: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
     keys = {}
@@ -203,13 +224,21 @@ def _compare(
         if question.scan is None or not question.scan.exists() or not state.turns:
             continue
         views = new_views([turn.views for turn in state.turns])
-        shown = ShownViews(question.id, named_categories(question), views)
-        keys[question.id] = cache_key(shown, named_boxes(shown, facts.get(question.scene)))
-        before = kept.get(question.id)
-        if before is not None and before[0] == keys[question.id]:
-            known[question.id] = before[1]
-        else:
-            by_scene[question.scene].append((question, shown))
+        parts = {question.id: (question, views)}
+        if name := _before(state):
+            at = question.changed_at
+            parts = {
+                name: (question.unchanged, views[:at]),
+                question.id: (question, ((),) * at + views[at:]),
+            }
+        for name, (about, part) in parts.items():
+            shown = ShownViews(name, named_categories(about), part)
+            keys[name] = cache_key(shown, named_boxes(shown, facts.get(about.scene)))
+            before = kept.get(name)
+            if before is not None and before[0] == keys[name]:
+                known[name] = before[1]
+            else:
+                by_scene[about.scene].append((about, shown))
     tasks = [
         SceneTask(entries[0][0], facts.get(scene), tuple(shown for _, shown in entries))
         for scene, entries in by_scene.items()

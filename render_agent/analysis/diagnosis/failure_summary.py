@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis, Failure
+from render_agent.analysis.diagnosis.summary import table_rows
 from render_agent.beliefs.belief_summary import ScoredProbe, written
 from render_agent.dialogue.state import QuestionState
 from render_agent.score.intervals import ratio
-from render_agent.score.official import score_answer
 from render_agent.text.console import plain_table
 
 BROKEN = (Failure.NEVER_SEEN, Failure.PERCEPTION, Failure.MEMORY, Failure.REASONING, Failure.NOT_READABLE, Failure.UNKNOWN)  # fmt: skip
@@ -42,14 +42,19 @@ def failure_summary(
     stands in `turns`, too, by turn. `updated`: of those that were not on the map of one probe and that a view showed
     well before the next one, those on that. `unseen_right`: of what is said to be unseen, or not, what is so.
     `follows`: answers that are what the last map answers. `answer` and `own_answer`: the mean official score of the
-    answers that were given, and of those that follow from the last maps, over the questions that have both. size: of
-    the pictures.
+    answers that were given, and of those that follow from the last maps, over the questions that have both.
+    `changes`: the same of counterparts, which count nowhere else, by change. size: of the pictures.
     """
     judged = [
         (state, found, found.belief)
         for state in states
         if (found := diagnoses.get(state.id)) is not None and found.belief is not None
     ]
+    changes: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
+    for entry in judged:
+        if (change := entry[0].question.change) is not None and entry[2].probes:
+            changes[change.asked].append(entry)
+    judged = [entry for entry in judged if entry[0].question.change is None]
     if not judged:
         return None
     by_type: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
@@ -63,6 +68,11 @@ def failure_summary(
             {"turn": turn, "seen_found": _ratio(_seen_found(judged, size, turn))}
             for turn in range(turns)
         ],
+        **(
+            {"changes": {asked: _figures(of, size) for asked, of in changes.items()}}
+            if changes
+            else {}
+        ),
     }
 
 
@@ -72,9 +82,9 @@ def _figures(
     told = [(s.question.scene, b.failure) for s, _, b in judged if b.failure is not None]
     counted = Counter(failure for _, failure in told)
     both = [
-        (b.worth, score_answer(s.question.type, s.answer, s.question.truth), s.question.scene)
+        (b.worth, s.question.score(s.answer), s.question.scene)
         for s, _, b in judged
-        if b.worth is not None and b.failure is not None and s.question.truth is not None
+        if b.worth is not None and b.failure is not None and s.question.scorable
     ]
     return {
         "questions": len(told),
@@ -201,9 +211,7 @@ def failure_table(summary: Mapping[str, Any]) -> Table:
     for head in ("n", *HEADS.values()):
         width = max(map(len, head.splitlines()))
         table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
-    for label, figures in (*summary["types"].items(), ("all", summary["all"])):
-        if label == "all":
-            table.add_section()
+    for label, figures in table_rows(table, summary):
         table.add_row(
             label.removeprefix("object_"),
             f"{figures['questions']:,}",

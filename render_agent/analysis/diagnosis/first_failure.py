@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, Failure
 from render_agent.beliefs.belief_summary import ScoredProbe, scored_probes
@@ -13,7 +14,6 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.score.comparison import RIGHT
-from render_agent.score.official import score_answer
 
 Group = frozenset[tuple[str, int]]
 """Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
@@ -34,18 +34,14 @@ def belief_diagnosis(
     probes = tuple(scored_probes(state, boxes, counts, truth))
     readable = [probe for probe in probes if probe.score is not None]
     failure, words = _first_failure(state, diagnosis, when, readable, truth)
+    if not probes:
+        return BeliefDiagnosis(failure, words, probes)
     last = probes[-1]
-    given = state.answer is not None and last.answer is not None
-    return BeliefDiagnosis(
-        failure,
-        words,
-        probes,
-        last.answer,
-        last.worth,
-        score_answer(state.question.type, state.answer, last.answer or "") >= RIGHT
-        if given
-        else None,
-    )
+    follows = None
+    if state.answer is not None and last.answer is not None:
+        asked = replace(state.question, truth=last.answer, answers=(), metric=None)
+        follows = asked.score(state.answer) >= RIGHT
+    return BeliefDiagnosis(failure, words, probes, last.answer, last.worth, follows)
 
 
 def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
@@ -134,7 +130,8 @@ def _seen_enough(
         for box in seen
     )
     answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
-    return truth is not None and score_answer(state.question.type, answer, truth) >= RIGHT
+    asked = replace(state.question, truth=truth)
+    return asked.scorable and asked.score(answer) >= RIGHT
 
 
 def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:

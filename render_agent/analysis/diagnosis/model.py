@@ -70,6 +70,11 @@ class NamedBox(Struct, frozen=True, array_like=True):
     axes: tuple[Vector, Vector, Vector]
 
     @property
+    def place(self) -> tuple[object, ...]:
+        """What tells whether another box is of the same object, which stayed where it was."""
+        return self.category, self.centre, self.size, self.axes
+
+    @property
     def box(self) -> OrientedBox:
         """The box itself."""
         return OrientedBox(np.array(self.centre), np.array(self.size), np.array(self.axes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import Any
 
@@ -41,15 +41,26 @@ def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis])
     those that stopped early or never looked; `coverage`, the mean share of the room's visible
     surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
     turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
-    questions together; `metres` and `degrees` a question.
+    questions together; `metres` and `degrees` a question. `changes`: the same of counterparts, which count nowhere
+    else, by change.
     """
     by_type: dict[str, list[Diagnosis]] = {}
+    changes: dict[str, list[Diagnosis]] = {}
     for state in states:
         if state.id in diagnoses:
-            by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
+            change = state.question.change
+            groups, name = (
+                (by_type, state.question.type) if change is None else (changes, change.asked)
+            )
+            groups.setdefault(name, []).append(diagnoses[state.id])
     return {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
+        **(
+            {"changes": {name: _figures(group) for name, group in changes.items()}}
+            if changes
+            else {}
+        ),
     }
 
 
@@ -134,9 +145,7 @@ def cause_table(summary: Mapping[str, Any]) -> Table:
     for head in ("n", *(HEADS[cause] for cause in causes), *SEEN.values()):
         width = max(map(len, head.splitlines()))
         table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
-    for label, figures in (*sorted(summary["types"].items()), ("all", everything)):
-        if label == "all":
-            table.add_section()
+    for label, figures in table_rows(table, summary):
         table.add_row(
             label.removeprefix("object_"),  # it would not fit into 80 columns
             f"{figures['questions']:,}",
@@ -144,6 +153,15 @@ def cause_table(summary: Mapping[str, Any]) -> Table:
             *(_percent(figures["seen"][name]) for name in SEEN),
         )
     return table
+
+
+def table_rows(table: Table, summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the labelled rows of a summary, in sections: its types, all of them, the counterparts by change."""
+    yield from sorted(summary["types"].items())
+    table.add_section()
+    yield "all", summary["all"]
+    table.add_section()
+    yield from ((f"--change {asked}", part) for asked, part in summary.get("changes", {}).items())
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:

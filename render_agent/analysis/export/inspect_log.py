@@ -16,7 +16,7 @@ from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
 from render_agent.dialogue.state import QuestionState, Status, Turn
 from render_agent.extras import require
-from render_agent.runs.log.results import results
+from render_agent.runs.log.reader import results_of
 from render_agent.system.contained_paths import picture_path
 
 SCORER = "vsi_bench"
@@ -40,7 +40,7 @@ def write_inspect(
     from inspect_ai import log
 
     folder = run.folder.path.resolve()
-    figures = results(run.states, partial=run.config.partial)
+    figures = results_of(run.folder, states=run.states)
 
     def show(picture: str) -> str:
         if not embed:

@@ -56,6 +56,12 @@ class ReportData:
         """The rows of the results by question id."""
         return {row["question_id"]: row for row in self.results["questions"]}
 
+    @cached_property
+    def own_diagnoses(self) -> dict[str, Diagnosis]:
+        """The diagnoses of the benchmark's own questions, without their counterparts: of these figures are made."""
+        own = (state.id for state in self.states if state.question.change is None)
+        return {name: self.diagnoses[name] for name in own if name in self.diagnoses}
+
     @property
     def stamps(self) -> list[str]:
         """What stands on every page in capitals: that the run is in progress, partial, or a stress test."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from render_agent.cli import completion
-
-if TYPE_CHECKING:
-    from render_agent.dialogue.state import Question
 
 
 @click.command("audit")
@@ -64,13 +60,15 @@ def audit_command(
 
     Other options of a run that choose questions stand before the command.
     """
-    from render_agent.analysis.audit import audit, overlap
+    from render_agent.analysis.audit import audit, chosen_questions, overlap
     from render_agent.questions.vsibench import read_ids
     from render_agent.system.whole_files import write_whole
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 
-    chosen = chosen_questions(questions, context.obj or {})
+    alone = ("ply", "question", "option")
+    options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
+    chosen = chosen_questions(questions, options)
     others = None if against is None else read_ids(Path(against))
     found = audit(chosen, folds, seed)
     if others is not None:
@@ -82,22 +80,6 @@ def audit_command(
         click.echo(json_text(found))
     else:
         plain_console().print(audit_table(found))
-
-
-def chosen_questions(name: str, options: dict[str, Any]) -> Sequence[Question]:
-    """Return the questions of a benchmark or a file, as options of a run narrow them; no scan is looked for."""
-    from render_agent.config import RunConfig
-    from render_agent.questions.rows import load_rows
-    from render_agent.questions.selection import choose_questions, narrowed
-
-    taken = {
-        key: value for key, value in options.items() if key not in ("ply", "question", "option")
-    }
-    config = RunConfig(**{**taken, "batch": True, "benchmark": name, "views": "none"})
-    path = Path(name)
-    return (
-        narrowed(load_rows(path, path.stem), config) if path.is_file() else choose_questions(config)
-    )
 
 
 def audit_table(found: dict[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from rich.console import Console
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.analysis.export.loggers.observer import logged
 from render_agent.beliefs.belief_summary import summed_up
-from render_agent.cli.turn_text import turn_lines
+from render_agent.cli.turn_text import belief_lines, turn_lines
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState, Status
@@ -469,6 +469,11 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
+    told = list(belief_lines(folder, state))
+    if told:
+        console.rule("beliefs", align="left")
+    for words in told:
+        console.print(words, soft_wrap=True)
 
 
 def _verdict(score: float) -> str:

@@ -9,17 +9,20 @@ from typing import Any
 import click
 
 from render_agent.analysis.predictions import read_predictions, score_predictions
+from render_agent.beliefs.belief_summary import WORDS
 from render_agent.config import fixed_options
 from render_agent.errors import UsageError
 from render_agent.extras import require
 from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
-from render_agent.runs.log.reader import results_of
+from render_agent.runs.log.reader import compared_beliefs, results_of
 from render_agent.runs.log.results import table
 from render_agent.score.comparison import Side, compare, correct, differing, incomparable, ladder
+from render_agent.score.intervals import add_holm
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import (
     changed_table,
+    compared_beliefs_table,
     comparison_table,
     ladder_table,
     score_table,
@@ -97,6 +100,10 @@ def compare_runs(
     steps = ladder(sides)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
     correct(pairs)
+    for found, folder in zip(pairs, folders[1:], strict=True):
+        if beliefs := compared_beliefs(folders[0], folder):
+            found["beliefs"] = beliefs
+    add_holm([entry for found in pairs for entry in found.get("beliefs", {}).values()])
     if page is not None:
         place = _write_pages(folders, pairs, steps, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
@@ -110,6 +117,8 @@ def compare_runs(
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
         console.print(comparison_table(found))
         console.print(changed_table(found))
+        if "beliefs" in found:
+            console.print(compared_beliefs_table(found, WORDS))
     if steps is not None:
         console.print(ladder_table(steps))
 

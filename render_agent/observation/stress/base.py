@@ -61,11 +61,6 @@ class PictureStress(Choice):
                 f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
                 " one of them out"
             )
-        if config.change_at and (config.passive or config.change_at >= config.max_turns):
-            raise UsageError(
-                f"--change-at {config.change_at} is never shown: it needs --views free and more than"
-                f" {config.change_at} turns (--max-turns)"
-            )
         if config.change and (self.changes_truth or not self.own_scene):
             raise UsageError(
                 f"--change needs rooms as they are, and --pictures {config.pictures} exchanges or mirrors"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import combinations, islice, product
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from render_agent.dialogue.state import Question
 from render_agent.questions.counterfactual.base import OTHER, ChangePlan, NoPair
@@ -21,6 +22,24 @@ HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)
 
 Option = tuple[list[Edit], str]
 """Edits that could be made, and what they change, a clause."""
+
+Entry = TypeVar("Entry")
+
+
+def each_that_can(tries: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
+    """Give what each of some tries gives, beside those that cannot. NoPair, the first one's, where none gives anything."""
+    reason: NoPair | None = None
+    given = False
+    for attempt in tries:
+        try:
+            found = list(attempt())
+        except NoPair as error:
+            reason = reason or error
+            continue
+        given = given or bool(found)
+        yield from found
+    if reason is not None and not given:
+        raise reason
 
 
 class ObjectPlan(ChangePlan):
@@ -91,18 +110,12 @@ class ObjectPlan(ChangePlan):
         self, question: Question, room: ChangeableRoom, seed: int, *, named: bool
     ) -> Iterator[Thing]:
         """Give objects that could be changed, label by label. NoPair where there is none, with the first reason."""
-        reason: NoPair | None = None
-        given = False
-        for label in self.labels(question, room, seed, named=named):
-            try:
-                things = self._one(room, label, seed, question.scene)
-            except NoPair as error:
-                reason = reason or error
-                continue
-            given = True
-            yield from things
-        if not given:
-            raise reason or NoPair("the room has no object that the question does not name")
+        labels = self.labels(question, room, seed, named=named)
+        if not labels:
+            raise NoPair("the room has no object that the question does not name")
+        yield from each_that_can(
+            partial(self._one, room, label, seed, question.scene) for label in labels
+        )
 
     def _refuse_number(self, question: Question, thing: Thing) -> None:
         """Raise NoPair where a question speaks of *the* object whose number is to change."""
@@ -131,17 +144,17 @@ class Add(ObjectPlan):
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give a free place of each of the objects that can be copied."""
-        reason: NoPair | None = None
-        for thing in self._any(question, room, seed, named=question.type == COUNTING_TYPE):
+
+        def copies(thing: Thing) -> list[Option]:
             self._refuse_number(question, thing)
             chance = self.chance(seed, question.scene, *map(str, thing))
-            try:
-                for shift in room.places(thing, chance, copied=True)[:1]:
-                    yield [Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added"
-            except NoPair as error:
-                reason = reason or error
-        if reason is not None:
-            raise reason
+            return [
+                ([Edit("copy", *thing, shift=shift)], f"one {thing[0]} is added")
+                for shift in room.places(thing, chance, copied=True)[:1]
+            ]
+
+        things = self._any(question, room, seed, named=question.type == COUNTING_TYPE)
+        yield from each_that_can(partial(copies, thing) for thing in things)
 
 
 class Move(ObjectPlan):
@@ -153,16 +166,16 @@ class Move(ObjectPlan):
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the free places of the objects that can be moved."""
-        reason: NoPair | None = None
-        for thing in self._any(question, room, seed, named=True):
+
+        def moves(thing: Thing) -> list[Option]:
             chance = self.chance(seed, question.scene, *map(str, thing))
-            try:
-                for shift in room.places(thing, chance):
-                    yield [Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved"
-            except NoPair as error:
-                reason = reason or error
-        if reason is not None:
-            raise reason
+            return [
+                ([Edit("transform", *thing, shift=shift)], f"one {thing[0]} is moved")
+                for shift in room.places(thing, chance)
+            ]
+
+        things = self._any(question, room, seed, named=True)
+        yield from each_that_can(partial(moves, thing) for thing in things)
 
 
 class Swap(ObjectPlan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.counterfactual import Change
@@ -20,6 +21,19 @@ SHORT_UNITS = {"m": "meters", "cm": "centimeters", "ft": "feet"}
 OTHER_SIDE = {"left": "right", "right": "left"}
 
 
+class Rewording(NamedTuple):
+    """A question in other words.
+
+    said: what is changed, a clause. meaning: each letter or word with the letter that it was; none for numbers.
+    factor: the unit that is asked for, in that of the question before.
+    """
+
+    question: Question
+    said: str
+    meaning: tuple[tuple[str, str], ...] = ()
+    factor: float = 1.0
+
+
 class WordingPlan(ChangePlan):
     """A change of words alone: whatever is right stays right."""
 
@@ -27,38 +41,32 @@ class WordingPlan(ChangePlan):
         """Return the question in other words. NoPair where it cannot be asked so."""
         if question.truth is None:
             raise NoPair("nobody knows the question's truth")
-        reworded, said, meaning, factor = self.reworded(question, seed)
+        new = self.reworded(question, seed)
         before = question.truth
-        truth = next((new for new, old in meaning if old == question.truth), None)
-        if not meaning:  # a number: exact where the boxes tell it, else what the benchmark says
-            truth = f"{float(question.truth) / factor:.4g}"
+        truth = next((letter for letter, old in new.meaning if old == question.truth), None)
+        if not new.meaning:  # a number: exact where the boxes tell it, else what the benchmark says
+            truth = f"{float(question.truth) / new.factor:.4g}"
             with suppress(NoPair):
                 before = known_truth(question, room)
-                truth = true_answer(reworded, room.facts) if room.facts else truth
+                truth = true_answer(new.question, room.facts) if room.facts else truth
         if truth is None:
             raise NoPair("nobody knows its truth in other words")
         change = Change(
             asked=self.label,
             of=question.id,
             must=False,
-            said=said,
+            said=new.said,
             why="the same is asked of the same room",
             before=before,
             scene=question.scene,
-            meaning=meaning,
-            factor=factor,
+            meaning=new.meaning,
+            factor=new.factor,
         )
-        return replace(
-            reworded, id=f"{question.id}-{self.label.replace(':', '-')}", truth=truth, change=change
-        )
+        name = f"{question.id}-{self.label.replace(':', '-')}"
+        return replace(new.question, id=name, truth=truth, change=change)
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
-        """Return the question in other words, what is changed, what its answers mean, and the factor of its unit.
-
-        NoPair where it cannot be asked so.
-        """
+    def reworded(self, question: Question, seed: int) -> Rewording:
+        """Return the question in other words. NoPair where it cannot be asked so."""
         raise NotImplementedError
 
 
@@ -73,9 +81,7 @@ class Order(WordingPlan):
 
     name = form = "order"
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
+    def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options shifted round by a step of chance."""
         options = _options(question)
         old = [*options]
@@ -84,12 +90,9 @@ class Order(WordingPlan):
             raise NoPair("it has one option")
         shifted = [*old[step:], *old[:step]]
         texts = tuple(f"{letter}. {options[other]}" for letter, other in zip(old, shifted, strict=True))  # fmt: skip
-        return (
-            replace(question, options=texts),
-            "the options stand in another order",
-            tuple(zip(old, shifted, strict=True)),
-            1.0,
-        )
+        meaning = tuple(zip(old, shifted, strict=True))
+        said = "the options stand in another order"
+        return Rewording(replace(question, options=texts), said, meaning)
 
 
 class Letters(WordingPlan):
@@ -97,20 +100,14 @@ class Letters(WordingPlan):
 
     name = form = "letters"
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
+    def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options as words in its text."""
         options = _options(question)
         words = ", ".join(options.values())
         text = f"{question.text}\nAnswer with one of these, in words: {words}."
         meaning = tuple((word, letter) for letter, word in options.items())
-        return (
-            replace(question, text=text, options=(), wanted="text"),
-            "the options have no letters",
-            meaning,
-            1.0,
-        )
+        asked = replace(question, text=text, options=(), wanted="text")
+        return Rewording(asked, "the options have no letters", meaning)
 
 
 class Units(WordingPlan):
@@ -124,9 +121,7 @@ class Units(WordingPlan):
         """Whether it is a unit."""
         return argument in SHORT_UNITS
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
+    def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with the unit exchanged."""
         unit = SHORT_UNITS[self.argument or ""]
         if (named := length_unit(question)) is None:
@@ -137,7 +132,7 @@ class Units(WordingPlan):
         text = UNIT.sub(lambda found: f"{found[1] or ''}{unit}", question.text, 1)
         factor = (METRES[unit] / METRES[old]) ** (2 if squared else 1)
         said = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
-        return replace(question, text=text), said, (), factor
+        return Rewording(replace(question, text=text), said, factor=factor)
 
 
 class Inverse(WordingPlan):
@@ -145,9 +140,7 @@ class Inverse(WordingPlan):
 
     name = form = "inverse"
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
+    def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with the last two objects exchanged."""
         names = subjects(question)
         if question.type not in DIRECTION_TYPES or len(names) != 3:
@@ -162,7 +155,7 @@ class Inverse(WordingPlan):
             meaning.append((letter, by_text[turned]))
         text = _exchanged(question, names[1], names[2])
         said = f"the {names[1]} and the {names[2]} change places in the question: left is right"
-        return replace(question, text=text), said, tuple(meaning), 1.0
+        return Rewording(replace(question, text=text), said, tuple(meaning))
 
 
 class Names(WordingPlan):
@@ -170,9 +163,7 @@ class Names(WordingPlan):
 
     name = form = "names"
 
-    def reworded(
-        self, question: Question, seed: int
-    ) -> tuple[Question, str, tuple[tuple[str, str], ...], float]:
+    def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with the two ends of a distance, or the objects to choose from, the other way round."""
         if question.type == "object_abs_distance" and len(names := subjects(question)) == 2:
             text = _exchanged(question, *names)
@@ -185,7 +176,8 @@ class Names(WordingPlan):
         else:
             raise NoPair("it names no objects alike")
         meaning = tuple((letter, letter) for letter in letters(question.options))
-        return replace(question, text=text), "the objects are named in another order", meaning, 1.0
+        said = "the objects are named in another order"
+        return Rewording(replace(question, text=text), said, meaning)
 
 
 def _exchanged(question: Question, first: str, second: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
+from render_agent.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
-from render_agent.errors import RunLogError, SceneError
+from render_agent.errors import QuestionsError, RunLogError, SceneError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line
-from render_agent.runs.log.results import NO_MARKS, Marks, results
+from render_agent.runs.log.results import NO_MARKS, Marks, beliefs_of, results
 from render_agent.score.summary import OFFICIAL
 
 
@@ -55,11 +57,16 @@ def results_of(
     parser: str = OFFICIAL,
     states: Sequence[QuestionState] | None = None,
     marks: Marks = NO_MARKS,
+    reuse: str | None = None,
 ) -> dict[str, Any]:
-    """Return the results of a run as its log has it. RunLogError where the log is damaged.
+    """Return the results of a run as its log has it: all that are written are made here. RunLogError where it is damaged.
 
-    states: the run's questions, where they were read already. marks: as `results` has them.
+    states: the run's questions, where they were read already. marks: as `results` has them. reuse: what the engine
+    kept over turns in the end; by default what results written before say, else what it began with.
     """
+    if reuse is None:
+        with suppress(RunLogError):
+            reuse = (folder.results() or {}).get("reuse")
     return results(
         read_states(folder) if states is None else states,
         partial=folder.config.partial,
@@ -68,7 +75,31 @@ def results_of(
         stress=folder.config.picture_stress,
         annotations=folder.config.annotations,
         marks=marks,
+        reuse=reuse or folder.record["engine"].get("reuse"),
     )
+
+
+def compared_beliefs(
+    a: RunFolder,
+    b: RunFolder,
+    states: tuple[Sequence[QuestionState] | None, Sequence[QuestionState] | None] = (None, None),
+) -> dict[str, dict[str, Any]]:
+    """Return how the last beliefs of run b differ from those of a, as `belief_differences` has it; nothing of runs without.
+
+    states: the questions of both, where they were read already. RunLogError where a log is damaged.
+    """
+    if not (a.config.probe and b.config.probe):
+        return {}
+    sides = []
+    for folder, known in zip((a, b), states, strict=True):
+        read = read_states(folder) if known is None else known
+        probes: Mapping[str, Sequence[ScoredProbe]] = {}
+        with suppress(
+            QuestionsError
+        ):  # the files that told what is true are no more what they were
+            probes = beliefs_of(read, folder.config.picture_stress, folder.config.annotations)
+        sides.append(last_steps(read, probes))
+    return belief_differences(*sides)
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from render_agent.beliefs.belief_summary import belief_figures, probe_totals
+from render_agent.beliefs.belief_summary import (
+    ScoredProbe,
+    belief_figures,
+    probe_totals,
+    probes_of,
+)
 from render_agent.dialogue.state import SCORED, QuestionState, Status, Tokens
 from render_agent.errors import QuestionsError
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
-from render_agent.questions.ground_truth import known_facts
+from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row
 from render_agent.score.intervals import ratio
@@ -49,6 +54,7 @@ def results(
     stress: PictureStress | None = None,
     annotations: str | None = None,
     marks: Marks = NO_MARKS,
+    reuse: str | None = None,
 ) -> dict[str, Any]:
     """Return what `results.json` holds.
 
@@ -58,7 +64,7 @@ def results(
     and the other parsers read them as the model gave them. stress: what the
     pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
     what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
-    only a judge can score; without one such a question is not scored.
+    only a judge can score; without one such a question is not scored. reuse: what the engine kept over turns.
     """
     scored = [state for state in states if state.status in SCORED]
     known = counted(states, marks)
@@ -90,24 +96,46 @@ def results(
         "counts": counts(states),
         "totals": totals(states),
         "questions": [row(state, parser, marks) for state in states],
+        **({} if reuse is None else {"reuse": reuse}),
     }
 
 
 def _beliefs(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, Any]:
-    """Return the figures of what models said that they believe, without counterparts; nothing where none was asked."""
-    asked = [state for state in states if any(turn.probe for turn in state.turns)]
-    probed = [state for state in asked if state.question.change is None]
+    """Return the figures of what models said that they believe; nothing where none was asked."""
+    probed = _probed(states)
     if not probed:
         return {}
-    questions = [state.question for state in probed]
     try:
-        facts, note = known_facts(questions, annotations), {}
+        return {"beliefs": belief_figures(probed, *_known(probed, stress, annotations))}
     except QuestionsError as error:  # what the run began with was moved or edited since
-        facts, note = {}, {"note": str(error)}
+        return {"beliefs": {"note": str(error), **belief_figures(probed, {}, {})}}
+
+
+def beliefs_of(
+    states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+) -> dict[str, list[ScoredProbe]]:
+    """Return the probes of those questions that were asked what they believe, by id, set against what is known of their scenes.
+
+    QuestionsError where the files that told it are no more what they were.
+    """
+    probed = _probed(states)
+    facts, truths = _known(probed, stress, annotations)
+    return {state.id: probes_of(state, facts, truths) for state in probed}
+
+
+def _probed(states: Sequence[QuestionState]) -> list[QuestionState]:
+    return [state for state in states if any(turn.probe for turn in state.turns)]
+
+
+def _known(
+    probed: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
+) -> tuple[dict[str, Facts], dict[str, str | None]]:
+    """Return what is known of the scenes of questions, and what is right in what was shown, by id."""
+    questions = [state.question for state in probed]
     truths = {q.id: q.truth if stress is None else stress.truth(q) for q in questions}
-    return {"beliefs": {**note, **belief_figures(probed, facts, truths)}}
+    return known_facts(questions, annotations), truths
 
 
 def counted(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:

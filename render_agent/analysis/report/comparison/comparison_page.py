@@ -31,12 +31,13 @@ from render_agent.analysis.report.question.question_page import (
     question_part,
 )
 from render_agent.analysis.report.words import type_words
+from render_agent.beliefs.belief_summary import WORDS
 from render_agent.config.questions import ANY_KIND
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.summary import OFFICIAL
-from render_agent.score.tables import figure, interval, probability, signed
+from render_agent.score.tables import belief_cells, figure, interval, probability, signed
 from render_agent.system.whole_files import write_whole
 from render_agent.text.display import tracked
 from render_agent.web.templates import environment
@@ -85,6 +86,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         root="",
         runs=[(run, _report_of(run, folder)) for run in comparison.runs],
         table=_table(comparison),
+        beliefs=_beliefs(comparison),
         tests=_tests(comparison),
         plots=plots,
         changes=[(change, page_of(change.question_id)) for change in comparison.changes],
@@ -213,6 +215,17 @@ def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str, s
         )
         for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
         for name, test in pair["mcnemar"].items()
+    ]
+
+
+def _beliefs(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
+    """Return a row a figure of beliefs and run but the first: what it is, the pair, how many questions, its cells."""
+    first = comparison.runs[0].letter
+    return [
+        (WORDS[name], f"{run.letter} − {first}", [f"{entry['n']:,}", *belief_cells(entry)])
+        for name in WORDS
+        for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
+        if (entry := pair.get("beliefs", {}).get(name)) is not None
     ]
 
 

@@ -16,7 +16,7 @@ from render_agent.analysis.report.plots.vector_plot import (
     name_rows,
 )
 from render_agent.analysis.report.words import in_order, type_words
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL, SHORT_PARSED
 from render_agent.score.tables import figure, interval, probability, signed
 
 COLOURS = (
@@ -30,7 +30,7 @@ COLOURS = (
 MARKS = "osD^vP"
 """How the runs are told apart, in their order; more runs begin again."""
 
-NAMES = {OFFICIAL: "official", "micro": "mean of questions"}
+NAMES = {OFFICIAL: SHORT_PARSED, "micro": "mean of questions"}
 """The means that are drawn beside the types."""
 
 

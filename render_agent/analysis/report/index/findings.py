@@ -44,7 +44,7 @@ def reasons(report: ReportData) -> str | None:
     rows = report.rows
     wrong = [
         (scene_of(rows[name]), diagnosis.cause)
-        for name, diagnosis in report.diagnoses.items()
+        for name, diagnosis in report.own_diagnoses.items()
         if diagnosis.cause in WRONG and name in rows
     ]
     for own, words in REASONS:

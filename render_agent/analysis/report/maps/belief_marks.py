@@ -13,6 +13,7 @@ from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.analysis.report.maps.path_marks import box_outline, name_of
 from render_agent.beliefs.belief_summary import ScoredProbe
+from render_agent.beliefs.matching import fates
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState
 
@@ -129,14 +130,15 @@ def _belief_map(
     if belief is None:
         said = probe.probe.belief
         why = probe.probe.error or getattr(said, "reason", "it was not read")
-        words = "no belief could be read"
-        return BeliefMap(turn.number + 1, words, why, probe.probe.reply, (), true, (), stands)
+        return BeliefMap(
+            turn.number + 1, worth_words(probe), why, probe.probe.reply, (), true, (), stands
+        )
     thinks = None
     if belief.position is not None:
         thinks = _pose(plan, belief.position, belief.yaw, z)
     return BeliefMap(
         turn.number + 1,
-        _words(probe),
+        worth_words(probe),
         None,
         probe.probe.reply,
         belief.notes,
@@ -158,15 +160,12 @@ def _believed(
     if matching is None:
         return
     boxes = {(box.category, box.number): box for box in diagnosis.boxes}
-    for pair in matching.pairs:
-        thing = belief.of(pair.category)[pair.believed]
-        centre = boxes[pair.category, pair.true].centre
-        to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
-        yield _mark(thing, pair.category, categories, plan, "found", to, pair.metres)
-    for fate, things in (("doubled", matching.doubled), ("invented", matching.invented)):
-        for thing in things:
-            name = next((c for c in categories if thing in belief.of(c)), thing.category)
-            yield _mark(thing, name, categories, plan, fate)
+    for thing, fate, pair in fates(belief, matching):
+        name, to = next((c for c in categories if thing in belief.of(c)), thing.category), None
+        if pair is not None:
+            centre = boxes[pair.category, pair.true].centre
+            to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
+        yield _mark(thing, name, categories, plan, fate, to, pair and pair.metres)
 
 
 def _mark(
@@ -186,10 +185,11 @@ def _mark(
     )  # fmt: skip
 
 
-def _words(probe: ScoredProbe) -> str:
-    """Return what a map was worth in words, its parts between commas."""
+def worth_words(probe: ScoredProbe) -> str:
+    """Return what a belief was worth in words, its parts between commas."""
     score = probe.score
-    assert score is not None, "it could be read"
+    if score is None:
+        return "no belief could be read"
     parts = []
     if score.matching is not None:
         parts.append(f"{score.found} of {score.true} found")

@@ -14,7 +14,7 @@ from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.state import Question, QuestionState, View
 from render_agent.runs.log.pairs import pair_of
 from render_agent.score.causal import WORDS, verdict
-from render_agent.score.tables import figure, interval, signed
+from render_agent.score.tables import figure, interval, probability, signed
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
 
@@ -81,10 +81,11 @@ def write_pairs(report: ReportData, folder: Path) -> None:
 
 
 def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
-    """Return for all pairs and for every change its rows: what is counted, of how many, the share, its interval."""
+    """Return for all pairs, every change and every type its rows: what is counted, of how many, the share, its interval."""
     parts = {"all changes": causal, **causal["changes"]}
     if len(causal["changes"]) == 1:
         del parts["all changes"]
+    parts |= {type_words(name): part for name, part in causal["types"].items()}
     return [(name, _rows(part)) for name, part in parts.items()]
 
 
@@ -95,7 +96,10 @@ def _rows(part: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
         if part[name]["n"]
     ]  # fmt: skip
     apart = part["difference"]
-    score = signed(apart["points"]), interval(apart["interval"])
+    certain = f", p {probability(apart['p'])}" if apart["p"] is not None else ""
+    if apart.get("p_holm") is not None:
+        certain += f", by Holm {probability(apart['p_holm'])}"
+    score = signed(apart["points"]), f"{interval(apart['interval'])}{certain}"
     return [*rows, ("score, changed less original, points", f"{part['n']:,}", *score)]
 
 

@@ -12,6 +12,7 @@ from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, whole
 from render_agent.analysis.report.words import in_order, type_words
+from render_agent.beliefs.belief_summary import WORDS
 
 COLOURS = {
     Failure.RIGHT: palette.BLUE,
@@ -33,6 +34,16 @@ MEANT = {
     Failure.UNKNOWN: "Unknown: nothing tells what had to be on its map.",
 }
 
+FOLLOWED = {
+    "seen_found": "seen well, on the map, %",
+    "updated": "seen since, added, %",
+    "unseen_right": "said rightly to be unseen or not, %",
+    "follows": "answers as the map does, %",
+    "own_answer": "score of the map's answers",
+    "answer": "score of the given answers",
+}
+"""What else a diagnosis tells of beliefs, by its name among its figures."""
+
 CURVES = {
     "found": ("of all named, on its map", palette.BLUE, "o"),
     "right": ("of its map, true", palette.GREEN, "s"),
@@ -46,7 +57,11 @@ def belief_plots(report: ReportData) -> list[Plot]:
     if "beliefs" not in report.results:
         return []
     summary = failure_summary(report.states, report.diagnoses, report.config.image_size)
-    plots = (first_failures(summary) if summary else None, maps_by_turn(report, summary))
+    plots = (
+        first_failures(summary) if summary else None,
+        maps_by_turn(report, summary),
+        calibration(report.results["beliefs"]),
+    )
     return [plot for plot in plots if plot is not None]
 
 
@@ -80,7 +95,12 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
         "What broke first: perception, memory or reasoning",
         "Stacked bars, one a type, of the share of questions by the first thing that broke.",
         paint,
-        ("type", "n", *(part for f in present for part in (str(f), f"{f}, % (95 % interval)"))),
+        (
+            "type",
+            "n",
+            *(part for f in present for part in (str(f), f"{f}, % (95 % interval)")),
+            *FOLLOWED.values(),
+        ),
         [
             (
                 names[kind],
@@ -90,6 +110,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
                     for f in present
                     for cell in (row["failures"][str(f)], _cell(row["shares"][str(f)]))
                 ),
+                *map(partial(_of, row), FOLLOWED),
             )
             for kind, row in rows.items()
         ],
@@ -124,8 +145,11 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
         above(axes, 2)
 
     radius = report.results["beliefs"]["radius_metres"]
-    others = {"position_metres": "off, m", "kept": "kept, %", "sides": "left/right, %", "nearer": "nearer, %", "self_metres": "itself off, m", "brier": "Brier"}  # fmt: skip
-    others = {name: label for name, label in others.items() if any(name in row for row in turns)}
+    others = {
+        name: words
+        for name, words in WORDS.items()
+        if name not in CURVES and any(name in row for row in turns)
+    }
     return draw(
         "beliefs",
         "Its map by turn",
@@ -139,6 +163,45 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
         note=f"An object is found where the map has one of its category within {radius:g} m of its middle. Kept: of"
         " what was on the map before, what still is. A question that has ended keeps its last map. 95 %"
         " intervals, jackknife over scenes.",
+    )
+
+
+def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
+    """How often a believed object is there, by how sure the model is of it; None where it did not say."""
+    bins = beliefs["calibration"]
+    if not bins:
+        return None
+
+    def paint(axes: Any) -> None:
+        axes.plot(
+            (0, 100), (0, 100), color=palette.GREY, lw=1, ls="--", label="as sure as it is right"
+        )
+        sure, found = ([100 * row[name] for row in bins] for name in ("sure", "found"))
+        axes.plot(sure, found, color=palette.BLUE, marker="o", ms=4, label="its objects")
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 100)
+        axes.grid(axis="y")
+        axes.set_xlabel("how sure, %")
+        axes.set_ylabel("on the map where they are, %")
+        above(axes, 2)
+
+    told = (f"{WORDS[name]} {_of(beliefs['last'], name)}" for name in ("ece", "brier"))
+    return draw(
+        "calibration",
+        "How sure it is, and how often it is right",
+        "A curve of the share of believed objects that are there, by how sure the model is of them.",
+        paint,
+        ("how sure, from, %", "objects", "how sure, mean, %", "there, %"),
+        [
+            (
+                f"{100 * row['from']:.0f}",
+                row["n"],
+                f"{100 * row['sure']:.0f}",
+                f"{100 * row['found']:.0f}",
+            )
+            for row in bins
+        ],
+        note=f"Objects of the last maps. {'; '.join(told)}; both 0 at best, with 95 % intervals.",
     )
 
 

@@ -325,7 +325,7 @@ def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
     Empty where no coverage is known.
     """
     curves: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
-    for question_id, diagnosis in report.diagnoses.items():
+    for question_id, diagnosis in report.own_diagnoses.items():
         seen = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = report.rows.get(question_id)
         if row is not None and seen and (side := outcome(row)) in curves:
@@ -344,7 +344,7 @@ def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
 def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
     """Return how many questions of every type have which cause, known types first."""
     by_type: dict[str, Counter[str]] = {}
-    for question_id, diagnosis in report.diagnoses.items():
+    for question_id, diagnosis in report.own_diagnoses.items():
         if question_id in report.rows:
             kind = report.rows[question_id]["type"]
             by_type.setdefault(kind, Counter())[str(diagnosis.cause)] += 1
@@ -358,7 +358,7 @@ def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
     told, as `seen` of a diagnosis' summary has them.
     """
     rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = {}
-    for question_id, diagnosis in report.diagnoses.items():
+    for question_id, diagnosis in report.own_diagnoses.items():
         row = report.rows.get(question_id)
         if row is None or diagnosis.shown is None or diagnosis.cause not in JUDGED:
             continue
