@@ -59,12 +59,11 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 def make_folders(folder: Path, *, durable: bool) -> None:
     """Make a folder and those above it. durable: their names survive the machine's death. RunLogError."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    new = [path for path in (folder, *folder.parents) if durable and not path.exists()]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if durable:
-        for path in new:
-            sync_folder(path.parent)
+    for path in new:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

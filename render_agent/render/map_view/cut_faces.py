@@ -51,9 +51,7 @@ def cut_faces(
 
     aside = distance_transform_edt(~lines) * metres_per_pixel
     places, count = label(~lines)
-    depth = np.zeros(count + 1)
-    np.maximum.at(depth, places.ravel(), aside.ravel())
-    narrow = depth <= NARROW_METRES
+    narrow = np.bincount(places[aside > NARROW_METRES], minlength=count + 1) == 0
     outside = np.concatenate([places[[0, -1]].ravel(), places[:, [0, -1]].ravel()])
     narrow[outside] = narrow[0] = False
     sizes, filled_sizes = (
@@ -65,14 +63,14 @@ def cut_faces(
     # What is near a line may be that line's own wall, as thick as the points of a cloud are drawn.
     reach = AT_LINE_METRES + metres_per_pixel
     tops, count = label(higher & (aside > AT_LINE_METRES))
-    depth = np.zeros(count + 1)
-    np.maximum.at(
-        depth, tops.ravel(), (distance_transform_edt(tops > 0) * metres_per_pixel).ravel()
-    )
+    if not count:
+        return filled
+    deep = distance_transform_edt(tops > 0) * metres_per_pixel > WIDE_METRES
     edge = (tops > 0) & ~binary_erosion(tops > 0)
     edges = np.bincount(tops[edge], minlength=count + 1)
     standing = np.bincount(tops[edge & (aside <= reach)], minlength=count + 1)
-    things = (depth <= WIDE_METRES) & (standing >= STANDING_SHARE * edges)
+    wide = np.bincount(tops[deep], minlength=count + 1)
+    things = (wide == 0) & (standing >= STANDING_SHARE * edges)
     things[0] = False
     steps = int(np.ceil(reach / metres_per_pixel))
     filled |= binary_dilation(things[tops], iterations=steps) & higher

@@ -110,9 +110,8 @@ class TopView:
 
 def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
-    rows, columns = pixels.shape
-    shape = rows // SMOOTH, SMOOTH, columns // SMOOTH, SMOOTH
-    return np.asarray(pixels.reshape(shape).any(axis=(1, 3)))
+    rows = np.logical_or.reduce([pixels[row::SMOOTH] for row in range(SMOOTH)])
+    return np.asarray(np.logical_or.reduce([rows[:, column::SMOOTH] for column in range(SMOOTH)]))
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
