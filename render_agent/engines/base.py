@@ -66,6 +66,10 @@ class Request:
         """How many of the samples can differ: greedily, one."""
         return self.samples if self.temperature > 0 else 1
 
+    def all_samples(self, distinct: Sequence[str]) -> tuple[str, ...]:
+        """Return as many samples as are asked for, from those that can differ."""
+        return tuple(distinct) * (self.samples // len(distinct))
+
     @property
     def most_tokens(self) -> int:
         """The most tokens that a sample may have, its thought with its marks included."""

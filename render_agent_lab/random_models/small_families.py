@@ -56,7 +56,7 @@ def _tower(layers: int = 2, patch: int = 14, **more: Any) -> dict[str, Any]:
 
 def _siglip(side: int = 56, **more: Any) -> dict[str, Any]:
     """Return that of a SigLIP, for pictures of so many pixels a side."""
-    named = {"model_type": "siglip_vision_model", "vision_use_head": False}
+    named: dict[str, Any] = {"model_type": "siglip_vision_model", "vision_use_head": False}
     return _tower(image_size=side, **named, **more)
 
 

@@ -31,6 +31,9 @@ _most_bytes: ContextVar[int] = ContextVar("most_bytes", default=MAX_RESPONSE_BYT
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 """The header that asks for responses that are not packed: a few packed bytes may stand for any number."""
 
+PLACEHOLDER_KEY = "EMPTY"
+"""Sent where there is no key: the client insists on one, and keeps to it rather than the environment's."""
+
 
 class ResponseRefused(Exception):
     """A response that is not read to its end, and why."""
@@ -90,22 +93,30 @@ async def refuse_elsewhere(response: Any) -> None:
         )
 
 
-def http_client(endpoint: Endpoint) -> Any:
-    """Return what speaks HTTP with one server."""
+def connected(endpoint: Endpoint, seconds: float, connect_seconds: float) -> Any:
+    """Return OpenAI's client of one server, which makes each request once and sends the key of its server only.
+
+    seconds: of a whole answer; connect_seconds: of reaching the server.
+    """
     import openai
 
     hooks = [read_bounded] if endpoint.follow_redirects else [refuse_elsewhere, read_bounded]
     # The proxy of the environment cannot reach this machine.
-    return openai.DefaultAsyncHttpxClient(
+    http_client = openai.DefaultAsyncHttpxClient(
         trust_env=not endpoint.loopback, event_hooks={"response": hooks}
+    )
+    return openai.AsyncOpenAI(
+        api_key=PLACEHOLDER_KEY,
+        base_url=endpoint.url,
+        default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
+        max_retries=0,
+        timeout=openai.Timeout(seconds, connect=connect_seconds),
+        http_client=http_client,
     )
 
 
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
 """Statuses below 500 that another attempt may cure."""
-
-PLACEHOLDER_KEY = "EMPTY"
-"""Sent where there is no key: the client insists on one, and keeps to it rather than the environment's."""
 
 
 class FaultKind(StrEnum):
@@ -137,21 +148,12 @@ class ServerFault(Exception):
 
 
 class ServerClient:
-    """The connections to one server: makes each request once, and sends the key of its server only."""
+    """The connections to one server."""
 
     def __init__(self, endpoint: Endpoint, options: OpenAIOptions) -> None:
-        import openai
-
         self.endpoint = endpoint
         self._timeout = options.timeout
-        self._client: Any = openai.AsyncOpenAI(
-            api_key=PLACEHOLDER_KEY,
-            base_url=endpoint.url,
-            default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
-            max_retries=0,
-            timeout=openai.Timeout(options.timeout, connect=options.connect_timeout),
-            http_client=http_client(endpoint),
-        )
+        self._client = connected(endpoint, options.timeout, options.connect_timeout)
 
     async def chat(
         self,

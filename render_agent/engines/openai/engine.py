@@ -203,7 +203,7 @@ def reply_of(
     """Return one request's reply from all that was answered for it."""
     cut_off = any(exchange.answer.finish == "length" for exchange in exchanges)
     return Reply(
-        samples=texts if len(texts) == request.samples else texts * request.samples,
+        samples=request.all_samples(texts),
         tokens=Tokens.total(exchange.answer.tokens for exchange in exchanges),
         seconds=sum(exchange.seconds for exchange in exchanges),
         batch_size=max(exchange.together for exchange in exchanges),

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.engines.openai.client import (
-    PLACEHOLDER_KEY,
-    UNCOMPRESSED_HEADERS,
     RedirectRefused,
     ResponseRefused,
     ServerClient,
+    connected,
     fault_of,
     first_words,
-    http_client,
 )
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
@@ -141,17 +139,8 @@ def _run(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
-    import openai
-
     seconds = max(LOOK_UP_SECONDS, options.connect_timeout)
-    async with openai.AsyncOpenAI(
-        api_key=PLACEHOLDER_KEY,
-        base_url=endpoint.url,
-        default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
-        max_retries=0,
-        timeout=openai.Timeout(seconds, connect=options.connect_timeout),
-        http_client=http_client(endpoint),
-    ) as client:
+    async with connected(endpoint, seconds, options.connect_timeout) as client:
         try:
             async with asyncio.timeout(seconds):
                 served = await _served(client, endpoint)

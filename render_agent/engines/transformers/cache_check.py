@@ -95,7 +95,6 @@ def compared(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
         entries = []
         for sequence, prompt in zip(sequences, prompts, strict=True):
             sequence.pinned, start = True, sequence.known(prompt)
-            assert prompt.ids is not None
             cache.reserve(sequence, start, len(prompt.ids) + 1)
             values = [picture.values() for picture in prompt.shown if picture.start >= start]
             entries.append(prefill.Unread(prompt, sequence, start, values))
@@ -149,7 +148,7 @@ def awkward(loaded: LoadedModel, request: Request) -> Request:
         more = [chat.text(" so" * words)] if words else []
         longer = {**last, "content": [*last["content"], *more]}
         asked = replace(request, messages=[*before, longer])
-        if loaded.inputs.length(loaded.inputs.prepare(asked)) % AWKWARD == 1:
+        if len(loaded.inputs.prepare(asked).ids) % AWKWARD == 1:
             break
     return asked
 
@@ -170,8 +169,7 @@ def scores_anew(
     """
     tensors = loaded.inputs.processed(prompts)
     ids = tensors["input_ids"].tolist()
-    known = [(row, p.ids) for row, p in zip(ids, prompts, strict=True) if p.ids is not None]
-    if any(tuple(row)[-len(own) :] != own for row, own in known):
+    if any(tuple(row[-len(p.ids) :]) != p.ids for row, p in zip(ids, prompts, strict=True)):
         raise ValueError("its processor makes other tokens of a prompt")
     if token is not None:
         # What a text's token is told beside its number: it is looked at, and is no part of a picture.

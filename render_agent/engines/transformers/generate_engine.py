@@ -40,13 +40,12 @@ class Row:
     request: Request
     sample: int
     prompt: PreparedPrompt
-    prompt_tokens: int
     limit: int
 
     @property
     def tokens(self) -> int:
         """Those of its prompt and of its reply at the most."""
-        return self.prompt_tokens + self.limit
+        return len(self.prompt.ids) + self.limit
 
 
 class TransformersEngine(BatchingEngine):
@@ -88,7 +87,7 @@ class TransformersEngine(BatchingEngine):
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
         self.probing = batch_size is None
         self.vision = vision
-        self._ready: dict[int, tuple[PreparedPrompt, int] | str] = {}
+        self._ready: dict[int, PreparedPrompt | str] = {}
         super().__init__(batch_size=self.sizing.most_rows)
 
     @property
@@ -134,9 +133,9 @@ class TransformersEngine(BatchingEngine):
         for request, prepared in zip(requests, found, strict=True):
             self._ready.pop(id(request), None)
             if not isinstance(prepared, str):
-                limit = self.loaded.reply_limit(request, prepared[1])
+                limit = self.loaded.reply_limit(request, len(prepared.ids))
                 samples = range(request.distinct_samples)
-                rows += [Row(request, sample, *prepared, limit) for sample in samples]
+                rows += [Row(request, sample, prepared, limit) for sample in samples]
         written = iter(self._write(rows))
         replies = []
         for request, prepared in zip(requests, found, strict=True):
@@ -145,7 +144,7 @@ class TransformersEngine(BatchingEngine):
                 continue
             mine = [next(written) for _ in range(request.distinct_samples)]
             became = [
-                self.loaded.alone(row.outcome, prepared[0])
+                self.loaded.alone(row.outcome, prepared)
                 if isinstance(row.outcome, Fault)
                 else row.outcome
                 for row in mine
@@ -164,7 +163,7 @@ class TransformersEngine(BatchingEngine):
     def broken(self) -> str | None:
         """Return why a prompt of one token cannot be answered; None where it can."""
         prompt = PreparedPrompt("", ids=(self.loaded.pad,))
-        tiny = Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt, 1, 1)
+        tiny = Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt, 1)
         outcome = attempt(lambda: generate_rows(self.loaded, [tiny]), self.model.device)
         return outcome.reason if isinstance(outcome, Fault) else None
 
@@ -189,12 +188,12 @@ class TransformersEngine(BatchingEngine):
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
         found = self._prepared(request)
-        return (
-            0 if isinstance(found, str) else found[1] + self.loaded.reply_limit(request, found[1])
-        )
+        if isinstance(found, str):
+            return 0
+        return len(found.ids) + self.loaded.reply_limit(request, len(found.ids))
 
-    def _prepared(self, request: Request) -> tuple[PreparedPrompt, int] | str:
-        """Return a request's prompt and its tokens, or in one sentence why there is none.
+    def _prepared(self, request: Request) -> PreparedPrompt | str:
+        """Return a request's prompt, or in one sentence why there is none.
 
         Kept until the request is answered: which batch it is in depends on its length.
         """
@@ -233,7 +232,7 @@ class TransformersEngine(BatchingEngine):
         owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
         with nullcontext() if self.vision is None else self.vision.showing(owners):
             written = generate_rows(self.loaded, rows)
-        longest = max(row.prompt_tokens for row in rows) + max(w.tokens.reply for w in written)
+        longest = max(len(row.prompt.ids) for row in rows) + max(w.tokens.reply for w in written)
         self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
         return written
 
@@ -268,7 +267,7 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
         ended = reply.written[-1] in loaded.ends
         text = loaded.text(reply.written, row.prompt.text)
         counted = Tokens(
-            prompt=row.prompt_tokens, reply=len(reply.written), thought=reply.thought_tokens
+            prompt=len(row.prompt.ids), reply=len(reply.written), thought=reply.thought_tokens
         )
         became.append(Written(text, counted, seconds, questions, not ended))
     return became

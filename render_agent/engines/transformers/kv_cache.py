@@ -56,7 +56,6 @@ class Sequence:
 
     def has_read(self, prompt: PreparedPrompt) -> None:
         """Note that all of a prompt stands in the pages."""
-        assert prompt.ids is not None
         self.ids, self.prompt = list(prompt.ids), prompt
         self.states.has_read()
 
@@ -79,7 +78,6 @@ class Sequence:
         return self.states.known(known) if self.states.slots else known
 
     def _known_keys(self, prompt: PreparedPrompt) -> int:
-        assert prompt.ids is not None
         known = common_tokens(self.ids, prompt.ids[:-1])
         before = self.prompt.shown if self.prompt is not None else ()
         for index, picture in enumerate(prompt.shown):
@@ -188,8 +186,7 @@ class KVCache:
 
     def has_read(self, prompt: PreparedPrompt) -> bool:
         """Whether a dialogue holds all of this very prompt."""
-        tokens = len(prompt.ids or ())
-        return any(s.prompt is prompt and len(s.ids) >= tokens for s in self.sequences)
+        return any(s.prompt is prompt and len(s.ids) >= len(prompt.ids) for s in self.sequences)
 
     def begin(
         self, question_id: str, prompt: PreparedPrompt, parent: str | None = None
@@ -220,7 +217,7 @@ class KVCache:
     def keep_beginning(self, sequence: Sequence) -> None:
         """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
         prompt = sequence.prompt
-        if self._beginning is None and self.states is None and prompt and prompt.ids is not None:
+        if self._beginning is None and self.states is None and prompt is not None:
             kept = Sequence("", pinned=True)
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
             self._beginning = kept
@@ -231,9 +228,9 @@ class KVCache:
         For models with recurrent states, which are kept behind chosen tokens alone. None where it is too little,
         where no other dialogue is there, or where a beginning is kept already.
         """
-        if self.states is None or self._beginning is not None or prompt.ids is None:
+        if self.states is None or self._beginning is not None:
             return None
-        others = [s.prompt.ids or () for s in self.sequences if s.prompt and s.prompt is not prompt]
+        others = [s.prompt.ids for s in self.sequences if s.prompt and s.prompt is not prompt]
         ends = [common_tokens(prompt.ids, other) for other in others[:SHARING_CANDIDATES]]
         ends += [picture.start for picture in prompt.shown[:1]]
         end = min(ends) if others else 0

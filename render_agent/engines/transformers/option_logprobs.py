@@ -32,14 +32,15 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One request with the tokens of its choices.
-
-    tokens: of the prompt and its longest choice, the last of which is never read.
-    """
+    """One request with the tokens of its choices."""
 
     prompt: PreparedPrompt
     choices: tuple[tuple[int, ...], ...]
-    tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Those of the prompt and its longest choice, the last of which is never read."""
+        return len(self.prompt.ids) + max(map(len, self.choices)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def score_choices(
         if isinstance(found, str):
             scores[place] = Scores(error=found)
         else:
-            able[place] = Scored(found[0], given, found[1])
+            able[place] = Scored(found, given)
     longest_first = sorted(able, key=lambda place: -able[place].tokens)
     # Nothing is known of what a batch needs before one was read.
     first = 0 if sizing.largest else 1
@@ -133,15 +134,20 @@ def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list
     sizing.observe(len(batch) * longest, sizing.memory.peak() - before)
     seconds = time.perf_counter() - began
     return [
-        Scores(tuple(given), Tokens(prompt=read, reply=written), seconds, len(batch))
-        for given, read, written in found
+        Scores(
+            tuple(given),
+            Tokens(prompt=len(scored.prompt.ids), reply=sum(map(len, scored.choices))),
+            seconds,
+            len(batch),
+        )
+        for given, scored in zip(found, batch, strict=True)
     ]
 
 
 def _log_probabilities(
     loaded: LoadedModel, batch: Sequence[Scored], rows: int
-) -> list[tuple[list[float], int, int]]:
-    """Return for each of a batch its choices' log-probabilities, and the tokens of prompt and choices.
+) -> list[list[float]]:
+    """Return for each of a batch its choices' log-probabilities.
 
     rows: choices of more than one token in one call. Raises whatever the model causes.
     """
@@ -162,11 +168,7 @@ def _log_probabilities(
             rests = _rests(loaded.model, prefilled, [(row, tokens) for row, _, tokens in chunk])
             for (row, place, _), rest in zip(chunk, rests, strict=True):
                 found[row][place] += rest
-        read = prefilled.mask.sum(1).tolist()
-    return [
-        (given, tokens, sum(map(len, scored.choices)))
-        for given, tokens, scored in zip(found, read, batch, strict=True)
-    ]
+    return found
 
 
 def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:

@@ -43,7 +43,6 @@ class Unread:
     @property
     def ids(self) -> tuple[int, ...]:
         """The tokens of the prompt up to `end`."""
-        assert self.prompt.ids is not None
         return self.prompt.ids[: self.end]
 
     @property
@@ -55,7 +54,6 @@ class Unread:
 
 def chunk_end(prompt: PreparedPrompt, start: int, most: int) -> int:
     """Return up to where a call that takes so many tokens reads a prompt from `start` on: never half a picture."""
-    assert prompt.ids is not None
     end = min(len(prompt.ids), start + most)
     for picture in prompt.shown:
         if picture.start < end < picture.start + picture.tokens:
@@ -69,7 +67,6 @@ def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
     With three axes (time, height, width), as Qwen-VL counts: text goes on by one in all of them, a
     picture's tokens stand at its rows and columns, and what follows goes on behind the longer side.
     """
-    assert prompt.ids is not None
     count = len(prompt.ids)
     if axes == 1:
         return np.arange(count)[None]
@@ -90,7 +87,6 @@ def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
 
 def next_position(prompt: PreparedPrompt, axes: int) -> int:
     """Return the position of the token behind a prompt."""
-    assert prompt.ids is not None
     if axes == 1:
         return len(prompt.ids)
     return len(prompt.ids) - sum(p.tokens - max(_sides(p)) for p in prompt.shown)

@@ -195,7 +195,7 @@ class Scheduler:
         sequence = Sequence("", pinned=True)
         self.cache.sequences.append(sequence)
         try:
-            if not self.cache.reserve(sequence, 0, len(prompt.ids or ()), evicts):
+            if not self.cache.reserve(sequence, 0, len(prompt.ids), evicts):
                 raise MemoryError("out of memory: the cache has no room for it now")
             unread = [Unread(prompt, sequence)]
             read(self.loaded.model, self.cache, unread, self.family).argmax().item()

@@ -105,7 +105,6 @@ class Sample(Writing):
     @property
     def ids(self) -> tuple[int, ...]:
         """The tokens of its prompt, once it is made."""
-        assert self.asked.prompt.ids is not None
         return self.asked.prompt.ids
 
     @property
@@ -127,9 +126,8 @@ def reply_of(
     if len(samples) < len(written):
         error = next(row for row in written if isinstance(row, str))
         return Reply(error=error, events=events)
-    texts = tuple(row.text for row in samples)
     return Reply(
-        samples=texts if len(texts) == request.samples else texts * request.samples,
+        samples=request.all_samples([row.text for row in samples]),
         tokens=Tokens.total(row.tokens for row in samples),
         seconds=max(row.seconds for row in samples),
         batch_size=max(row.batch_size for row in samples),

@@ -293,9 +293,8 @@ class VllmEngine:
             ids = list(one.token_ids)[: -1 if one.finish_reason == "stop" else None]
             texts.append(self.prompts.text(ids, opened=opened))
             thoughts += Thought.of(marks, ids, opened=opened).tokens if marks is not None else 0
-        wanted = generation.request.samples
         return Reply(
-            samples=tuple(texts if len(texts) == wanted else texts * wanted),
+            samples=generation.request.all_samples(texts),
             tokens=Tokens(
                 prompt=sum(len(output.prompt_token_ids) for output in outputs),
                 reply=sum(len(output.token_ids) for output in written),

@@ -15,6 +15,7 @@ from render_agent.agents.verifiers.judge.reply_parser import read_criteria
 from render_agent.agents.verifiers.judge.rubric import MAX_REASON_CHARACTERS, Mode, Rubric
 from render_agent.agents.verifiers.judge.score import Fault, Score, Unreadable, score_of
 from render_agent.config import AUTO, RunConfig
+from render_agent.dialogue.chat import Message
 from render_agent.engines.base import Engine, Reply, Scores
 from render_agent.errors import UsageError
 
@@ -125,11 +126,16 @@ def _reply_tokens(rubric: Rubric | None) -> int:
     return max(1, criteria) * (CRITERION_TOKENS + longest)
 
 
-def _by_yes(asking: ModelQueries, shown: Sequence[JudgedPicture]) -> list[Score]:
-    messages = [
-        prompts.about_one(entry.prompts, entry.earlier, entry.picture, prompts.YES_FORMAT)
+def _about(shown: Sequence[JudgedPicture], form: str) -> list[list[Message]]:
+    """Return the messages about each picture by itself."""
+    return [
+        prompts.about(entry.prompts, entry.earlier, {"The view to judge:": entry.picture}, form)
         for entry in shown
     ]
+
+
+def _by_yes(asking: ModelQueries, shown: Sequence[JudgedPicture]) -> list[Score]:
+    messages = _about(shown, prompts.YES_FORMAT)
     words = (*prompts.YES_WORDS, *prompts.NO_WORDS)
     return [score_of(scores, _yes) for scores in asking.likely(messages, words)]
 
@@ -144,10 +150,7 @@ def _yes(scores: Scores) -> Score | Unreadable:
 def _by_criteria(
     asking: ModelQueries, shown: Sequence[JudgedPicture], rubric: Rubric
 ) -> list[Score]:
-    form = prompts.criteria_form(rubric)
-    messages = [
-        prompts.about_one(entry.prompts, entry.earlier, entry.picture, form) for entry in shown
-    ]
+    messages = _about(shown, prompts.criteria_form(rubric))
     replies = asking.written(messages, prompts.criteria_schema(rubric))
     return [score_of(reply, partial(_criteria, rubric)) for reply in replies]
 

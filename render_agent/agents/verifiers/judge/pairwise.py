@@ -109,10 +109,10 @@ def _compare(
     likely = _gives_odds(queries)
     form = prompts.PAIR_FORMAT if likely else prompts.PAIR_OBJECT_FORMAT
     messages = [
-        prompts.about_two(
+        prompts.about(
             shown[first].prompts,
             shown[first].earlier,
-            (shown[first].picture, shown[second].picture),
+            {"View A:": shown[first].picture, "View B:": shown[second].picture},
             form,
         )
         for first, second in pairs

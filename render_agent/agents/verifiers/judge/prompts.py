@@ -21,44 +21,24 @@ LETTERS = (("A", " A"), ("B", " B"))
 """How a reply may name the first picture, and the second."""
 
 
-def about_one(
-    prompts: tuple[str, str], earlier: Sequence[str], picture: str, form: str
+def about(
+    prompts: tuple[str, str], earlier: Sequence[str], judged: Mapping[str, str], form: str
 ) -> list[Message]:
-    """Return the messages that ask about one picture.
+    """Return the messages that ask about pictures.
 
-    prompts: the system prompt, left out where it is empty, and the user's. earlier, picture: names
-    of pictures. form: the sentence that says what a reply looks like.
+    prompts: the system prompt, left out where it is empty, and the user's. earlier: names of pictures.
+    judged: those of the pictures that are asked about, by what stands before them. form: the sentence that says
+    what a reply looks like.
     """
-    return [
-        *_system(prompts[0]),
-        chat.message(
-            "user",
-            chat.text(prompts[1]),
-            *_shown(earlier),
-            chat.text("The view to judge:"),
-            chat.picture(picture),
-            chat.text(form),
-        ),
+    system, user = prompts
+    shown = {"Earlier views:": earlier} if earlier else {}
+    pieces = [
+        piece
+        for words, names in (*shown.items(), *((key, [name]) for key, name in judged.items()))
+        for piece in (chat.text(words), *map(chat.picture, names))
     ]
-
-
-def about_two(
-    prompts: tuple[str, str], earlier: Sequence[str], pair: tuple[str, str], form: str
-) -> list[Message]:
-    """Return the messages that ask which of two pictures is better; the first is view A."""
-    return [
-        *_system(prompts[0]),
-        chat.message(
-            "user",
-            chat.text(prompts[1]),
-            *_shown(earlier),
-            chat.text("View A:"),
-            chat.picture(pair[0]),
-            chat.text("View B:"),
-            chat.picture(pair[1]),
-            chat.text(form),
-        ),
-    ]
+    asked = chat.message("user", chat.text(user), *pieces, chat.text(form))
+    return [chat.message("system", chat.text(system)), asked] if system.strip() else [asked]
 
 
 def criteria_form(rubric: Rubric) -> str:
@@ -103,13 +83,3 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _system(words: str) -> list[Message]:
-    return [chat.message("system", chat.text(words))] if words.strip() else []
-
-
-def _shown(earlier: Sequence[str]) -> list[chat.Piece]:
-    if not earlier:
-        return []
-    return [chat.text("Earlier views:"), *(chat.picture(name) for name in earlier)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -27,8 +27,8 @@ from render_agent.engines.transformers.model.special_tokens import disarming
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""
 
-COSTS = 2**16
-"""How many pictures are remembered by what they cost."""
+REMEMBERED = 2**16
+"""How many pictures are remembered by their size."""
 
 COMPARED_TOKENS = 256
 """Tokens that are compared in one go."""
@@ -58,15 +58,15 @@ class PreparedPrompt:
     """One dialogue, ready to be put into a batch.
 
     text: as the chat template writes it, with a placeholder for every picture. ids: all its tokens,
-    pictures included, without padding, and shown: its pictures, in order; for a family of which
-    only the processor knows them, ids is None and the pictures stand in `pictures`. For a family with
+    pictures included, without padding. shown: its pictures, in order; for a family of which
+    only the processor knows where they stand, they are `pictures`. For a family with
     recurrent layers kept is how many of its tokens every later prompt of the dialogue begins with, and
     continues says whether that is all of them, so that it may go on behind the very reply.
     """
 
     text: str
+    ids: tuple[int, ...]
     pictures: tuple[Image, ...] = ()
-    ids: tuple[int, ...] | None = None
     shown: tuple[PromptPicture, ...] = ()
     kept: int = 0
     continues: bool = False
@@ -85,7 +85,7 @@ class PreparedPrompt:
 class DialogueTensors:
     """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
 
-    Earlier pictures of a dialogue are not read again: what each costs in tokens is remembered, and
+    Earlier pictures of a dialogue are not read again: the size of each is remembered, and
     its pixel values are kept, in at most `PICTURE_BYTES` wherever they were computed. Safe to use
     from several threads.
     """
@@ -111,7 +111,8 @@ class DialogueTensors:
         self.kept: ByteCache[Tensors] = ByteCache(PICTURE_BYTES)
         self._disarmed = disarming(self.tokenizer)
         self._added = set(self.tokenizer.get_added_vocab().values())
-        self._costs: ByteCache[PictureCost] = ByteCache(COSTS)
+        # A file's name says what it shows only together with what reads it: the run.
+        self._size = lru_cache(REMEMBERED)(_size)
         # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
         self._tokenizing = Lock()
 
@@ -126,9 +127,10 @@ class DialogueTensors:
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
         if self.form is None:
             pictures = tuple(request.picture(file).convert("RGB") for file in files)
-            return PreparedPrompt(text, pictures)
+            prompt = PreparedPrompt(text, (), pictures)
+            return replace(prompt, ids=tuple(self.processed([prompt])["input_ids"][0].tolist()))
         self._check(text, len(files))
-        costs = [self._cost(request, file, self.form) for file in files]
+        costs = [self.form.cost(*self._size(request.picture, file)) for file in files]
         ids = self._tokens(text, costs)
         shown = tuple(self._found(request, files, costs, ids, self.form))
         if not self.family.recurrent:
@@ -156,12 +158,6 @@ class DialogueTensors:
         )
         return text
 
-    def length(self, prompt: PreparedPrompt) -> int:
-        """Return the tokens of a prompt; where only the processor knows them, it is asked."""
-        if prompt.ids is not None:
-            return len(prompt.ids)
-        return int(self.encode([prompt])["input_ids"].shape[1])
-
     def encode(self, prompts: Sequence[PreparedPrompt], device: str | None = None) -> Any:
         """Return the tensors of a batch as the processor would give them, padded on the left.
 
@@ -176,7 +172,7 @@ class DialogueTensors:
         import torch
         from transformers import BatchFeature
 
-        ids = [list(prompt.ids or ()) for prompt in prompts]
+        ids = [list(prompt.ids) for prompt in prompts]
         rows = {"input_ids": ids, "attention_mask": [[1] * len(row) for row in ids]}
         if self.type_names:
             types = self.processor.create_mm_token_type_ids(ids)
@@ -223,7 +219,6 @@ class DialogueTensors:
     def retire(self, question_id: str) -> None:
         """Forget the pictures that no other question is shown."""
         self.kept.retire(question_id)
-        self._costs.retire(question_id)
 
     def values(
         self, form: PictureForm, key: tuple[Callable[[str], Image], str], owner: str
@@ -255,18 +250,6 @@ class DialogueTensors:
         with self._tokenizing:
             return tuple(self.tokenizer(text)["input_ids"])
 
-    def _cost(self, request: Request, file: str, form: PictureForm) -> PictureCost:
-        """Return what a picture of a request costs; it is opened once, to know its size.
-
-        A file's name says what it shows only together with what reads it: the run.
-        """
-        key = (request.picture, file)
-        cost = self._costs.get(key, request.question_id)
-        if cost is None:
-            cost = form.cost(*request.picture(file).size)
-            self._costs.put(key, cost, 1, request.question_id)
-        return cost
-
     def _found(
         self,
         request: Request,
@@ -282,6 +265,10 @@ class DialogueTensors:
                 values = PictureValues(self, form, (request.picture, file), request.question_id)
                 tokens = own[-1] + 1 - own[0]
                 yield PromptPicture(file, own[0], tokens, cost.grid, cost.rows, values)
+
+
+def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:
+    return read(file).size
 
 
 @dataclass(frozen=True, slots=True)

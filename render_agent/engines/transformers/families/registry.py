@@ -32,15 +32,15 @@ class Family:
     """Models that take pictures and count positions alike.
 
     model_types: what their configurations call them. pictures: the form that pictures take; None where only the
-    processor knows it. reuse: the best exact way to compute nothing
-    twice over the turns of a question: `keys` keeps keys and values (and the states of layers without
-    them), `vision` what the vision tower made of a picture, `recompute` nothing. why: in one sentence why
-    not more is kept. vision: whether `VisionCache` understands it. axes: how many
-    positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts, one is
-    its place in the prompt. two_way: in which layers the tokens of a picture see each other, by the text part's configuration.
-    recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of its tensors pictures follow each other.
-    thinking: what its chat template takes to think or not, and the marks of its thoughts. published: what names of
-    its models look like, as a regular expression, where a server tells nothing but a name.
+    processor knows it. reuse: the best exact way to compute nothing twice over the turns of a question: `keys` keeps
+    keys and values (and the states of layers without them), `vision` what the vision tower made of a picture,
+    `recompute` nothing. why: in one sentence why not more is kept. vision: whether `VisionCache` understands it.
+    axes: how many positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts,
+    one is its place in the prompt. two_way: in which layers the tokens of a picture see each other, by the text
+    part's configuration. recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of
+    its tensors pictures follow each other. thinking: what its chat template takes to think or not, and the marks of
+    its thoughts. published: what names of its models look like, as a regular expression, where a server tells
+    nothing but a name.
     """
 
     name: str

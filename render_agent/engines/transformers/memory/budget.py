@@ -107,7 +107,6 @@ def _read(loaded: LoadedModel, pictures: int, size: tuple[int, int]) -> int:
     messages = [chat.message("user", chat.text("Look."), *shown)]
     request = Request("probe", 0, messages, lambda file: Image.new("RGB", size))
     prompt = loaded.inputs.prepare(request)
-    assert prompt.ids is not None
     cache = new_cache(loaded)
     sequence = cache.begin("probe", prompt)
     cache.reserve(sequence, 0, len(prompt.ids))

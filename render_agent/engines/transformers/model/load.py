@@ -49,11 +49,10 @@ LOG = logging.getLogger(__name__)
 class LoadedModel:
     """A model on its device, what makes its inputs, and what its replies are made of.
 
-    marks: those of its thoughts, None where it has none. ends: the tokens that end a reply. pad: the one that fills up shorter rows. suppressed: those
-    that must not stand in a reply. truncation: of sampling. guides: what holds replies to a schema,
-    None where nothing does. script: gives the replies beforehand, for measurements. max_len: tokens
-    of a dialogue at the most, reply included; None where there is no limit. description: what
-    identifies it.
+    marks: those of its thoughts, None where it has none. ends: the tokens that end a reply. pad: the one that fills
+    up shorter rows. suppressed: those that must not stand in a reply. truncation: of sampling. guides: what holds
+    replies to a schema, None where nothing does. script: gives the replies beforehand, for measurements. max_len:
+    tokens of a dialogue at the most, reply included; None where there is no limit. description: what identifies it.
     """
 
     model: Any
@@ -120,17 +119,14 @@ class LoadedModel:
         most = request.max_new_tokens if self.marks is None else request.most_tokens
         return most if self.max_len is None else min(most, max(1, self.max_len - tokens))
 
-    def prepared(
-        self, request: Request, more: int = 0, again: bool = True
-    ) -> tuple[PreparedPrompt, int] | str:
-        """Return a request's prompt and its tokens, `more` among them, or in one sentence why there is none.
+    def prepared(self, request: Request, more: int = 0, again: bool = True) -> PreparedPrompt | str:
+        """Return a request's prompt, or in one sentence why there is none.
 
-        again: whether it is tried once more where memory ran out, once that is given back.
+        more: tokens that are to be read behind it. again: whether it is tried once more where memory ran out, once that is given back.
         """
         try:
             prompt = self.inputs.prepare(request)
-            tokens = self.inputs.length(prompt) + more
-            return self.too_long(tokens) or (prompt, tokens)
+            return self.too_long(len(prompt.ids) + more) or prompt
         # A picture comes from a file and goes through three libraries: whatever is wrong with it
         # is a fault of this request alone.
         except Exception as error:
@@ -174,10 +170,10 @@ def open_model(
 ) -> LoadedModel:
     """Load a bundled model, a hub name or a directory.
 
-    dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU.
-    max_model_len: tokens of a dialogue at the most, by default what the model was made for. options:
-    those of `--engine-option`. thinking: on, off, or auto, as the chat template does by itself. pretrained: the model, where it is loaded already. script: gives the
-    replies beforehand, for measurements. SetupError or UsageError where the model cannot be run.
+    dtype auto: the weights' own, on a CPU float32. device auto: the first GPU, else the CPU. max_model_len: tokens of
+    a dialogue at the most, by default what the model was made for. options: those of `--engine-option`. thinking: on,
+    off, or auto, as the chat template does by itself. pretrained: the model, where it is loaded already. script:
+    gives the replies beforehand, for measurements. SetupError or UsageError where the model cannot be run.
     """
     options = dict(options or {})
     refuse_tensor_parallel(tensor_parallel)
