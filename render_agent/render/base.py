@@ -19,6 +19,11 @@ NEAR_METRES = 0.05
 """Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
 
 
+PICTURES = 2
+"""Which pictures this version draws; `config.json` keeps it. Raised where any picture of a scan changes so that a
+model could read it differently: 2 since cut faces of broad things, and none on a thin cloud's walls."""
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """What a renderer drew.

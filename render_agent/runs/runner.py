@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 import subprocess
@@ -29,6 +30,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
+from render_agent.render.base import PICTURES
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
@@ -47,6 +49,8 @@ from render_agent.scene.cache import SceneCache
 from render_agent.system.interrupts import raise_again
 from render_agent.system.malloc import give_back_large_blocks
 from render_agent.text.display import stage
+
+logger = logging.getLogger(__name__)
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
@@ -284,6 +288,12 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     except BaseException:
         log.close()
         raise
+    if active and folder.record.get("pictures", 1) != PICTURES:
+        logger.warning(
+            "%s began with a version of this program that drew some pictures differently (maps above all): what is"
+            " shown from here on is drawn anew, so compare its questions with care, or start a new run",
+            folder.name,
+        )
     return run
 
 
@@ -303,6 +313,7 @@ def record(
     return {
         "program": _program(),
         "commit": _commit(),
+        "pictures": PICTURES,
         "fingerprint": config.fingerprint,
         "config": config.to_json(),
         "engine": dict(engine),

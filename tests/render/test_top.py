@@ -26,7 +26,7 @@ from PIL import Image
 
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
-from render_agent.render.map_view.cut_faces import FACE_COLOUR
+from render_agent.render.map_view.cut_faces import FACE_COLOUR, cut_faces, line_reach
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
@@ -292,6 +292,30 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
     assert colour(1.5, -1.85) == GREEN
     for x, y in [(1.3, 1.3), (4.3, 1.7), (0.5, 0.5)]:
         assert colour(x, y) == FLOOR, (x, y)
+
+
+@pytest.mark.parametrize(
+    ("side", "seen", "filled"), [(2.0, False, True), (2.0, True, False), (4.0, False, False)]
+)
+def test_a_broad_top_is_a_thing_where_nobody_saw_what_lies_below(side, seen, filled):
+    away = np.abs(np.indices((250, 250)) - 124.5).max(axis=0) * 0.02
+    inside = away < side / 2
+    lines = inside & (away > side / 2 - 0.05)
+    faces = cut_faces(lines, ~inside | seen, inside, 0.02)
+    assert faces[125, 125] == filled
+    assert not faces[away > side / 2 + 0.1].any()
+
+
+def test_the_walls_of_a_thin_cloud_wear_no_cut_faces(renderer):
+    shelf = box((-1, -2, 0), (0, -1.2, 2.3), RED)
+    scene = as_cloud(room(shelf), 0.1)
+    assert line_reach(room(shelf), 2.0) < line_reach(as_cloud(room(shelf)), 2.0) < 0.15
+    assert line_reach(scene, 2.0) > 0.2
+    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+    (low, high), _ = shown.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
+    found = where_is(picture[40:], FACE_COLOUR, 3) + np.array([0, 40])  # without the key
+    assert len(found) > 1000
+    assert ((found > low) & (found < high)).all()
 
 
 @pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.camera import MapCamera
 from render_agent.render.base import Renderer
+from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
 
 FACE_COLOUR = (164, 136, 184)
@@ -21,7 +22,13 @@ NARROW_METRES = 0.36
 """Metres: an outline is a thing's, or a wall's two sides, where no place in it is further from its lines."""
 
 WIDE_METRES = 0.45
-"""Metres: nor is a place under the top of a thing further from its edge; what is wider may be a lowered ceiling."""
+"""Metres: nor is a place under the top of a thing further from its edge; what is wider may be a lowered ceiling …"""
+
+BROAD_METRES = 1.5
+"""… and is none up to here where next to no floor was scanned below it: nobody has looked into a cabinet."""
+
+SEEN_SHARE = 0.1
+"""At most this share of what lies under the top of a broad thing was scanned."""
 
 UNDER_CEILING_METRES = 0.2
 """Metres: what is no lower than this under the ceiling is the ceiling."""
@@ -35,17 +42,24 @@ STANDING_SHARE = 0.5
 AT_LINE_METRES = 0.05
 """Metres: an edge this near to a line lies over it."""
 
+CELL_METRES = 0.2
+"""Metres: cells in which the points of a cloud are counted, to know how far they lie apart."""
+
+SQUARE_SPACINGS = 2.3
+"""From the middle to the corner of a cloud's square, in distances of its points (see `splat_radii`)."""
+
 
 def cut_faces(
     lines: NDArray[np.bool_],
     scanned: NDArray[np.bool_],
     higher: NDArray[np.bool_],
     metres_per_pixel: float,
+    at_line: float = AT_LINE_METRES,
 ) -> NDArray[np.bool_]:
     """Return the pixels, (H, W), of cut faces.
 
     lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
-    wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it.
+    wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it. at_line: metres, see `line_reach`.
     """
     from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
 
@@ -61,16 +75,23 @@ def cut_faces(
     filled: NDArray[np.bool_] = narrow[places]
 
     # What is near a line may be that line's own wall, as thick as the points of a cloud are drawn.
-    reach = AT_LINE_METRES + metres_per_pixel
-    tops, count = label(higher & (aside > AT_LINE_METRES))
+    reach = at_line + metres_per_pixel
+    tops, count = label(higher & (aside > at_line))
     if not count:
         return filled
-    deep = distance_transform_edt(tops > 0) * metres_per_pixel > WIDE_METRES
+    inside = distance_transform_edt(tops > 0) * metres_per_pixel
+    deeper = {
+        limit: np.bincount(tops[inside > limit], minlength=count + 1) > 0
+        for limit in (WIDE_METRES, BROAD_METRES)
+    }
     edge = (tops > 0) & ~binary_erosion(tops > 0)
     edges = np.bincount(tops[edge], minlength=count + 1)
     standing = np.bincount(tops[edge & (aside <= reach)], minlength=count + 1)
-    wide = np.bincount(tops[deep], minlength=count + 1)
-    things = (wide == 0) & (standing >= STANDING_SHARE * edges)
+    sizes, seen = (
+        np.bincount(each.ravel(), minlength=count + 1) for each in (tops, tops * scanned)
+    )
+    broad = ~deeper[BROAD_METRES] & (seen <= SEEN_SHARE * sizes)
+    things = (~deeper[WIDE_METRES] | broad) & (standing >= STANDING_SHARE * edges)
     things[0] = False
     steps = int(np.ceil(reach / metres_per_pixel))
     filled |= binary_dilation(things[tops], iterations=steps) & higher
@@ -95,3 +116,16 @@ def reaching_higher(
         heights = under - renderer.draw(scene, below, *size).depth
     higher: NDArray[np.bool_] = heights > camera.height
     return higher
+
+
+def line_reach(scene: Scene, height: float) -> float:
+    """Return how far, in metres, from a line of the section at `height` what is drawn may be that line's own wall.
+
+    A thin cloud is drawn in squares as large as its points lie apart, which stand out of a wall.
+    """
+    above = scene.points[scene.points[:, 2] > height]
+    if not scene.is_cloud or scene.gaussians is not None or not len(above):
+        return AT_LINE_METRES
+    counts = np.unique(cell_keys(above, CELL_METRES), return_counts=True)[1]
+    # of the thinner parts; where one point stands for a cell, they lie that far apart or further
+    return AT_LINE_METRES + SQUARE_SPACINGS * CELL_METRES / float(np.sqrt(np.quantile(counts, 0.1)))

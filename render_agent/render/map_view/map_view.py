@@ -14,7 +14,12 @@ from PIL import Image
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.camera_path import Stop, draw_trail
-from render_agent.render.map_view.cut_faces import FACE_COLOUR, cut_faces, reaching_higher
+from render_agent.render.map_view.cut_faces import (
+    FACE_COLOUR,
+    cut_faces,
+    line_reach,
+    reaching_higher,
+)
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
 from render_agent.scene.model import Scene
@@ -90,7 +95,8 @@ class TopView:
         lines = section_lines(scene, fine, large)
         crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
         higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
-        faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel)
+        reach = line_reach(scene, camera.height)
+        faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel, reach)
         colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
         colours[lines] = WALL_COLOUR
         picture = np.array(Image.fromarray(colours).reduce(SMOOTH))

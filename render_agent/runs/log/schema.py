@@ -76,6 +76,7 @@ class Record(TypedDict):
     engine: _Engine
     program: str
     commit: NotRequired[str | None]
+    pictures: NotRequired[int]
     choosing: NotRequired[_Choosing]
     notes: NotRequired[list[str]]
     sha256: _Hashes
