@@ -270,7 +270,7 @@ OBJECTS = some.dictionaries(some.sampled_from([*WHOLE, "foo"]), JSON, max_size=4
 ANYTHING = some.text(alphabet=some.characters(exclude_categories=()))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(ANYTHING | OBJECTS | some.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
 def test_any_reply_is_an_action_or_says_why_not(text, wanted):
     check(text, wanted)

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from conftest import mostly_slow
 from factories.runs import STEP, Silent, make_config, make_questions, play, transcripts, walking
 from factories.samples import mixed_engine, options_of
 
@@ -57,7 +58,9 @@ def no_views(*given, **named):
     raise OSError("the device is gone")
 
 
-@pytest.mark.parametrize("what", ["policy", "agent", "verifier", "renderer"])
+@pytest.mark.parametrize(
+    "what", mostly_slow(["policy", "agent", "verifier", "renderer"], "policy", "renderer")
+)
 def test_a_fault_that_meets_everybody_stops_the_run_and_burns_no_question(
     what, tmp_path, monkeypatch
 ):
@@ -159,7 +162,7 @@ def test_a_broken_scan_fails_its_questions_alone_however_many(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["answer", "submit", "retire"])
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("slots do not fit")])
+@pytest.mark.parametrize("error", [RuntimeError("slots do not fit")])
 def test_whatever_an_engine_raises_ends_the_run_in_a_sentence(tmp_path, verb, error):
     questions, engine = make_questions(tmp_path, 4), walking(4)
     call, times = getattr(engine, verb), []

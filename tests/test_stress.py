@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.runs import Silent, make_config, make_questions, play, transcripts, walking
 from factories.scenes import room, write_ply
 from hypothesis import given
@@ -232,7 +232,7 @@ def flipped(points, at):
     return np.asarray(points) * (-1, 1, 1) + (2 * at, 0, 0)
 
 
-@pytest.mark.parametrize("number", [0, 2, 5, 7])
+@pytest.mark.parametrize("number", mostly_slow([0, 2, 5, 7], 2))
 def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start(number):
     scene, other, space, theirs = bundled(number)
     renderer = make_renderer()

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.memory import FakeMemory
 from factories.models import (
     small_gemma3,
@@ -76,7 +77,7 @@ def close(found, expected):
     )
 
 
-@pytest.mark.parametrize("choices", [LETTERS, ("yes", "no"), MANY], ids=["letters", "yes", "many"])
+@pytest.mark.parametrize("choices", mostly_slow([LETTERS, ("yes", "no"), MANY], LETTERS))
 def test_scores_are_those_of_prompt_and_choice_read_together(loaded, choices):
     found = score(loaded, RAGGED, [choices] * len(RAGGED))
     expected = [[read_together(loaded, asked, choice) for choice in choices] for asked in RAGGED]
@@ -96,7 +97,7 @@ def test_every_request_may_have_choices_of_its_own(loaded):
     assert [scores.tokens for scores in found] == [scores.tokens for scores in alone]
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 5])
+@pytest.mark.parametrize("batch_size", [2])
 def test_the_size_of_a_batch_changes_nothing(loaded, batch_size):
     expected = score(loaded, RAGGED, [MANY] * len(RAGGED))
     found = score(loaded, RAGGED, [MANY] * len(RAGGED), batch_size)

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 import torch
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.dialogues import library_engine
 from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
 from factories.runs import Silent, make_config, make_questions, play
@@ -117,7 +117,7 @@ def some_reply(chance):
     return {name: values[name] for name in kept}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), 1))
 def test_a_reply_may_be_written_in_any_usual_form(qwen, seed):
     chance = random.Random(seed)
     reply = some_reply(chance)

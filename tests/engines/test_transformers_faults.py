@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.models import small_model, speckled_file
 from PIL import Image
 
@@ -93,7 +94,7 @@ def length_of(reply):
     return reply.tokens.prompt + 6
 
 
-@pytest.mark.parametrize("fits", [1.0, 2, 7])
+@pytest.mark.parametrize("fits", mostly_slow([1.0, 2, 7], 2))
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
     undisturbed = engine.generate(REQUESTS)
     expected = [reply.samples for reply in undisturbed]

@@ -95,8 +95,13 @@ def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, ar
     ("name", "sentence"),
     [
         ("team/gated", "team/gated is gated: accept its terms"),
-        ("team/unknown", "the hub knows no data set team/unknown, and no file has that name"),
-        ("team/empty", "team/empty has no test.jsonl on the hub"),
+        pytest.param(
+            *("team/unknown", "the hub knows no data set team/unknown, and no file has that name"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("team/empty", "team/empty has no test.jsonl on the hub"), marks=pytest.mark.slow
+        ),
         ("team/broken", "team/broken is not on this machine and the hub cannot be reached"),
     ],
 )

@@ -238,7 +238,7 @@ def others():
 
 WHOLE_OTHERS = others()
 SUFFIXES = {"stl_ascii": "stl"}
-OFTEN = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+OFTEN = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ends_well(path):

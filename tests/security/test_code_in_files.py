@@ -55,8 +55,13 @@ RUN_TEXTS = {
 ONLY_FALSE = {"trust_remote_code", "allow_pickle", "shell"}
 
 
+@cache
+def nodes(tree):
+    return list(ast.walk(tree))
+
+
 def calls(tree):
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [node for node in nodes(tree) if isinstance(node, ast.Call)]
 
 
 def name_called(call):
@@ -78,7 +83,7 @@ def test_there_are_sources():
 
 def unpickling(tree):
     """Give what a program imports that unpickles."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.partition(".")[0] in UNPICKLE)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in UNPICKLE:
@@ -95,7 +100,7 @@ def running(tree):
 
 def trusting(tree):
     """Give the lines in which an argument that must be False is not."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.keyword) and node.arg in ONLY_FALSE and not is_false(node.value):
             yield node.value.lineno
         if isinstance(node, ast.Dict):

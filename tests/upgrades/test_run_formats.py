@@ -116,7 +116,7 @@ def test_what_was_cut_off_comes_to_what_a_run_of_today_comes_to(kept, type_in):
 
 
 def test_it_is_reported_and_looked_at(kept, type_in, tmp_path):
-    for run in (FINISHED, CHOSEN, CUT):
+    for run in (CHOSEN, CUT):
         code, out, err = type_in("report", run, "--output", "runs", "--processes", "1", folder=kept)
         assert code == 0, err
         index = kept / out.strip()
