@@ -95,9 +95,12 @@ def http_client(endpoint: Endpoint) -> Any:
     import openai
 
     hooks = [read_bounded] if endpoint.follow_redirects else [refuse_elsewhere, read_bounded]
-    # The proxy of the environment cannot reach this machine.
     return openai.DefaultAsyncHttpxClient(
-        trust_env=not endpoint.loopback, event_hooks={"response": hooks}
+        # The proxy of the environment cannot reach this machine.
+        trust_env=not endpoint.loopback,
+        event_hooks={"response": hooks},
+        # What is sent behind an answer would be taken for that of the connection's next request.
+        limits=openai.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
     )
 
 
