@@ -40,7 +40,7 @@ def refuse_ways_out(folder: Path) -> None:
 
 
 def refuse_links_out(folder: Path) -> None:
-    """Raise RunLogError where a link at any depth of a folder leads out of it.
+    """Raise RunLogError where a link at any depth of a folder leads out of it, or a file is no ordinary one.
 
     For a folder into which much is written, by names that were computed: `views`, `report`.
     """
@@ -49,6 +49,7 @@ def refuse_links_out(folder: Path) -> None:
             path = Path(directory, name)
             if path.is_symlink():
                 check_inside(folder, path)
+            refuse_pipe(path)
 
 
 def check_inside(folder: Path, path: Path) -> None:
@@ -57,6 +58,12 @@ def check_inside(folder: Path, path: Path) -> None:
         raise RunLogError(
             f"{path} is a link that leads out of {folder}: put what it names in its place, or remove it"
         )
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise RunLogError where a path is a pipe, a socket or a device: whoever reads it may wait without end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise RunLogError(f"{path} is neither a file nor a folder: remove it")
 
 
 def is_picture(file: object) -> bool:
@@ -70,6 +77,7 @@ def picture_path(folder: Path, file: str) -> Path:
         raise RunLogError(f"{file!r:.80} is no picture of {folder}: its log was edited")
     path = folder / file
     check_inside(folder, path)
+    refuse_pipe(path)
     return path
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import random
+import socketserver
 import threading
 import time
 from functools import partial
@@ -688,3 +689,33 @@ def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
         found.append(transcripts(run.path))
     assert len({turn["reply"] for turns in found[0].values() for turn in turns}) == 12
     assert found[0] == found[1] == found[2]
+
+
+class AnswersTwice(socketserver.StreamRequestHandler):
+    """Answers each request of a connection, and sends another answer behind the first."""
+
+    def handle(self):
+        for number in range(9):
+            length = 0
+            while (line := self.rfile.readline()).strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            self.rfile.read(length)
+            if not length:
+                return
+            texts = ["right"] if number else ["right", "of another question"]
+            bodies = [chat_reply(text) for text in texts]
+            heads = [
+                b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) for body in bodies
+            ]
+            self.wfile.write(b"".join(map(b"".join, zip(heads, bodies, strict=True))))
+
+
+def test_what_is_sent_behind_an_answer_is_not_the_next_ones(made):
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), AnswersTwice) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        engine = made(engine_over, f"http://127.0.0.1:{server.server_address[1]}/v1")
+        told = [engine.generate([ask(number)])[0].samples for number in range(3)]
+        server.shutdown()
+    assert told == [("right",)] * 3

@@ -10,6 +10,7 @@ from factories.runs import SMALL, make_questions, play, walking
 from factories.scenes import room, write_ply
 
 from render_agent.analysis.report.build import build
+from render_agent.analysis.report.bundle import bundle
 from render_agent.analysis.report.data import page_of, read_run
 from render_agent.analysis.report.index.headline import against_siblings
 from render_agent.cli.main import cli
@@ -43,6 +44,23 @@ def test_every_link_and_picture_is_there_and_none_is_outside(run):
         files = [(page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in found]
         assert all(file.is_relative_to(run.path) for file in files)
     assert pictures >= 6 * 2
+
+
+def test_what_a_stranger_laid_into_the_report_is_neither_run_nor_handed_on(run, tmp_path):
+    place = run.path / "report"
+    before = contents(place)
+    (scene, *_) = (place / "scenes3d").iterdir()
+    strange = ("evil.html", "assets/evil.js", "plots/evil.svg", "scenes3d/evil.js")
+    for name in strange:
+        (place / name).write_text("laid('by-a-stranger')")
+    scene.write_text('renderAgentScene({"a": alert(1)}, "");\n')
+    index, report = build(run, processes=1)
+    (place / strange[0]).unlink()  # what lies beside the index may be its owner's
+    assert contents(place) == before
+    (place / strange[0]).write_text("laid('by-a-stranger')")
+    bundle(report, index.parent, tmp_path / "bundled")
+    (place / strange[0]).unlink()
+    assert b"by-a-stranger" not in b"".join(contents(tmp_path / "bundled").values())
 
 
 def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):

@@ -111,6 +111,24 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(run, name):
         RunFolder(run)
 
 
+@pytest.mark.parametrize("name", ["plans/room.png", "scenes3d/room.js", "diagnosis.jsonl"])
+def test_a_pipe_in_a_report_holds_nobody_up(run, name):
+    path = run / "report" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(RunLogError, match="is neither a file nor a folder"):
+        build(RunFolder(run), processes=1)
+
+
+def test_a_pipe_in_the_place_of_a_picture_holds_nobody_up(run):
+    picture = next((run / "views").rglob("*.png"))
+    picture.unlink()
+    os.mkfifo(picture)
+    with pytest.raises(RunLogError, match="is neither a file nor a folder"):
+        picture_path(run, str(picture.relative_to(run)))
+
+
 def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
     cut(run)
     shutil.rmtree(run / "views" / "0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from render_agent.analysis.diagnosis.diagnose import spawned
@@ -37,12 +37,14 @@ def build(
     require("a report", "matplotlib")
     pages = folder.path / REPORT
     refuse_links_out(pages)
+    before = _lying(pages)
     count = processes or os.cpu_count() or 1
     with spawned(count) as pool:
         report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
         copy_assets(pages)
         write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
     remove_stale(pages, report.rows)
+    _remove_strange(pages, before, report)
     return pages / "index.html", report
 
 
@@ -59,6 +61,27 @@ def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name not in wanted:
             shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+
+def _remove_strange(
+    pages: Path, before: Mapping[Path, tuple[int, int]], report: ReportData
+) -> None:
+    """Remove what lay in the report's folders before and was not written anew: whose run it was may have laid it there.
+
+    Plans and scenes are kept, which were checked when they were read.
+    """
+    names = {safe_name(state.question.scene) for state in report.states}
+    kept = {pages / place for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
+    now = _lying(pages)
+    for file in before.keys() - kept:
+        if file.parent != pages and now.get(file) == before[file]:
+            file.unlink()
+
+
+def _lying(pages: Path) -> dict[Path, tuple[int, int]]:
+    """Return what tells the files below a folder from those that are written in their places."""
+    states = ((file, file.lstat()) for file in pages.rglob("*") if not file.is_dir())
+    return {file: (state.st_ino, state.st_mtime_ns) for file, state in states}
 
 
 def missing_assets(report: ReportData, pages: Path) -> list[str]:

@@ -15,8 +15,11 @@ from render_agent.system.whole_files import json_bytes, make_folders, write_whol
 from render_agent.text.redact import public
 from render_agent.web.templates import PACKAGE
 
-PAGES = (".html", ".js", ".css", ".svg", ".png", ".txt")
+PAGES = (".html", ".js", ".css", ".svg", ".png")
 """The endings of what is taken of a report; what it keeps for itself has others."""
+
+FIRST_PAGES = ("index.html", "all.html", "pairs.html", "questions.js")
+"""What is taken of what lies beside its folders: a stranger may have laid more there."""
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">
@@ -77,6 +80,8 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(pages.rglob("*")):
         if path.is_file() and path.suffix in PAGES and not path.name.startswith("."):
             place, content = path.relative_to(pages), path.read_bytes()
+            if place.name == str(place) and place.name not in FIRST_PAGES:
+                continue
             told = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
             yield f"{REPORT}/{place.as_posix()}", clean(content) if told else content
     drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}

@@ -101,9 +101,12 @@ def connected(endpoint: Endpoint, seconds: float, connect_seconds: float) -> Any
     import openai
 
     hooks = [read_bounded] if endpoint.follow_redirects else [refuse_elsewhere, read_bounded]
-    # The proxy of the environment cannot reach this machine.
     http_client = openai.DefaultAsyncHttpxClient(
-        trust_env=not endpoint.loopback, event_hooks={"response": hooks}
+        # The proxy of the environment cannot reach this machine.
+        trust_env=not endpoint.loopback,
+        event_hooks={"response": hooks},
+        # What is sent behind an answer would be taken for that of the connection's next request.
+        limits=openai.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
     )
     return openai.AsyncOpenAI(
         api_key=PLACEHOLDER_KEY,

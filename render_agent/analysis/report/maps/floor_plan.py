@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.report.view3d.scene_file import scene_file, write_scene
+from render_agent.analysis.report.view3d.scene_file import is_scene, scene_file, write_scene
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.geometry.camera import Camera, MapCamera
@@ -75,7 +75,7 @@ class PlanWriter:
         """Write them. RenderError where the scene cannot be drawn."""
         name = question.scene
         in_3d, file = self.report / scene_file(name), self.report / _plan_file(name)
-        if name in self.cameras and not in_3d.is_file():
+        if name in self.cameras and not is_scene(in_3d):
             write_scene(scene, in_3d)
         if name in self.cameras and _read(file) is None:
             drawn = TopView(renderer, SIZE_PIXELS).plan(scene, self.cameras[name])
@@ -122,7 +122,7 @@ class Plans:
     def _found(self, question: Question) -> Plan | None:
         file, in_3d = _plan_file(question.scene), scene_file(question.scene)
         kept = _read(self.report / file)
-        if kept is None or not (self.report / in_3d).is_file():
+        if kept is None or not is_scene(self.report / in_3d):
             try:
                 self._renderer = self._renderer or make_renderer("rasteriser")
                 self._write(self.scenes.get(question), question, self._renderer)

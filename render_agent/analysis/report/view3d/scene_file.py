@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from render_agent.observation.picture_store import safe_name
 from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
 from render_agent.system.whole_files import write_whole
+from render_agent.text.safe_parse import parse_json, read_bounded
 
 MAX_FACES, MAX_POINTS = 150_000, 300_000
 """A browser draws so many at ease; larger scenes are made coarser."""
@@ -70,6 +72,18 @@ def write_scene(scene: Scene, file: Path) -> None:
     write_whole(
         file, f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode(), durable=False
     )
+
+
+_WRITTEN = re.compile(rb'renderAgentScene\((\{[^{}()]*\}), "[A-Za-z0-9+/=]*"\);\n')
+
+
+def is_scene(file: Path) -> bool:
+    """Whether a file is a script as `write_scene` writes it: it may lie in the folder of a stranger's run."""
+    try:
+        found = _WRITTEN.fullmatch(read_bounded(file))
+        return found is not None and isinstance(parse_json(found[1].decode()), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def most_visible(scene: Scene) -> Scene:
