@@ -24,7 +24,7 @@ class Audit:
     >>> import render_agent
     >>> found = render_agent.audit("rooms", type=("route_planning",))
     >>> found.types.loc[found.types.method == "text", "n"].tolist()
-    [12, 12]
+    [16, 16]
     """
 
     found: Mapping[str, Any]
