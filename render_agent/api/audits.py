@@ -22,9 +22,8 @@ class Audit:
     """How much of a benchmark is answered without looking; found: all figures, as `render-agent audit --json` prints them.
 
     >>> import render_agent
-    >>> found = render_agent.audit("rooms", type=("route_planning",))
-    >>> found.types.loc[found.types.method == "text", "n"].tolist()
-    [16, 16]
+    >>> render_agent.audit("rooms", type=("room_size_estimation",)).types["method"].tolist()[:3]
+    ['frequency', 'category', 'text']
     """
 
     found: Mapping[str, Any]
@@ -50,6 +49,10 @@ def audit(
 
     folds: into how many parts the scenes are dealt. seed: deals them, grows the forests. options: of a run, that choose
     questions. SetupError without scikit-learn, QuestionsError where too few scenes can be held out.
+
+    >>> import render_agent
+    >>> render_agent.audit("rooms", type=("room_size_estimation",)).found["scenes"]
+    8
     """
     chosen = chosen_questions(str(questions), checked({**options}))
     return Audit(audited(chosen, folds, seed))
