@@ -165,7 +165,8 @@ def _believed(
         if pair is not None:
             centre = boxes[pair.category, pair.true].centre
             to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
-        yield _mark(thing, name, categories, plan, fate, to, pair and pair.metres)
+        metres = None if pair is None else pair.metres
+        yield _mark(thing, name, categories, plan, fate, to, metres)
 
 
 def _mark(
