@@ -25,9 +25,6 @@ ARROW_PIXELS = 46.0
 EDGE_PIXELS = 10.0
 """What is believed to be outside the plan is drawn so far inside its edge."""
 
-FATES = ("found", "doubled", "invented")
-"""What can become of a believed object."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrueMark:
