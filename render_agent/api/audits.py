@@ -22,9 +22,8 @@ class Audit:
     """How much of a benchmark is answered without looking; found: all figures, as `render-agent audit --json` prints them.
 
     >>> import render_agent
-    >>> found = render_agent.audit("rooms", type=("route_planning",))
-    >>> found.types.loc[found.types.method == "text", "n"].tolist()
-    [12, 12]
+    >>> render_agent.Audit({"n": 3, "falling": ["7"], "types": {}, "overall": {"methods": {}}})
+    <audit of 3 questions: 1 falls>
     """
 
     found: Mapping[str, Any]
@@ -40,16 +39,21 @@ class Audit:
         return audited_questions_frame(self.found)
 
     def __repr__(self) -> str:
-        return f"<audit of {self.found['n']} questions: {len(self.found['falling'])} fall>"
+        number = len(self.found["falling"])
+        return (
+            f"<audit of {self.found['n']} questions: {number} {'falls' if number == 1 else 'fall'}>"
+        )
 
 
-def audit(
-    questions: str | Path, *, folds: int = FOLDS, seed: int = 0, **options: Unpack[RunOptions]
-) -> Audit:
+def audit(benchmark: str | Path, /, *, folds: int = FOLDS, **options: Unpack[RunOptions]) -> Audit:
     """Return how much of a benchmark (its name, or a file of questions) is answered without looking, as `render-agent audit` does.
 
-    folds: into how many parts the scenes are dealt. seed: deals them, grows the forests. options: of a run, that choose
-    questions. SetupError without scikit-learn, QuestionsError where too few scenes can be held out.
+    folds: into how many parts the scenes are dealt. options: of a run, that choose questions; `seed` deals the scenes
+    and grows the forests, too. SetupError without scikit-learn, QuestionsError where too few scenes can be held out.
+
+    >>> import render_agent
+    >>> render_agent.audit("rooms", folds=2, type=("room_size_estimation",)).found["scenes"]
+    8
     """
-    chosen = chosen_questions(str(questions), checked({**options}))
-    return Audit(audited(chosen, folds, seed))
+    chosen = chosen_questions(str(benchmark), checked({**options}))
+    return Audit(audited(chosen, folds, options.get("seed") or 0))

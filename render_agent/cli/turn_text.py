@@ -60,8 +60,7 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
             QuestionsError
         ):  # a file is no more as it was; then what is believed is told alone
             probes = beliefs_of([state], config.picture_stress, config.annotations)[state.id]
-    probe = asked[-1].probe
-    belief = probe and probe.read
+    belief = next(turn.probe.read for turn in reversed(asked) if turn.probe)
     worth = f": {worth_words(probes[-1])}" if probes else ""
     yield f"its belief after turn {asked[-1].number + 1}{worth or ('' if belief else ': none could be read')}"
     if belief is None:

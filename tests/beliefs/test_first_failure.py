@@ -11,9 +11,9 @@ from conftest import mostly_slow
 import render_agent
 from benchmarks.beliefs import FAULTS, run_of
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.report.maps.belief_marks import FATES
 from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
 from render_agent.analysis.report.question.question_page import page_of_part, question_part
+from render_agent.beliefs.belief_summary import WORDS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 
@@ -62,7 +62,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     assert len(said) == len(last.believed) > 3
     assert svgs[-1].count("<text") == len(said)
     shown = plan.pixels(np.array([[*thing["position"], 0.0] for thing in said]))
-    assert {mark.fate for mark in last.believed} <= {*FATES}
+    assert {mark.fate for mark in last.believed} <= {"found", "doubled", "invented"}
     inside = {(mark.name, mark.position): mark.pixel for mark in last.believed if not mark.outside}
     for thing, pixel in zip(said, shown, strict=True):
         if (key := (thing["category"], tuple(thing["position"]))) in inside:
@@ -87,6 +87,23 @@ def test_the_command_and_the_frame_tell_it(runs, type_in):
     assert frame.readable.all()
     assert (frame.found == frame.believed).all()
     assert set(frame.failure) == {"reasoning", "never seen"}
+
+
+def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):
+    folders = [runs(name)[1] for name in ("misreasoner", "misperceiver")]
+    words = ("compare", *(folder.path for folder in folders), "--page", tmp_path, "--no-diagnosis")
+    code, out, told = type_in(*words, "--json", folder=tmp_path)
+    assert code == 0, told
+    beliefs = json.loads(out)["beliefs"]
+    assert (beliefs["right"]["a"], beliefs["right"]["difference"]) == (100, -100)
+    assert beliefs["right"]["n"] < beliefs["found"]["n"] <= len(FEW["id"])
+    frame = render_agent.load_run(folders[0].path).compare(folders[1].path).beliefs
+    assert frame.difference.to_dict() == {name: e["difference"] for name, e in beliefs.items()}
+    assert frame.low.isna().all()
+    page = (tmp_path / "index.html").read_text()
+    assert all(f'<th scope="row">{WORDS[name]}</th>' in page for name in beliefs)
+    code, out, _ = type_in(*words[:3], folder=tmp_path)
+    assert all(WORDS[name] in out for name in beliefs)
 
 
 def test_black_pictures_give_an_empty_map(tmp_path):

@@ -1,6 +1,7 @@
 """Maps whose score is known by hand, and by trying every assignment."""
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -115,6 +116,18 @@ def test_the_answer_that_follows_from_a_map(asked, objects, answer):
     belief = Belief(tuple(thing(*entry, length=1.7) for entry in objects))
     boxes = {"sofa": [box(0, 0, 1.0)], "table": [box(7, 7, 1.0)], "lamp": [box(3, 3, 0.2)]}
     assert own_answer(asked, belief, boxes) == answer
+
+
+@pytest.mark.parametrize(
+    ("metric", "worth"),
+    [(None, 0.6), ("exact-match", 0), ("mean-relative-accuracy", 0.6), ("llm-match", None)],
+)
+def test_an_own_answer_is_scored_by_the_metric_of_its_question(metric, worth):
+    asked = question("object_counting", "How many sofa(s) are in this room?", truth="4")
+    sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
+    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    found = scored_probe(replace(asked, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4")
+    assert (found.answer, found.worth) == ("3", worth)
 
 
 def step(scene, now, before=None):

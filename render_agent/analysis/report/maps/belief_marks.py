@@ -25,9 +25,6 @@ ARROW_PIXELS = 46.0
 EDGE_PIXELS = 10.0
 """What is believed to be outside the plan is drawn so far inside its edge."""
 
-FATES = ("found", "doubled", "invented")
-"""What can become of a believed object."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrueMark:
@@ -165,7 +162,8 @@ def _believed(
         if pair is not None:
             centre = boxes[pair.category, pair.true].centre
             to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
-        yield _mark(thing, name, categories, plan, fate, to, pair and pair.metres)
+        metres = None if pair is None else pair.metres
+        yield _mark(thing, name, categories, plan, fate, to, metres)
 
 
 def _mark(
