@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from render_agent.analysis.diagnosis.diagnose import spawned
@@ -15,12 +16,12 @@ from render_agent.analysis.report.question.question_page import write_pages
 from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.system.contained_paths import refuse_links_out
-from render_agent.system.whole_files import write_whole
+from render_agent.system.contained_paths import is_picture, refuse_links_out
+from render_agent.system.whole_files import write_whole, writing
 from render_agent.web.templates import ASSETS
 
 REPORT = "report"
-"""The folder of the pages, within the run folder: they refer to its pictures by ../views."""
+"""The folder of the pages, within the run folder; nothing in it refers to anything outside."""
 
 
 def build(
@@ -41,6 +42,7 @@ def build(
     with spawned(count) as pool:
         report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
         copy_assets(pages)
+        link_pictures(report, pages)
         write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
     remove_stale(pages, report.rows)
     return pages / "index.html", report
@@ -50,6 +52,31 @@ def copy_assets(pages: Path) -> None:
     """Write style and scripts into the `assets` of a folder of pages."""
     for asset in sorted(ASSETS.iterdir()):
         write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
+
+
+def link_pictures(report: ReportData, pages: Path) -> None:
+    """Give a report the pictures that its turns name, under `views`: as hard links, or copies where there are none.
+
+    A picture that is gone is left out. RunLogError where one leads out of the run, or cannot be written.
+    """
+    run = report.folder.path
+    refuse_links_out(run / "views")
+    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
+    for file in filter(is_picture, drawn):
+        source, target = run / file, pages / file
+        with writing(target), suppress(FileNotFoundError):
+            if target.exists():
+                old, new = target.stat(), source.stat()
+                if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
+                    continue
+                target.unlink()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(source)
+            except FileNotFoundError:
+                raise
+            except OSError:  # the disk has no hard links
+                shutil.copy2(source, target)
 
 
 def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
