@@ -163,6 +163,12 @@ def test_a_wrong_environment_is_one_sentence_and_exit_code_2(call, name, value):
     assert f"RENDER_AGENT_{name}" in refused(*call("--seed", "1", **{name: value}))
 
 
+def test_a_misspelt_name_in_the_environment_is_told_of_and_foreign_ones_are_left_alone(call):
+    assert call(API_KEY="k", TEST_DATA="there", LS_OUTPUT="x")[0] == 0
+    sentence = refused(*call("--seed", "1", MAX_TURNZ="3"))
+    assert "RENDER_AGENT_MAX_TURNZ is no option; did you mean RENDER_AGENT_MAX_TURNS?" in sentence
+
+
 def test_without_anything_to_do_the_uses_and_commands_are_shown(call):
     code, output, errors = call()
     assert (code, errors) == (0, "")

@@ -6,6 +6,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
+from render_agent.analysis.live.server import LiveSite
+from render_agent.analysis.report.data import page_of
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
 from render_agent.cli.main import cli
 from render_agent.engines.base import Request
@@ -224,6 +227,35 @@ def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page,
             send(page)
             expect(page.locator(f"[data-key='{key}']")).to_have_count(0)
     assert sat.results["counts"]["answered"] == 2
+
+
+def test_a_finished_question_is_shown_in_3d_and_none_that_goes_on(tmp_path, page):
+    with ExitStack() as pages, sitting(tmp_path, ask_about_a_room(tmp_path, SIZE, SIZE)) as sat:
+        site = pages.enter_context(
+            closing(LiveSite(RunFolder(sat.path), tmp_path / "made", finished_only=True))
+        )
+        sat.engine.offer(site.routes(), lambda name: f"report/{page_of(name)}")
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        assert page.get_by_text("in 3D").count() == 0
+        for name in ("report/questions/0.html", "report/index.html", "report/questions.js"):
+            assert page.request.get(sat.engine.address + name).status == 404
+        page.locator("#answer").fill("3")
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.get_by_text("Your last question in 3D")).to_be_visible()
+        assert page.request.get(sat.engine.address + "report/questions/1.html").status == 404
+        with page.expect_popup() as opened:
+            page.get_by_text("Your last question in 3D").click()
+        shown = opened.value
+        expect(shown.locator(".facts")).to_contain_text(TRUTH)
+        expect(shown.locator("details.view3d")).to_have_count(1)
+        shown.locator(".view img").first.evaluate("image => image.decode()")
+        shown.close()
+        page.locator("#answer").fill("4")
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
 
 
 @IN_BOTH_LIGHTS

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TextIO, cast
@@ -24,6 +26,9 @@ from render_agent.system.interrupts import Terminated, exit_code, install
 from render_agent.system.standard_streams import StandardError
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
+
+PREFIX, NEARLY = "RENDER_AGENT_", 0.93
+"""How the environment calls options; a name so like one of them is taken for a slip."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What a disk answers that takes no more of what is printed."""
@@ -142,6 +147,7 @@ def cli(
       render-agent report recent                                  # write the pages that explain it
       render-agent doctor                                         # what works on this machine
     """
+    _refuse_misspelt(options)
     if context.invoked_subcommand is not None:
         context.obj = options
         _hand_on(context, options)
@@ -166,6 +172,15 @@ def cli(
     if not (dry_run or allow_code or context.get_parameter_source("model") in SAID):
         refuse_code(config, "the file of --config")
     context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))
+
+
+def _refuse_misspelt(options: Iterable[str]) -> None:
+    """UsageError where the environment has an option whose name is nearly right, which would be ignored."""
+    known = [PREFIX + name.upper() for name in options]
+    for name in os.environ:
+        near = get_close_matches(name, known, 1, cutoff=NEARLY) if name.startswith(PREFIX) else ()
+        if near and name not in known:
+            raise UsageError(f"{name} is no option; did you mean {near[0]}?")
 
 
 def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
@@ -379,7 +394,7 @@ def main() -> NoReturn:
     sys.stderr = cast("TextIO", StandardError(sys.stderr))
     try:
         code = cli.main(
-            prog_name="render-agent", auto_envvar_prefix="RENDER_AGENT", standalone_mode=False
+            prog_name="render-agent", auto_envvar_prefix=PREFIX.rstrip("_"), standalone_mode=False
         )
     except click.ClickException as error:
         _with_source(error).show()

@@ -97,7 +97,7 @@ def test_an_object_never_looked_at_is_reported_so(staring):
     assert light.premature
     assert door.cause is Cause.NEVER_LOOKED
     assert not door.premature
-    assert chairs.cause is Cause.PROTOCOL
+    assert chairs.cause is Cause.NO_ANSWER
     assert chairs.repairs == TURNS
 
 
@@ -260,7 +260,7 @@ def test_who_was_shown_nothing_saw_nothing(tmp_path, options):
     found = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options))
     assert {name: one.cause for name, one in found.items()} == {
         LIGHT: Cause.UNKNOWN,
-        CHAIRS: Cause.PROTOCOL,
+        CHAIRS: Cause.NO_ANSWER,
     }
     assert all(not turn.sightings for one in found.values() for turn in one.turns)
 

@@ -31,7 +31,7 @@ def judged(**counts):
          "Of 35 wrong answers, 30 had seen everything named well and were misjudged."),
         ({"never_looked": 30, "stopped_early": 29, "misjudged": 5},
          "Of 64 wrong answers, 59 came without everything named having been seen well."),
-        ({"protocol": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 could not be read."),
+        ({"no answer": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 could not be read."),
         ({"stopped_early": 3, "misjudged": 2}, None),  # three of five may be chance
         ({"stopped_early": 34, "unknown": 32}, None),  # 52 %: its interval reaches below a half
         ({"right": 9}, None),
@@ -82,7 +82,7 @@ def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
 def test_a_wrong_question_alone_has_a_headline(cause):
     found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
     said = wrong_because(found, RunConfig(batch=True))
-    wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.PROTOCOL)
+    wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)
     assert (said is not None) == (cause in wrong)
     if cause in wrong[:2]:
         assert "lamp and tv" in said

@@ -107,7 +107,7 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         judged(Cause.RIGHT, False, 1.0),
         judged(Cause.RIGHT, None, 1.0),
         judged(Cause.UNKNOWN, None, 0.0),
-        judged(Cause.PROTOCOL, True, 0.0),
+        judged(Cause.NO_ANSWER, True, 0.0),
         judged(Cause.OPEN, True, None),
     ]
     report = SimpleNamespace(

@@ -62,7 +62,7 @@ def _first_failure(
     """Return what broke first, and the sentence that says so; probes: those that could be read, in order."""
     if diagnosis.cause in (Cause.ERROR, Cause.OPEN):
         return None, ""
-    if diagnosis.cause is Cause.PROTOCOL:
+    if diagnosis.cause is Cause.NO_ANSWER:
         return Failure.NOT_READABLE, "no answer could be read"
     if diagnosis.cause is Cause.RIGHT:
         return Failure.RIGHT, "the answer is right"

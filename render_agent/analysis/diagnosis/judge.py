@@ -69,7 +69,7 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
     if state.active or truth is None or not state.question.scorable:
         return Cause.OPEN
     if state.answer is None:
-        return Cause.PROTOCOL
+        return Cause.NO_ANSWER
     right = replace(state.question, truth=truth).score(state.answer) >= RIGHT
     return Cause.RIGHT if right else Cause.UNKNOWN
 

@@ -26,7 +26,7 @@ class Cause(StrEnum):
     """It said done with turns left while something named was never seen well."""
     NEVER_LOOKED = "never looked"
     """It used its turns, and something named was never seen well."""
-    PROTOCOL = "protocol"
+    NO_ANSWER = "no answer"
     """No answer could be read."""
     ERROR = "error"
     """The question failed, or its scan is missing: nothing is said of the model."""

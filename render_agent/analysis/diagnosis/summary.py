@@ -16,7 +16,7 @@ from render_agent.text.console import plain_table
 JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 """The causes of answers that can be set against what was seen."""
 
-WRONG = (*JUDGED[1:], Cause.PROTOCOL, Cause.UNKNOWN)
+WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)
 """The causes of questions that are not right."""
 
 HEADS = {
@@ -24,7 +24,7 @@ HEADS = {
     Cause.MISJUDGED: "mis-\njudged",
     Cause.STOPPED_EARLY: "stop-\nped\nearly",
     Cause.NEVER_LOOKED: "never\nlooked",
-    Cause.PROTOCOL: "no\nanswer",
+    Cause.NO_ANSWER: "no\nanswer",
     Cause.UNKNOWN: "un-\nknown",
     Cause.ERROR: "error",
     Cause.OPEN: "open",
@@ -74,7 +74,7 @@ def reading(figures: Mapping[str, Any]) -> str:
     parts = [
         (early + never, f"something named had not been seen well ({early:,} stopped early)"),
         (causes[str(Cause.MISJUDGED)], "all that is named had been seen well and was misjudged"),
-        (causes[str(Cause.PROTOCOL)], "no answer could be read"),
+        (causes[str(Cause.NO_ANSWER)], "no answer could be read"),
         (causes[str(Cause.UNKNOWN)], "nobody can tell what had to be seen"),
     ]
     shares = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]

@@ -204,6 +204,11 @@ class LiveRun:
         version = f"{len(state.turns)}-{state.status}-{self.finished}"
         return {"shown": len(state.turns), "finished": self.finished, "version": version}
 
+    def active(self, page: str) -> bool:
+        """Whether the question of a page goes on."""
+        self.follow()
+        return page in self.by_page and self.by_page[page].active
+
     def index(self) -> str:
         """Make the index and all it consists of in `scratch`, unless that was just done.
 

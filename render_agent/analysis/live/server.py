@@ -37,12 +37,14 @@ class LiveSite:
     """Serves the report of a run that may go on meanwhile.
 
     scratch: an empty folder for the pages that are made. All work is done in one thread, whoever asks.
-    RunLogError where the run cannot be read.
+    finished_only: whether nothing is shown of questions that go on, nor of the run as a whole, as for
+    whoever answers them. RunLogError where the run cannot be read.
     """
 
-    def __init__(self, folder: RunFolder, scratch: Path) -> None:
+    def __init__(self, folder: RunFolder, scratch: Path, *, finished_only: bool = False) -> None:
         self.folder = folder
         self.scratch = scratch
+        self.finished_only = finished_only
         self._made = PageFiles(scratch, ".html", ".js", ".svg")
         self._work = begun_pool(1, "live")
         try:
@@ -56,6 +58,7 @@ class LiveSite:
         return [
             Route("/", lambda request: RedirectResponse("/report/index.html", 302)),
             Route("/views/{path:path}", self._picture),
+            Route("/report/views/{path:path}", self._picture),
             Route("/live/index.json", lambda request: JSONResponse(self._do(self.run.standing))),
             Route("/live/questions/{page}.json", self._standing),
             Mount("/live", PageFiles(TEMPLATES, ".css", ".js")),
@@ -81,21 +84,32 @@ class LiveSite:
         return picture_response(content)
 
     def _standing(self, request: Request) -> Response:
-        page = request.path_params["page"]
+        page = self._shown_page(request)
         standing = self._do(lambda: self.run.standing_of(page))
         if standing is None:
             raise HTTPException(404)
         return JSONResponse(standing)
 
     def _question(self, request: Request) -> Response:
-        page = request.path_params["page"]
+        page = self._shown_page(request)
         made = self._do(lambda: self.run.question(page))
         if made is None:
             raise HTTPException(404)
         return _page(*made)
 
+    def _shown_page(self, request: Request) -> str:
+        """Return the name of the page that is asked for; HTTPException where it is not to be shown yet."""
+        page = str(request.path_params["page"])
+        if self.finished_only and self._do(lambda: self.run.active(page)):
+            raise HTTPException(404, "This question goes on: its page would tell the answer.")
+        return page
+
     def _index(self, request: Request) -> Response:
         """Return the index or a file that was made with it."""
+        if self.finished_only:
+            raise HTTPException(
+                404, "The report tells the answers: it is there once all is answered."
+            )
         version = self._do(self.run.index)
         file, status = self._made.lookup_path(request.path_params["path"])
         if status is None:

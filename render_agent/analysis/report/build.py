@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from render_agent.analysis.diagnosis.diagnose import spawned
@@ -15,12 +17,12 @@ from render_agent.analysis.report.question.question_page import write_pages
 from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.system.contained_paths import refuse_links_out
-from render_agent.system.whole_files import write_whole
+from render_agent.system.contained_paths import is_picture, refuse_links_out
+from render_agent.system.whole_files import write_whole, writing
 from render_agent.web.templates import ASSETS
 
 REPORT = "report"
-"""The folder of the pages, within the run folder: they refer to its pictures by ../views."""
+"""The folder of the pages, within the run folder; nothing in it refers to anything outside."""
 
 
 def build(
@@ -42,9 +44,10 @@ def build(
     with spawned(count) as pool:
         report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
         copy_assets(pages)
+        pictures = link_pictures(report, pages)
         write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
     remove_stale(pages, report.rows)
-    _remove_strange(pages, before, report)
+    _remove_strange(pages, before, report, pictures)
     return pages / "index.html", report
 
 
@@ -52,6 +55,44 @@ def copy_assets(pages: Path) -> None:
     """Write style and scripts into the `assets` of a folder of pages."""
     for asset in sorted(ASSETS.iterdir()):
         write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
+
+
+def link_pictures(report: ReportData, pages: Path) -> set[Path]:
+    """Give a report the pictures that its turns name, under `views`: as hard links, or copies where there are none.
+
+    Return those that are there. A picture that is gone is left out. RunLogError where one leads out of the run, or
+    cannot be written.
+    """
+    run = report.folder.path
+    refuse_links_out(run / "views")
+    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
+    linked = set()
+    for file in filter(is_picture, drawn):
+        source, target = run / file, pages / file
+        with writing(target), suppress(FileNotFoundError):
+            if not _same(source, target):
+                target.unlink(missing_ok=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link(source, target)
+            linked.add(target)
+    return linked
+
+
+def _same(source: Path, target: Path) -> bool:
+    """Whether a picture is in its place in the report; FileNotFoundError where it is gone from the run."""
+    of_run = source.stat()
+    if not target.exists():
+        return False
+    return os.path.samestat(of_run, target.stat()) or filecmp.cmp(source, target, shallow=False)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:  # the disk has no hard links
+        shutil.copy2(source, target)
 
 
 def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
@@ -64,16 +105,19 @@ def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
 
 
 def _remove_strange(
-    pages: Path, before: Mapping[Path, tuple[int, int]], report: ReportData
+    pages: Path,
+    before: Mapping[Path, tuple[int, int]],
+    report: ReportData,
+    pictures: set[Path],
 ) -> None:
     """Remove what lay in the report's folders before and was not written anew: whose run it was may have laid it there.
 
-    Plans and scenes are kept, which were checked when they were read.
+    Plans and scenes are kept, which were checked when they were read, and pictures of the run.
     """
     names = {safe_name(state.question.scene) for state in report.states}
     kept = {pages / place for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
     now = _lying(pages)
-    for file in before.keys() - kept:
+    for file in before.keys() - kept - pictures:
         if file.parent != pages and now.get(file) == before[file]:
             file.unlink()
 

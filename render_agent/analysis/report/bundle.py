@@ -9,8 +9,7 @@ from pathlib import Path
 from render_agent.analysis.report.build import REPORT
 from render_agent.analysis.report.data import ReportData
 from render_agent.config.paths import public_options
-from render_agent.errors import RunLogError, UsageError
-from render_agent.system.contained_paths import picture_path
+from render_agent.errors import UsageError
 from render_agent.system.whole_files import json_bytes, make_folders, write_whole, writing
 from render_agent.text.redact import public
 from render_agent.web.templates import PACKAGE
@@ -30,7 +29,7 @@ START = b"""<!doctype html>
 def bundle(report: ReportData, pages: Path, to: Path) -> int:
     """Write a run and its report, which lies in `pages`, to a folder or, by its ending, a .zip; count files.
 
-    In it are the pages, the pictures that turns name, the scenes in 3D, the results, and the run's options
+    In it are the pages with the pictures that turns name, the scenes in 3D, the results, and the run's options
     without paths, servers and keys. No page points out of it. UsageError where something else lies there,
     RunLogError where it cannot be written.
     """
@@ -61,7 +60,7 @@ def _zipped(report: ReportData, pages: Path, to: Path) -> int:
 
 
 def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
-    """Give the files of a bundle by their names in it; RunLogError where one leads out of the run."""
+    """Give the files of a bundle by their names in it."""
     folder = report.folder.path
     own = [folder.absolute(), folder.absolute().parent, Path.cwd(), PACKAGE.parent]
 
@@ -77,18 +76,14 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():
             yield name, clean((folder / name).read_bytes())
+    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
     for path in sorted(pages.rglob("*")):
         if path.is_file() and path.suffix in PAGES and not path.name.startswith("."):
-            place, content = path.relative_to(pages), path.read_bytes()
+            place = path.relative_to(pages)
             if place.name == str(place) and place.name not in FIRST_PAGES:
                 continue
+            if place.parts[0] == "views" and place.as_posix() not in drawn:
+                continue
+            content = path.read_bytes()
             told = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
             yield f"{REPORT}/{place.as_posix()}", clean(content) if told else content
-    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
-    for file in sorted(drawn):
-        try:
-            yield file, picture_path(folder, file).read_bytes()
-        except FileNotFoundError:  # the page says so
-            continue
-        except OSError as error:
-            raise RunLogError(f"cannot read {folder / file}: {error.strerror or error}") from error

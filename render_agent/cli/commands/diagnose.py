@@ -22,7 +22,7 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Say why RUN (recent, a name or a path) went as it did.
 
-    Did it fail because it never looked, because it looked and misjudged, or because of the protocol? Of a run with
+    Did it fail because it never looked, because it looked and misjudged, or did it give no answer? Of a run with
     --probe, what broke first: perception, memory or reasoning?
     Objects are known from the official annotations or the truth beside a bundled room.
 

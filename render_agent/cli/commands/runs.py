@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -268,8 +268,8 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                     max_batched_turns=run.max_batched_turns,
                     max_turns=run.config.max_turns,
                 )
-                with logged(run, progress, display.warn) as observer:
-                    found = run.go(observer, _engine_maker(run.config, console, browser))
+                with logged(run, progress, display.warn) as observer, ExitStack() as pages:
+                    found = run.go(observer, _engine_maker(run, console, pages, browser=browser))
         except BaseException:
             if run.log.there:
                 line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
@@ -280,14 +280,25 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
     return found
 
 
-def _engine_maker(config: RunConfig, console: Console, browser: bool) -> MakeEngine:
-    """Return what makes the engine; one that has a page also says where that is."""
-    if config.asks_model or not config.alone:
+def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool) -> MakeEngine:
+    """Return what makes the engine; one that has a page also says where that is, and shows finished questions.
+
+    pages: ends the pages of those.
+    """
+    if run.config.asks_model or not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         engine = make_engine(config, questions)
         if address := getattr(engine, "address", None):
+            if offer := getattr(engine, "offer", None):
+                from render_agent.analysis.live.server import LiveSite
+                from render_agent.analysis.report.data import page_of
+
+                scratch = Path(pages.enter_context(tempfile.TemporaryDirectory()))
+                site = LiveSite(RunFolder(run.path), scratch, finished_only=True)
+                pages.enter_context(closing(site))
+                offer(site.routes(), lambda question_id: f"report/{page_of(question_id)}")
             console.print(f"answer in the browser: {address}", soft_wrap=True)
             if browser:
                 open_page(address)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
@@ -11,6 +11,9 @@ from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.human.session import HumanSession
 from render_agent.errors import UsageError
 from render_agent.extras import require
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 FAREWELL_SECONDS = 2.0
 """Seconds that an open page is given to learn that the sitting is over."""
@@ -42,13 +45,17 @@ class HumanEngine:
         self.calls = 0
         self.desk = HumanSession()
         self._server = LocalServer(port)
-        site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
-        self._server.start(site.routes())
+        self.site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
+        self._server.start(self.site.routes())
 
     @property
     def address(self) -> str:
         """Where the page is."""
         return self._server.address
+
+    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str]) -> None:
+        """Serve the pages of finished questions beside its own; page_of: where that of an id lies."""
+        self.site.offer(routes, page_of)
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order; they are asked in that order too."""
@@ -75,7 +82,7 @@ class HumanEngine:
 
     def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
-        self.desk.retire()
+        self.desk.retire(question_id)
 
     def close(self) -> None:
         """Tell an open page that the sitting is over, and stop serving it."""

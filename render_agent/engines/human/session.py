@@ -22,12 +22,16 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over."""
+    """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over.
+
+    last: the id of the question that was finished last.
+    """
 
     key: str | None
     turns: int
     questions: int
     over: bool
+    last: str | None = None
 
 
 @dataclass(eq=False)
@@ -44,6 +48,7 @@ class HumanSession:
     _numbered: int = 0
     _turns: int = 0
     _questions: int = 0
+    _last: str | None = None
     _over: bool = False
     _known: bool = False
     _woken: bool = False
@@ -94,17 +99,18 @@ class HumanSession:
             self._woken = True
             self._changed.notify_all()
 
-    def retire(self) -> None:
+    def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
         with self._changed:
             self._questions += 1
+            self._last = question_id
 
     def standing(self) -> SessionStatus:
         """Return where the sitting stands, as a page asks for it again and again."""
         with self._changed:
             self._asked_about = time.perf_counter()
             key = self._waiting[0].key if self._waiting and not self._over else None
-            return SessionStatus(key, self._turns, self._questions, self._over)
+            return SessionStatus(key, self._turns, self._questions, self._over, self._last)
 
     def end(self, patience: float) -> None:
         """Say that the sitting is over, and wait up to `patience` seconds until an open page knows it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
@@ -47,6 +48,13 @@ class PlaySite:
         self.max_turns = max_turns
         self.name = name
         self.token = token
+        self._finished: Router | None = None
+        self._page_of: Callable[[str], str] | None = None
+
+    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str]) -> None:
+        """Serve the pages of finished questions, too; page_of: where that of an id lies."""
+        self._finished = Router([*routes, Mount("/", PageFiles(OWN, ".css", ".js"))])
+        self._page_of = page_of
 
     def routes(self) -> list[BaseRoute]:
         """Return the page, where the sitting stands, the pictures of the dialogue, and where replies go."""
@@ -56,8 +64,13 @@ class PlaySite:
             Route("/picture/{key}/{place:int}.png", self._picture),
             Route("/reply", self._reply, methods=["POST"]),
             Mount("/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
-            Mount("/", PageFiles(OWN, ".css", ".js")),
+            Mount("/", self._beside),
         ]
+
+    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the style and script of the page, or with a page of a finished question."""
+        site = self._finished or PageFiles(OWN, ".css", ".js")
+        await site(scope, receive, send)
 
     def _shown(self, request: Request) -> Response:
         page = HTMLResponse(self._page())
@@ -93,6 +106,7 @@ class PlaySite:
             "standing": standing,
             "total": len(self.questions),
             "player": self.name,
+            "finished": self._page_of(standing.last) if self._page_of and standing.last else None,
         }
         if waiting is None or standing.over:
             return _filled("wait.html", values)

@@ -30,7 +30,7 @@
     const beside = [type, of("scene"), of("cause")].filter(Boolean).join(" · ");
     if (of("picture")) {
       const thumb = cell("img", "thumb");
-      Object.assign(thumb, { loading: "lazy", decoding: "async", alt: "", width: 64, height: 48, src: "../" + of("picture") });
+      Object.assign(thumb, { loading: "lazy", decoding: "async", alt: "", width: 64, height: 48, src: of("picture") });
       head.append(thumb);
     }
     head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", beside));

@@ -21,7 +21,7 @@ REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
     ((EARLY,), "stopped before everything named had been seen well"),
     ((NEVER,), "used all turns and had not seen everything named well"),
     ((Cause.MISJUDGED,), "had seen everything named well and were misjudged"),
-    ((Cause.PROTOCOL,), "could not be read"),
+    ((Cause.NO_ANSWER,), "could not be read"),
     ((EARLY, NEVER), "came without everything named having been seen well"),
 )
 """What most wrong answers may have in common, the narrowest first."""

@@ -30,7 +30,7 @@ CAUSES = {
     " seen well.",
     "stopped early": "Stopped early: something that the question names was never seen well, with turns"
     " left.",
-    "protocol": "Protocol: no answer could be read.",
+    "no answer": "No answer: none could be read.",
     "error": "Error: the question failed, or its scan is missing.",
     "unknown": "Unknown: the answer is wrong, and nothing tells what it would have had to see.",
     "open": "Open: not finished, or without a known truth.",

@@ -32,7 +32,7 @@ CAUSES = {
     "misjudged": VERMILLION,
     "never looked": ORANGE,
     "stopped early": PURPLE,
-    "protocol": GREY,
+    "no answer": GREY,
     "error": INK,
     "unknown": SKY,
     "open": PALE,

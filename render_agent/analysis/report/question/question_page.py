@@ -106,7 +106,7 @@ class QuestionPart:
         return "" if belief is None else verdict(belief, self.state.answer)
 
     def in_3d(self, pictures: str) -> str | None:
-        """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the run folder."""
+        """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the folder that holds `views`."""
         if self.plan is None or self.plan.scene is None:
             return None
         data = view_data(self.state, self.diagnosis, self.size, pictures)
@@ -187,7 +187,7 @@ def page_of_part(
     """
     page = environment("analysis/report").get_template("question.html")
     return encodable(
-        page.render(frame, root="../", pictures="../../", q=part, before=beside[0], after=beside[1])
+        page.render(frame, root="../", pictures="../", q=part, before=beside[0], after=beside[1])
     )
 
 
@@ -212,7 +212,7 @@ def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
         Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {missed} well.",
         Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {missed} well.",
         Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
-        Cause.PROTOCOL: "Wrong: no answer could be read from what it said.",
+        Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
     }.get(diagnosis.cause)
 
 

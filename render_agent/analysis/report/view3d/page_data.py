@@ -18,7 +18,7 @@ def view_data(
 ) -> dict[str, Any] | None:
     """Return the data of a question's 3D view, ready for JSON; None where it has no pose to show.
 
-    size: width and height of its pictures. pictures: the way from its page to the run folder.
+    size: width and height of its pictures. pictures: the way from its page to the folder that holds `views`.
     """
     if state.blind or not state.turns:
         return None
