@@ -100,6 +100,18 @@ def test_two_probes_give_the_true_line(fixed, per_token, tokens, factor):
     assert line.per_token == pytest.approx(per_token, rel=1e-6)
 
 
+@given(lengths_of_rows, st.one_of(st.none(), st.integers(1, 20_000)))
+def test_the_next_batch_holds_who_waits_longest_and_is_full(lengths, most):
+    sizing = Sizing(FakeMemory(10**9), 16)
+    sizing.ceiling.most = most
+    batch = sizing.next_batch(lengths)
+    assert 0 in batch
+    assert len(batch) == len(set(batch)) <= 16
+    assert len(batch) == 1 or most is None or padded(batch, lengths) <= most
+    if most is None:
+        assert len(batch) == min(16, len(lengths))
+
+
 def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
     memory = FakeMemory(100_000, taken=20_000)
     sizing = Sizing(memory, 64, fraction=0.1)

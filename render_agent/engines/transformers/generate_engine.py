@@ -123,8 +123,8 @@ class TransformersEngine(BatchingEngine):
         return self.sizing.batches([self._length(request) for request in requests])
 
     def choose(self, requests: Sequence[Request]) -> list[int]:
-        """Return the places of the batch that holds the request that waits longest."""
-        return next(batch for batch in self.arrange(requests) if 0 in batch)
+        """Return the places of the request that waits longest and of those nearest to it in length."""
+        return self.sizing.next_batch([self._length(request) for request in requests])
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""

@@ -92,6 +92,18 @@ class Sizing:
         """
         return grouped(range(len(lengths)), lengths, self.budget(), limit or self.most_rows)
 
+    def next_batch(self, lengths: Sequence[int]) -> list[int]:
+        """Return the places of one batch: the first row, which waits longest, and those nearest to it in length."""
+        budget, longest = self.budget(), lengths[0]
+        nearest = sorted(range(len(lengths)), key=lambda place: abs(lengths[place] - lengths[0]))
+        batch: list[int] = []
+        for place in nearest:
+            longest = max(longest, lengths[place])
+            if batch and len(batch) >= _rows_within(budget, longest, self.most_rows):
+                break
+            batch.append(place)
+        return sorted(batch)
+
 
 def _rows_within(budget: int | None, tokens: int, most: int) -> int:
     return max(1, most if budget is None else min(most, budget // max(1, tokens)))
