@@ -83,6 +83,18 @@ class Run:
         return min(self.config.max_batched_turns, self.config.max_turns)
 
     @property
+    def changed_pictures(self) -> str | None:
+        """What is said where the run began with other pictures than this version draws, and goes on."""
+        if self.log.folder.record.get("pictures", 1) == PICTURES or not any(
+            state.active for state in self.states
+        ):
+            return None
+        return (
+            f"{self.path.name} began with a version that drew some pictures differently, maps above all: what is"
+            " shown from here on is drawn by this one, so start a new run where the difference may count"
+        )
+
+    @property
     def path(self) -> Path:
         """The run folder."""
         return self.log.path
@@ -288,12 +300,8 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     except BaseException:
         log.close()
         raise
-    if active and folder.record.get("pictures", 1) != PICTURES:
-        logger.warning(
-            "%s began with a version of this program that drew some pictures differently (maps above all): what is"
-            " shown from here on is drawn anew, so compare its questions with care, or start a new run",
-            folder.name,
-        )
+    if run.changed_pictures:
+        logger.warning("%s", run.changed_pictures)
     return run
 
 

@@ -92,6 +92,7 @@ def test_it_is_gone_on_with(kept, run, type_in):
     views = {file: file.read_bytes() for file in place.rglob("*.png")}
     code, _, err = type_in("--continue", run, "--output", "runs", folder=kept)
     assert code == 0, err
+    assert "drew some pictures differently" in " ".join(err.split())
     assert RunFolder(place).results()["counts"]["answered"] == 2
     assert (place / "config.json").read_bytes() == record
     assert log.read_bytes().split(b"\n")[: len(lines)] == lines

@@ -226,6 +226,8 @@ def continue_run(
         console.print(f"{folder.name} is complete: nothing is left to do")
         _print_results(folder.results() or {}, run, console)
         return 0
+    if run.changed_pictures:
+        _console().print(run.changed_pictures, soft_wrap=True)
     return _execute(run)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 
 RECORD = 14
 """Numbers of a projected Gaussian: where in the picture (u, v), the inverse of its covariance there (uu, uv,
@@ -116,6 +116,84 @@ def _colour(harmonics: Any, source: Any, x: Any, y: Any, z: Any, record: Any) ->
         record[7 + channel] = max(value, np.float32(0.0))
 
 
+@inlined_kernel
+def _linear(m: Any, row: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return what a row of the projection makes of a place in metres: u and v times depth (0, 1), or depth (3)."""
+    return m[row, 0] * x + m[row, 1] * y + m[row, 2] * z + m[row, 3]
+
+
+@inlined_kernel
+def _derivatives(m: Any, row: Any, at: Any, most: Any, scale: Any) -> Any:
+    """Return the derivatives along x, y and z of u (row 0) or v (row 1) where it is `at` of `most` pixels."""
+    at = min(max(at, -MOST_ASIDE * most), (1.0 + MOST_ASIDE) * most)
+    return (
+        (m[row, 0] - at * m[2, 0]) * scale,
+        (m[row, 1] - at * m[2, 1]) * scale,
+        (m[row, 2] - at * m[2, 2]) * scale,
+    )
+
+
+@inlined_kernel
+def _times(covariance: Any, i: Any, a0: Any, a1: Any, a2: Any) -> Any:
+    """Return the product of a Gaussian's covariance in the world and (a0, a1, a2)."""
+    s0, s1, s2 = (
+        np.float64(covariance[i, 0]),
+        np.float64(covariance[i, 1]),
+        np.float64(covariance[i, 2]),
+    )
+    s3, s4, s5 = (
+        np.float64(covariance[i, 3]),
+        np.float64(covariance[i, 4]),
+        np.float64(covariance[i, 5]),
+    )
+    return s0 * a0 + s1 * a1 + s2 * a2, s1 * a0 + s3 * a1 + s4 * a2, s2 * a0 + s4 * a1 + s5 * a2
+
+
+@inlined_kernel
+def _extent(at: Any, reach: Any, most: Any) -> Any:
+    """Return the first and last-plus-one pixel within `reach` of a place, of `most`."""
+    first = np.int64(min(max(np.ceil(at - reach - 0.5), 0.0), most))
+    return first, np.int64(min(max(np.floor(at + reach + 0.5), 0.0), most))
+
+
+@inlined_kernel
+def _slopes(along_u: Any, along_v: Any, uu: Any, uv: Any, vv: Any) -> Any:
+    """Return the slopes along u and v of the depth at which a Gaussian is densest: its mean given u and v.
+
+    along_u, along_v: the covariances of depth with u and v. uu, uv, vv: that in the picture, low-passed.
+    """
+    uu, vv = uu - LOW_PASS_PIXELS + EDGE_PIXELS, vv - LOW_PASS_PIXELS + EDGE_PIXELS
+    inverse = 1.0 / (uu * vv - uv * uv)
+    return (along_u * vv - along_v * uv) * inverse, (along_v * uu - along_u * uv) * inverse
+
+
+@inlined_kernel
+def _depth_variance(m: Any, covariance: Any, i: Any) -> Any:
+    """Return the variance of a Gaussian's depth, in square metres."""
+    s0, s1, s2 = (
+        np.float64(covariance[i, 0]),
+        np.float64(covariance[i, 1]),
+        np.float64(covariance[i, 2]),
+    )
+    s3, s4, s5 = (
+        np.float64(covariance[i, 3]),
+        np.float64(covariance[i, 4]),
+        np.float64(covariance[i, 5]),
+    )
+    return (
+        m[3, 0] * (s0 * m[3, 0] + 2 * (s1 * m[3, 1] + s2 * m[3, 2]))
+        + m[3, 1] * (s3 * m[3, 1] + 2 * s4 * m[3, 2]) + m[3, 2] * s5 * m[3, 2]
+    )  # fmt: skip
+
+
+@inlined_kernel
+def _direction(eye: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return the direction, of unit length, from the eye to a place."""
+    dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
+    length = 1.0 / np.sqrt(dx * dx + dy * dy + dz * dz)
+    return dx * length, dy * length, dz * length
+
+
 @kernel
 def project(
     points: Any, covariance: Any, opacities: Any, harmonics: Any, order: Any, block_size: Any,
@@ -134,47 +212,20 @@ def project(
     slot = first * block_size
     depth_bits = np.empty(1, np.float32)
     as_bits = depth_bits.view(np.uint32)
-    low_u, high_u = -MOST_ASIDE * width, (1.0 + MOST_ASIDE) * width
-    low_v, high_v = -MOST_ASIDE * height, (1.0 + MOST_ASIDE) * height
     for number in range(first, last):
         start = blocks[number] * block_size
         for i in range(start, min(start + block_size, points.shape[0])):
             opacity = np.float64(opacities[i])
             x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
-            depth = m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3]
+            depth = _linear(m, 3, x, y, z)
             if depth < near or opacity < LEAST_ALPHA:
                 continue
             scale = 1.0 / depth if perspective else 1.0
-            u = (m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3]) * scale
-            v = (m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3]) * scale
-            # the derivatives of u and v along x, y and z
-            cu, cv = min(max(u, low_u), high_u), min(max(v, low_v), high_v)
-            a0 = (m[0, 0] - cu * m[2, 0]) * scale
-            a1 = (m[0, 1] - cu * m[2, 1]) * scale
-            a2 = (m[0, 2] - cu * m[2, 2]) * scale
-            b0 = (m[1, 0] - cv * m[2, 0]) * scale
-            b1 = (m[1, 1] - cv * m[2, 1]) * scale
-            b2 = (m[1, 2] - cv * m[2, 2]) * scale
-            s0, s1, s2 = (
-                np.float64(covariance[i, 0]),
-                np.float64(covariance[i, 1]),
-                np.float64(covariance[i, 2]),
-            )
-            s3, s4, s5 = (
-                np.float64(covariance[i, 3]),
-                np.float64(covariance[i, 4]),
-                np.float64(covariance[i, 5]),
-            )
-            p0, p1, p2 = (
-                s0 * a0 + s1 * a1 + s2 * a2,
-                s1 * a0 + s3 * a1 + s4 * a2,
-                s2 * a0 + s4 * a1 + s5 * a2,
-            )
-            q0, q1, q2 = (
-                s0 * b0 + s1 * b1 + s2 * b2,
-                s1 * b0 + s3 * b1 + s4 * b2,
-                s2 * b0 + s4 * b1 + s5 * b2,
-            )
+            u, v = _linear(m, 0, x, y, z) * scale, _linear(m, 1, x, y, z) * scale
+            a0, a1, a2 = _derivatives(m, 0, u, width, scale)
+            b0, b1, b2 = _derivatives(m, 1, v, height, scale)
+            p0, p1, p2 = _times(covariance, i, a0, a1, a2)
+            q0, q1, q2 = _times(covariance, i, b0, b1, b2)
             uu = a0 * p0 + a1 * p1 + a2 * p2 + LOW_PASS_PIXELS
             uv = b0 * p0 + b1 * p1 + b2 * p2
             vv = b0 * q0 + b1 * q1 + b2 * q2 + LOW_PASS_PIXELS
@@ -182,37 +233,23 @@ def project(
             if not (determinant > 0.0 and determinant < np.inf):
                 continue
             end = np.log(opacity / LEAST_ALPHA)
-            reach_u, reach_v = np.sqrt(2.0 * end * uu), np.sqrt(2.0 * end * vv)
-            left = np.int64(min(max(np.ceil(u - reach_u - 0.5), 0.0), width))
-            right = np.int64(min(max(np.floor(u + reach_u + 0.5), 0.0), width))
-            top = np.int64(min(max(np.ceil(v - reach_v - 0.5), 0.0), height))
-            bottom = np.int64(min(max(np.floor(v + reach_v + 0.5), 0.0), height))
+            left, right = _extent(u, np.sqrt(2.0 * end * uu), width)
+            top, bottom = _extent(v, np.sqrt(2.0 * end * vv), height)
             if left >= right or top >= bottom:
                 continue
             record = records[slot]
             inverse = 1.0 / determinant
-            iuu, iuv, ivv = vv * inverse, -uv * inverse, uu * inverse
             record[0], record[1] = u, v
-            record[2], record[3], record[4] = iuu, iuv, ivv
+            record[2], record[3], record[4] = vv * inverse, -uv * inverse, uu * inverse
             record[5], record[6] = end, opacity
             record[10] = depth
-            # where along the ray through a pixel the Gaussian is densest: its mean given u and v
             along_u = m[3, 0] * p0 + m[3, 1] * p1 + m[3, 2] * p2
             along_v = m[3, 0] * q0 + m[3, 1] * q1 + m[3, 2] * q2
-            own_uu, own_vv = uu - LOW_PASS_PIXELS + EDGE_PIXELS, vv - LOW_PASS_PIXELS + EDGE_PIXELS
-            inverse = 1.0 / (own_uu * own_vv - uv * uv)
-            record[11] = (along_u * own_vv - along_v * uv) * inverse
-            record[12] = (along_v * own_uu - along_u * uv) * inverse
-            spread = (
-                m[3, 0] * (s0 * m[3, 0] + 2 * (s1 * m[3, 1] + s2 * m[3, 2]))
-                + m[3, 1] * (s3 * m[3, 1] + 2 * s4 * m[3, 2]) + m[3, 2] * s5 * m[3, 2]
-            )  # fmt: skip
-            record[13] = 3.0 * np.sqrt(max(spread, 0.0))
+            record[11], record[12] = _slopes(along_u, along_v, uu, uv, vv)
+            record[13] = 3.0 * np.sqrt(max(_depth_variance(m, covariance, i), 0.0))
             dx, dy, dz = 0.0, 0.0, -1.0
             if perspective:
-                dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
-                length = 1.0 / np.sqrt(dx * dx + dy * dy + dz * dz)
-                dx, dy, dz = dx * length, dy * length, dz * length
+                dx, dy, dz = _direction(eye, x, y, z)
             _colour(
                 harmonics, order[i],
                 np.float32(axes[0, 0] * dx + axes[0, 1] * dy + axes[0, 2] * dz),
