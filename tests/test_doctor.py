@@ -70,7 +70,7 @@ class Hub(BaseHTTPRequestHandler):
 
 def reach(endpoint, offline="0"):
     environment = {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "*"}
-    return ask("render_agent.doctor.engines", "reach_hub", seconds=60, environment=environment)
+    return ask("render_agent.doctor.engines", "reach_hub", seconds=300, environment=environment)
 
 
 @pytest.mark.parametrize(("code", "error"), [(200, None), (503, "answers with code 503")])

@@ -38,7 +38,7 @@ def test_where_the_system_starts_no_more_threads_none_is_left_waiting(monkeypatc
     with pytest.raises(MemoryError, match=r"3 threads .* can't start new thread"):
         begun_pool(3, "refused")
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

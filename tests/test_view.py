@@ -36,7 +36,7 @@ class Gated:
         self.gate = Semaphore(0)
 
     def reply(self, request):
-        assert self.gate.acquire(timeout=60)
+        assert self.gate.acquire(timeout=600)
         return self.policy.reply(request)
 
 
@@ -60,7 +60,7 @@ def going_on(folder, count=2, turns=3, **options):
         yield run, policy.gate
     finally:
         policy.gate.release(1000)
-        thread.join(30)
+        thread.join(300)
     assert not thread.is_alive()
 
 

@@ -75,7 +75,7 @@ def test_what_is_drawn_is_submitted_while_the_engine_is_waited_for(tmp_path, mon
 
     def slowly(self, state):
         drawn.append(state.id)
-        time.sleep(0.1)
+        time.sleep(0.02)
         return observe(self, state)
 
     monkeypatch.setattr(FreeViews, "observe", slowly)

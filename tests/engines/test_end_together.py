@@ -14,7 +14,7 @@ import pytest
 
 from render_agent.system.child_reaper import EndTogether, alive, end
 
-SLEEP = "import time; time.sleep(60)"
+SLEEP = "import time; time.sleep(600)"
 
 STUBBORN = f"""
 import signal, subprocess, sys
@@ -45,7 +45,7 @@ stubborn = started({STUBBORN!r}, stdout=subprocess.PIPE)
 within = int(stubborn.stdout.readline())
 forked = os.fork()
 if not forked:
-    time.sleep(60)
+    time.sleep(600)
 if sys.argv[1] != "settled later":
     together.settled()
 looked()

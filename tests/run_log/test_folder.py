@@ -165,7 +165,7 @@ def test_a_disk_that_takes_no_line_in_the_lock_is_said_in_a_sentence(tmp_path):
 def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     hold = (
         "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import FolderLock;"
-        " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+        " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True
