@@ -211,7 +211,7 @@ def by_a_model(ground: Ground, fault: Callable[[Ground], None]) -> None:
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise NotHere("the extra transformers is not installed")
     whole = ground.reference.path.parent.parent / "by a model"
-    model = whole / "model"
+    model = whole.with_name("made model")  # beside it: what is in that folder are runs
     if not model.exists():
         path = f"{TREE}:{TREE / 'tests'}"
         line = [sys.executable, "-c", MADE_MODEL, str(model)]
