@@ -142,35 +142,37 @@ def judged(samples: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
 @click.option("--turns", default=50_000, show_default=True, help="Turns at the least.")
 @click.option("--image-size", default="160x120", show_default=True)
 @click.option("--limit", type=int, help="Questions a pass (default: all 160).")
-@click.option("--output", type=Path, help="Written as OUTPUT.md and OUTPUT.json.")
-def main(turns: int, image_size: str, limit: int | None, output: Path | None) -> None:
+@click.option("--first", default=0, show_default=True, help="Seed of the first pass.")
+@click.option("--output", type=Path, help="Written as OUTPUT.md and OUTPUT.json, after each pass.")
+def main(turns: int, image_size: str, limit: int | None, first: int, output: Path | None) -> None:
     """Explore again and again, and write what the process held; exit code 1 where something grew."""
     width, height = (int(part) for part in image_size.split("x"))
     samples: list[dict[str, float]] = []
     began, done = time.perf_counter(), 0
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         while done < turns:
-            found = one_pass(Path(folder), len(samples), (width, height), limit)
+            found = one_pass(Path(folder), first + len(samples), (width, height), limit)
             done += found["turns"]
             sample = {"turns": float(done), "log_bytes_a_turn": found["bytes"] / found["turns"]}
             samples.append(sample | held())
             click.echo(f"{done:,} turns, {samples[-1]['megabytes']:.0f} MB", err=True)
-    record = {
-        "command": "python " + shlex.join(sys.argv),
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "date": time.strftime("%Y-%m-%d"),
-        "image_size": image_size,
-        "turns": done,
-        "passes": len(samples),
-        "seconds": round(time.perf_counter() - began, 1),
-        "figures": judged(samples),
-        "samples": [{name: round(value, 2) for name, value in row.items()} for row in samples],
-    }
-    text = table(record)
-    click.echo(text)
-    if output is not None:
-        output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-        output.with_suffix(".md").write_text(text, "utf-8")
+            record = {
+                "command": "python " + shlex.join(sys.argv),
+                "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+                "date": time.strftime("%Y-%m-%d"),
+                "image_size": image_size,
+                "turns": done,
+                "passes": len(samples),
+                "seconds": round(time.perf_counter() - began, 1),
+                "figures": judged(samples),
+                "samples": [
+                    {name: round(value, 2) for name, value in row.items()} for row in samples
+                ],
+            }
+            if output is not None:
+                output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+                output.with_suffix(".md").write_text(table(record), "utf-8")
+    click.echo(table(record))
     sys.exit(0 if all(row["flat"] for row in record["figures"].values()) else 1)
 
 

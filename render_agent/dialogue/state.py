@@ -44,6 +44,10 @@ class StartPose:
     centred: bool = False
 
 
+MAX_QUESTION_LETTERS = 100_000
+"""Of a question with its options: pages and prompts have them whole, again and again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question about one scene.
@@ -82,6 +86,11 @@ class Question:
     def at(self, turn: int) -> Question:
         """Return the question about the room that a turn is shown: of some counterparts not yet the changed one."""
         return self if turn >= self.changed_at else self.unchanged
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it is longer than any question is."""
+        return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_LETTERS
 
     @property
     def chance_id(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from render_agent.dialogue.answer import Wanted
-from render_agent.dialogue.state import Question, StartPose
+from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
@@ -70,7 +70,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     kind = str(row["question_type"])
     options = _options(row.get("options"))
     truth, *others = _truths(row["ground_truth"], metric)
-    return Question(
+    question = Question(
         id=str(row["id"]),
         benchmark=benchmark,
         dataset=str(row["dataset"]),
@@ -86,6 +86,9 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         answers=tuple(others),
         start=_start(row.get("start")),
     )
+    if question.too_long:
+        raise QuestionsError(f"the question has more than {MAX_QUESTION_LETTERS:,} letters")
+    return question
 
 
 def _truths(value: Any, metric: str | None) -> list[str]:

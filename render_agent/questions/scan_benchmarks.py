@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, StartPose
+from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.rooms import refuse_vsibench_options
 from render_agent.questions.rows import check_name, is_finite, question_from_row, read_rows
@@ -219,6 +219,8 @@ def _question(
         check_name(column, str(name))
     told = answers if isinstance(answers, list) else []
     told = [answer.get("answer") if isinstance(answer, dict) else answer for answer in told]
+    if len(text) > MAX_QUESTION_LETTERS:
+        raise QuestionsError(f"a question has more than {MAX_QUESTION_LETTERS:,} letters")
     right = [str(answer) for answer in told if isinstance(answer, str | int | float)]
     return Question(
         str(entry["question_id"]),

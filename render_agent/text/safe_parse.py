@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from functools import cache
 from pathlib import Path, PurePath
@@ -241,12 +242,17 @@ def parse_yaml(text: str) -> Any:
         raise wrong from error
 
 
+MAX_PIPED_BYTES = 64 << 20
+"""Of what is no ordinary file: a device may have no end."""
+
+
 def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     """Return the content of a file. OSError where it cannot be read, ValueError where it has more bytes."""
     with path.open("rb") as file:
         # Room is made for what is asked for, there or not; a pipe tells no size.
-        size_bytes = os.fstat(file.fileno()).st_size
-        content = file.read(min(size_bytes, most) + 1)
+        status = os.fstat(file.fileno())
+        most = most if stat.S_ISREG(status.st_mode) else min(most, MAX_PIPED_BYTES)
+        content = file.read(min(status.st_size, most) + 1)
         while len(content) <= most and (more := file.read(CHUNK_BYTES)):
             content += more
     if len(content) > most:

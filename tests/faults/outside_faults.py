@@ -211,7 +211,7 @@ def by_a_model(ground: Ground, fault: Callable[[Ground], None]) -> None:
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise NotHere("the extra transformers is not installed")
     whole = ground.reference.path.parent.parent / "by a model"
-    model = whole / "model"
+    model = whole.with_name("made model")  # beside it: what is in that folder are runs
     if not model.exists():
         path = f"{TREE}:{TREE / 'tests'}"
         line = [sys.executable, "-c", MADE_MODEL, str(model)]
@@ -221,6 +221,9 @@ def by_a_model(ground: Ground, fault: Callable[[Ground], None]) -> None:
     asked = ["--engine", "transformers", "--model", str(model), "--device", "cpu", "--no-guide"]
     ground.words = [*words[:place], *asked, "--max-new-tokens", "6", *words[place + 4 :]]
     if not list_runs(whole):
+        from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+
+        cure_torchvision()
         import transformers.models.qwen3_vl.modeling_qwen3_vl  # noqa: F401 - for those forked off
 
         said(ground.run(*ground.words, "--output", str(whole)), 0)

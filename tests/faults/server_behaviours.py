@@ -499,7 +499,7 @@ def attempt(place: Path, fields: Fields, behaviour: str, point: str) -> str:
         differing = [name for name in whole if here.get(name) != whole[name]]
         assert len(differing) <= 1, f"dialogues of {differing} are others"
     tells_no_key(ground.folder)
-    return ended.told.strip().splitlines()[-1][:200] if ended.code else "went on"
+    return ended.told.strip().splitlines()[-1] if ended.code else "went on"
 
 
 def cases(chance: random.Random) -> list[tuple[str, str]]:
@@ -546,7 +546,7 @@ def main() -> int:
                 sys.stderr.write(f"NOT SURVIVED {point}, {what}\n")
             shutil.rmtree(place / "attempt", ignore_errors=True)
             (fields.place / "trap").unlink(missing_ok=True)
-            row["ends"][name] = told.replace(str(place), "PLACE")
+            row["ends"][name] = told.replace(str(place), "PLACE")[:200]
             row["most_seconds"] = max(
                 row.get("most_seconds", 0), round(time.monotonic() - since, 1)
             )

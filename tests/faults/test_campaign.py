@@ -65,6 +65,16 @@ def test_processes_that_are_started_anew_do_as_those_that_are_forked(tmp_path):
         survived(row, 2)
 
 
+@pytest.mark.slow
+def test_behaviours_of_servers_are_survived(tmp_path):
+    script, output = SCRIPT.with_name("server_behaviours.py"), tmp_path / "found.json"
+    line = [sys.executable, script, "--cases", "4", "--seed", "3", "--output", output]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(output.read_text())["kinds"].values()
+    assert sum(row["survived"] for row in found) == sum(row["injected"] for row in found) == 4
+
+
 def test_what_is_not_survived_is_counted_and_named(tmp_path, monkeypatch):
     """A campaign that finds nothing wrong with anything would say nothing."""
     import argparse

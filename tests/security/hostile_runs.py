@@ -413,6 +413,7 @@ class Looking:
     def look(self, url: str, below: str) -> None:
         """Open a page, all its parts too. AssertionError where something of a stranger's is in it, or happens."""
         self.pages += 1
+        self.page.goto("about:blank")  # what the page before still asks for is its own
         self.asked.clear()
         self.page.goto(url)
         self.page.evaluate(

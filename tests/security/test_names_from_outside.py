@@ -16,8 +16,10 @@ from render_agent.questions.rooms import load_beside
 from render_agent.questions.rows import load_rows, question_from_row
 from render_agent.questions.scans import find_scan, is_name, with_scans
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.runner import start_run
 from render_agent.system.contained_paths import is_picture
+from render_agent.text.safe_parse import MisfitError
 
 ODD = [
     "..", ".", "", "/etc/passwd", "../../x", "a/../../b", "..\\..\\x", "C:\\x", "a\x00b", "a\nb", "a\tb",
@@ -197,3 +199,19 @@ def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
         RunLogError, match=rf"questions\.jsonl is damaged: line 1 does not fit: {name} .* is none"
     ):
         RunFolder(path).questions()
+
+
+def test_a_question_is_no_longer_than_a_page_can_show():
+    row = {
+        "id": 0,
+        "dataset": "x",
+        "scene_name": "y",
+        "question_type": "object_counting",
+        "ground_truth": "3",
+    }
+    with pytest.raises(QuestionsError, match="more than 100,000 letters"):
+        question_from_row(row | {"question": "<b>" * 40_000}, "x", None)
+    asked = question_to_json(question_from_row(row | {"question": "How many?"}, "x", None))
+    assert question_from_json(json.loads(json.dumps(asked))).text == "How many?"
+    with pytest.raises(MisfitError, match="question has more than 100,000 letters"):
+        question_from_json(asked | {"question": "<b>" * 40_000})

@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from factories.runs import make_questions, play
@@ -155,6 +156,12 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
         read_lines(file)
     assert MAX_LINE_BYTES >= 1 << 20
+
+
+def test_a_device_without_an_end_is_one_sentence_soon(monkeypatch):
+    monkeypatch.setattr("render_agent.text.safe_parse.MAX_PIPED_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
+        read_bounded(Path("/dev/zero"))
 
 
 def test_numbers_beyond_all_bounds_are_no_crash():

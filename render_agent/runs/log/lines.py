@@ -8,7 +8,14 @@ from typing import Any
 
 from msgspec import Struct, defstruct, field
 
-from render_agent.dialogue.state import Evidence, Phase, Question, QuestionState, Turn
+from render_agent.dialogue.state import (
+    MAX_QUESTION_LETTERS,
+    Evidence,
+    Phase,
+    Question,
+    QuestionState,
+    Turn,
+)
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
@@ -130,6 +137,8 @@ def question_from_json(line: Any) -> Question:
             raise MisfitError(
                 name, f" {getattr(question, name)!r:.80} is none that a question can have"
             )
+    if question.too_long:
+        raise MisfitError("question", f" has more than {MAX_QUESTION_LETTERS:,} letters")
     if question.wanted == "letter" and not question.options:
         raise MisfitError("", " wants a letter and has no options")
     return question
