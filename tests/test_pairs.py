@@ -178,6 +178,9 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert "sofa 1: not on it" in out
     frame = render_agent.load_run(path)
     frame.diagnosis(1)
+    assert (
+        frame.figures.query("part == 'scores' and figure == 'official'").value.item() == frame.score
+    )
     lost = frame.figures.set_index(["part", "group", "figure"]).loc[
         "beliefs", "change move:lamp", "found"
     ]

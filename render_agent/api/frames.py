@@ -197,15 +197,13 @@ def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
     """
     rows = []
     for name, entry in results["types"].items():
-        low, high = results["intervals"].get(name) or (None, None)
+        ends = _ends(results["intervals"].get(name))
         chance = {level: results["chance"][level].get(name) for level in ("random", "frequency")}
         sure = results["errors"][name]
         rows.append(
             {
                 "n": entry["n"],
-                **_percents(
-                    score=entry["score"], low=low, high=high, error=sure["error"], **chance
-                ),
+                **_percents(score=entry["score"], **ends, error=sure["error"], **chance),
                 "scenes": sure["scenes"],
             }
         )
@@ -300,10 +298,8 @@ def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
     """
     rows = []
     for entry in compared["differences"].values():
-        low, high = entry["interval"] or (None, None)
-        scores = {name: entry[name] for name in ("a", "b", "difference")}
-        told = {name: entry[name] for name in ("p", "p_holm", "scenes")}
-        rows.append({**_percents(**scores, low=low, high=high, error=entry["error"]), **told})
+        scores = {name: entry[name] for name in ("a", "b", "difference", "error")}
+        rows.append({**entry, **_percents(**scores, **_ends(entry["interval"]))})
     return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
 
 
@@ -395,11 +391,9 @@ def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
     rows = []
     for mean, entry in found["types"].items():
         for rung, score, gain in zip(tools, entry["scores"], [{}, *entry["gains"]], strict=True):
-            low, high = gain.get("interval") or (None, None)
-            shares = {"score": score, "gain": gain.get("difference"), "low": low, "high": high}
-            told = {name: gain.get(name) for name in ("p", "p_holm", "scenes")}
-            shown = _percents(**shares, error=gain.get("error"))
-            rows.append({"mean": mean, "tools": rung, **shown, **told})
+            shares = {"score": score, "gain": gain.get("difference"), "error": gain.get("error")}
+            shown = _percents(**shares, **_ends(gain.get("interval")))
+            rows.append({**gain, "mean": mean, "tools": rung, **shown})
     return _frame(rows, RUNGS)
 
 

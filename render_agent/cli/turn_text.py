@@ -56,15 +56,15 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
     else:
         yield f"what broke first: render-agent diagnose {folder.path} tells it"
         config = folder.config
-        with suppress(
-            QuestionsError
-        ):  # a file is no more as it was; then what is believed is told alone
+        # where a file of the truth is no more as it was, what is believed is told alone
+        with suppress(QuestionsError):
             probes = beliefs_of([state], config.picture_stress, config.annotations)[state.id]
     belief = next(turn.probe.read for turn in reversed(asked) if turn.probe)
     worth = f": {worth_words(probes[-1])}" if probes else ""
-    yield f"its belief after turn {asked[-1].number + 1}{worth or ('' if belief else ': none could be read')}"
     if belief is None:
+        yield f"its belief after turn {asked[-1].number + 1}: none could be read"
         return
+    yield f"its belief after turn {asked[-1].number + 1}{worth}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
     told = (
         ((thing, "", None) for thing in belief.objects or ())

@@ -95,8 +95,9 @@ def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):
     code, out, told = type_in(*words, "--json", folder=tmp_path)
     assert code == 0, told
     beliefs = json.loads(out)["beliefs"]
-    assert (beliefs["right"]["a"], beliefs["right"]["difference"]) == (100, -100)
-    assert beliefs["right"]["n"] < beliefs["found"]["n"] <= len(FEW["id"])
+    assert beliefs["right"]["a"] == 100
+    assert beliefs["right"]["difference"] == beliefs["right"]["b"] - 100 <= -60
+    assert 4 <= beliefs["right"]["n"] <= beliefs["found"]["n"] <= len(FEW["id"])
     frame = render_agent.load_run(folders[0].path).compare(folders[1].path).beliefs
     assert frame.difference.to_dict() == {name: e["difference"] for name, e in beliefs.items()}
     assert frame.low.isna().all()

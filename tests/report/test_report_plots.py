@@ -9,7 +9,7 @@ import pytest
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.index import headline
-from render_agent.analysis.report.plots import cost_plots, outcome_plots, palette
+from render_agent.analysis.report.plots import belief_plots, cost_plots, outcome_plots, palette
 from render_agent.analysis.report.plots.cost_plots import amount
 from render_agent.analysis.report.plots.vector_plot import above, draw, settled
 from render_agent.score.published import FULL, NO_ORDER, PUBLISHED, STATIC, TASKS, comparable
@@ -219,3 +219,13 @@ def test_ids_do_not_hang_on_the_last_bit_of_a_place():
     assert settled(one) == (
         '<g clip-path="url(#p0)"><use xlink:href="#m1"/></g><clipPath id="p0"/>'
     )
+
+
+def test_how_sure_a_model_is_stands_beside_how_often_it_is_right():
+    own = {"interval": None, "n": 4, "scenes": 1}
+    last = {"ece": {"value": 0.25, **own}, "brier": {"value": 0.3, **own}}
+    bins = [{"from": 0.7, "n": 4, "sure": 0.75, "found": 0.5}]
+    plot = belief_plots.calibration({"calibration": bins, "last": last})
+    assert [tuple(row) for row in plot.rows] == [("70", 4, "75", "50")]
+    assert "calibration error 0.25; Brier score 0.30" in plot.note
+    assert belief_plots.calibration({"calibration": [], "last": {}}) is None

@@ -25,7 +25,9 @@ from training.grid import (
     MIRRORED,
     NO_GUIDE,
     ONE_VIEW,
+    RANDOM,
     SETTINGS,
+    Grid,
     digest,
 )
 from training.measure import main, told_of, weights_in
@@ -397,6 +399,17 @@ def test_what_is_told_of_the_bundled_model_was_measured():
     record = json.loads((RESULTS / "small_model.json").read_text("utf-8"))
     assert table(record) == (RESULTS / "small_model.md").read_text("utf-8")
     assert verdicts(record) == record["verdicts"]
+
+
+@pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")
+def test_only_what_a_model_answers_has_a_dtype(tmp_path):
+    (sweep,) = (
+        Grid("transformers", "small", (make_questions(tmp_path),), tmp_path, None, {})
+        .sweeps()
+        .values()
+    )
+    dtypes = {cell.label: cell.config.dtype for cell in sweep.cells}
+    assert {label for label, dtype in dtypes.items() if dtype != "float32"} == {FREQUENCY, RANDOM}
 
 
 @pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")

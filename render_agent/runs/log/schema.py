@@ -176,6 +176,7 @@ class _Beliefs(TypedDict):
     turns: list[dict[str, Any]]
     types: dict[str, dict[str, _Figure]]
     calibration: list[dict[str, Number]]
+    changes: NotRequired[dict[str, dict[str, _Figure]]]
     note: NotRequired[str]
 
 

@@ -201,7 +201,7 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
             )
             for row in bins
         ],
-        note=f"Objects of the last maps. {'; '.join(told)}; both 0 at best, with 95 % intervals.",
+        note=f"Objects of the last maps. {'; '.join(told)}; both are 0 at best.",
     )
 
 
