@@ -42,8 +42,12 @@ def build(
     with spawned(count) as pool:
         report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
         copy_assets(pages)
-        link_pictures(report, pages)
-        write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
+
+        def meanwhile() -> None:
+            link_pictures(report, pages)
+            write_index(report, pages)
+
+        write_pages(report, pages, count, pool, meanwhile)
     remove_stale(pages, report.rows)
     return pages / "index.html", report
 

@@ -293,12 +293,11 @@ def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool
         if address := getattr(engine, "address", None):
             if offer := getattr(engine, "offer", None):
                 from render_agent.analysis.live.server import LiveSite
-                from render_agent.analysis.report.data import page_of
 
                 scratch = Path(pages.enter_context(tempfile.TemporaryDirectory()))
                 site = LiveSite(RunFolder(run.path), scratch, finished_only=True)
                 pages.enter_context(closing(site))
-                offer(site.routes(), lambda question_id: f"report/{page_of(question_id)}")
+                offer(site.routes(), site.page_of)
             console.print(f"answer in the browser: {address}", soft_wrap=True)
             if browser:
                 open_page(address)
