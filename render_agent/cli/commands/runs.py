@@ -458,7 +458,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         ids = [q.id for q in folder.questions()]
         some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
         raise UsageError(
-            f"{folder.name} has no question with the id {question_id!r:.80}: it has {len(ids)}, {some}"
+            f"{folder.name} has no question with the id {question_id!r:.80}: its ids: {some}"
         )
     if as_json:
         click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
