@@ -41,6 +41,7 @@ def built(run: Path, *options: str) -> dict[str, float]:
 def sizes(report: Path) -> dict[str, float]:
     """Return the megabytes of a report by kind of file, and how many files there are."""
     files = [path for path in report.rglob("*") if path.is_file()]
+    files = [path for path in files if path.relative_to(report).parts[0] != "views"]  # links
     found: dict[str, float] = {"files": len(files)}
     for path in files:
         kind = path.suffix.lstrip(".") or path.name
@@ -95,7 +96,7 @@ def markdown(found: dict[str, Any]) -> str:
             "|---|---|---|",
             *rows,
             "",
-            f"{found['size']['files']} files: {kinds}. Pictures are those of the run, not copied.",
+            f"{found['size']['files']} files: {kinds}. Pictures are those of the run, linked and not copied.",
             f"A browser has loaded the index and shows its rows in {told}.",
             "",
             f"{found['machine']}; load {found['load']} at the start.",

@@ -1,6 +1,7 @@
 """A person in place of the model: what is done in the browser is a run like any other."""
 
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -17,7 +18,6 @@ from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, si
 from playwright.sync_api import expect
 
 from render_agent.analysis.live.server import LiveSite
-from render_agent.analysis.report.data import page_of
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
 from render_agent.cli.main import cli
 from render_agent.engines.base import Request
@@ -229,12 +229,18 @@ def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page,
     assert sat.results["counts"]["answered"] == 2
 
 
-def test_a_finished_question_is_shown_in_3d_and_none_that_goes_on(tmp_path, page):
-    with ExitStack() as pages, sitting(tmp_path, ask_about_a_room(tmp_path, SIZE, SIZE)) as sat:
+def test_a_finished_question_is_shown_in_3d_and_no_place_still_asked_about(tmp_path, page):
+    file = ask_about_a_room(tmp_path, SIZE, SIZE, SIZE)
+    first, *others = map(json.loads, file.read_text().splitlines())
+    for row in others:
+        row["scene_name"] = "salon"
+    file.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
+    shutil.copy(tmp_path / "room.ply", tmp_path / "salon.ply")
+    with ExitStack() as pages, sitting(tmp_path, file) as sat:
         site = pages.enter_context(
             closing(LiveSite(RunFolder(sat.path), tmp_path / "made", finished_only=True))
         )
-        sat.engine.offer(site.routes(), lambda name: f"report/{page_of(name)}")
+        sat.engine.offer(site.routes(), site.page_of)
         page.goto(sat.engine.address)
         at_turn(page, 1)
         assert page.get_by_text("in 3D").count() == 0
@@ -252,10 +258,15 @@ def test_a_finished_question_is_shown_in_3d_and_none_that_goes_on(tmp_path, page
         expect(shown.locator("details.view3d")).to_have_count(1)
         shown.locator(".view img").first.evaluate("image => image.decode()")
         shown.close()
-        page.locator("#answer").fill("4")
-        page.get_by_label("I am done").check()
-        send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        for left, words in ((1, "Question 2:"), (0, "This sitting is over")):
+            page.locator("#answer").fill("4")
+            page.get_by_label("I am done").check()
+            send(page)
+            expect(page.locator("h1")).to_contain_text(words)
+            if left:
+                expect(page.get_by_text("in 3D")).to_have_count(0)
+                refused = page.request.get(sat.engine.address + "report/questions/1.html")
+                assert refused.status == 404
 
 
 @IN_BOTH_LIGHTS

@@ -178,7 +178,7 @@ def _refuse_misspelt(options: Iterable[str]) -> None:
     """UsageError where the environment has an option whose name is nearly right, which would be ignored."""
     known = [PREFIX + name.upper() for name in options]
     for name in os.environ:
-        near = get_close_matches(name, known, 1, cutoff=NEARLY) if name.startswith(PREFIX) else ()
+        near = get_close_matches(name, known, 1, NEARLY) if name.startswith(PREFIX) else []
         if near and name not in known:
             raise UsageError(f"{name} is no option; did you mean {near[0]}?")
 

@@ -69,6 +69,8 @@ class Progress:
         self._began: float | None = None
         self._took: list[float] = []
         """When each turn was taken, in seconds since the first began."""
+        self._first_batch = 0
+        """How many turns the first batch has, in which scans are read and kernels compiled."""
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(counted(retired))
         self._score = ""
@@ -88,6 +90,7 @@ class Progress:
         self.tokens += turn.tokens.reply
         self.pictures += len(turn.views)
         self.batch = turn.batch_size
+        self._first_batch = self._first_batch or self.batch
         self._took.append(self.elapsed)
         self.passed[turn.number] += 1
         self.reached[turn.number] -= 1
@@ -175,10 +178,13 @@ class Progress:
     def seconds_left(self) -> float | None:
         """The time that the turns to come will take at the pace of late; None while little is known."""
         seconds, to_come = self.elapsed, self.turns_to_come
+        warm = self.taken >= self._first_batch + self.batch
         known = seconds >= KNOWN_SECONDS and self.taken >= KNOWN_SHARE * (self.taken + to_come)
-        if not self.taken or not to_come or not (known or seconds >= SURE_SECONDS):
+        if not self.taken or not to_come or not ((known and warm) or seconds >= SURE_SECONDS):
             return None
         first = bisect_right(self._took, RECENT_SHARE * seconds)
+        if warm:
+            first = max(first, self._first_batch)
         # a window that begins in the midst of a batch would count turns that were answered before it
         while (
             0 < first < self.taken

@@ -147,12 +147,12 @@ def test_mlflow_has_each_turn_once_and_the_table(tmp_path, monkeypatch):
     assert known.info.status == "FINISHED"
     assert known.data.params["max_turns"] == str(RunFolder(run).config.max_turns)
     artefacts = {entry.path for entry in client.list_artifacts(known.info.run_id)}
-    assert artefacts == {"questions.csv", "report", "views"}
+    assert artefacts == {"questions.csv", "report"}
     file = client.download_artifacts(known.info.run_id, "questions.csv", str(tmp_path))
     with open(file, encoding="utf-8", newline="") as opened:  # noqa: PTH123
         rows = list(csv.DictReader(opened))
     assert [row["question_id"] for row in rows] == ["0", "1", "2", "3"]
-    named = {entry.path for entry in client.list_artifacts(known.info.run_id, "views/0")}
+    named = {entry.path for entry in client.list_artifacts(known.info.run_id, "report/views/0")}
     assert rows[0]["picture"] in named
 
 
@@ -225,4 +225,4 @@ def test_wandb_offline_has_each_turn_once_and_the_table_with_pictures(tmp_path, 
     shown = {picture_of(state, run).read_bytes() for state in read_states(RunFolder(run))}
     assert sum(path.startswith("media/images/") for path in table) == len(shown) > 1
     (report,) = [paths for name, paths in manifests.items() if name.startswith("report-")]
-    assert {"report/index.html", "views/0/1_ego.png"} <= report
+    assert {"report/index.html", "report/views/0/1_ego.png"} <= report

@@ -205,9 +205,10 @@ class LiveRun:
         return {"shown": len(state.turns), "finished": self.finished, "version": version}
 
     def active(self, page: str) -> bool:
-        """Whether the question of a page goes on."""
+        """Whether the question of a page goes on, or another about its scene."""
         self.follow()
-        return page in self.by_page and self.by_page[page].active
+        scene = self.by_page[page].question.scene if page in self.by_page else None
+        return any(state.active and state.question.scene == scene for state in self.states)
 
     def index(self) -> str:
         """Make the index and all it consists of in `scratch`, unless that was just done.

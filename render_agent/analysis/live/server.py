@@ -18,6 +18,8 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.analysis.live.run import LiveRun
+from render_agent.analysis.report.data import page_of
+from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.threads import begun_pool
 from render_agent.web.checks import PageFiles, picture_response
@@ -37,8 +39,8 @@ class LiveSite:
     """Serves the report of a run that may go on meanwhile.
 
     scratch: an empty folder for the pages that are made. All work is done in one thread, whoever asks.
-    finished_only: whether nothing is shown of questions that go on, nor of the run as a whole, as for
-    whoever answers them. RunLogError where the run cannot be read.
+    finished_only: whether nothing is shown of scenes that are still asked about, nor of the run as a whole,
+    as for whoever answers. RunLogError where the run cannot be read.
     """
 
     def __init__(self, folder: RunFolder, scratch: Path, *, finished_only: bool = False) -> None:
@@ -68,6 +70,11 @@ class LiveSite:
             Route("/report/questions/{page}.html", self._question),
             Route("/report/{path:path}", self._index),
         ]
+
+    def page_of(self, question_id: str) -> str | None:
+        """Return where the page of a question lies, None where it is not to be shown yet."""
+        hidden = self.finished_only and self._do(lambda: self.run.active(safe_name(question_id)))
+        return None if hidden else f"report/{page_of(question_id)}"
 
     def close(self) -> None:
         """Wait for what is being made."""
@@ -101,7 +108,9 @@ class LiveSite:
         """Return the name of the page that is asked for; HTTPException where it is not to be shown yet."""
         page = str(request.path_params["page"])
         if self.finished_only and self._do(lambda: self.run.active(page)):
-            raise HTTPException(404, "This question goes on: its page would tell the answer.")
+            raise HTTPException(
+                404, "A question about this place goes on: the page would tell of it."
+            )
         return page
 
     def _index(self, request: Request) -> Response:

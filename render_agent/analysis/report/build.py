@@ -44,8 +44,13 @@ def build(
     with spawned(count) as pool:
         report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
         copy_assets(pages)
-        pictures = link_pictures(report, pages)
-        write_pages(report, pages, count, pool, meanwhile=lambda: write_index(report, pages))
+        pictures: set[Path] = set()
+
+        def meanwhile() -> None:
+            pictures.update(link_pictures(report, pages))
+            write_index(report, pages)
+
+        write_pages(report, pages, count, pool, meanwhile)
     remove_stale(pages, report.rows)
     _remove_strange(pages, before, report, pictures)
     return pages / "index.html", report

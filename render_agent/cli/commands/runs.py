@@ -295,12 +295,11 @@ def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool
         if address := getattr(engine, "address", None):
             if offer := getattr(engine, "offer", None):
                 from render_agent.analysis.live.server import LiveSite
-                from render_agent.analysis.report.data import page_of
 
                 scratch = Path(pages.enter_context(tempfile.TemporaryDirectory()))
                 site = LiveSite(RunFolder(run.path), scratch, finished_only=True)
                 pages.enter_context(closing(site))
-                offer(site.routes(), lambda question_id: f"report/{page_of(question_id)}")
+                offer(site.routes(), site.page_of)
             console.print(f"answer in the browser: {address}", soft_wrap=True)
             if browser:
                 open_page(address)
@@ -461,7 +460,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         ids = [q.id for q in folder.questions()]
         some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
         raise UsageError(
-            f"{folder.name} has no question with the id {question_id!r:.80}: it has {len(ids)}, {some}"
+            f"{folder.name} has no question with the id {question_id!r:.80}: its ids: {some}"
         )
     if as_json:
         click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))

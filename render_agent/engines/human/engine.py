@@ -53,8 +53,8 @@ class HumanEngine:
         """Where the page is."""
         return self._server.address
 
-    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str]) -> None:
-        """Serve the pages of finished questions beside its own; page_of: where that of an id lies."""
+    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str | None]) -> None:
+        """Serve the pages of finished questions beside its own; page_of: where that of an id lies, if it may be seen."""
         self.site.offer(routes, page_of)
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:

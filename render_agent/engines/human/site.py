@@ -49,10 +49,10 @@ class PlaySite:
         self.name = name
         self.token = token
         self._finished: Router | None = None
-        self._page_of: Callable[[str], str] | None = None
+        self._page_of: Callable[[str], str | None] | None = None
 
-    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str]) -> None:
-        """Serve the pages of finished questions, too; page_of: where that of an id lies."""
+    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str | None]) -> None:
+        """Serve the pages of finished questions, too; page_of: where that of an id lies, if it may be seen."""
         self._finished = Router([*routes, Mount("/", PageFiles(OWN, ".css", ".js"))])
         self._page_of = page_of
 

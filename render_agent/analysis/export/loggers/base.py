@@ -53,8 +53,8 @@ class FinishedRun:
     """What a logger is told at the end.
 
     step: turns of the run. summary: its figures by name. rows: the table, a row of COLUMNS a question.
-    pictures: the last view of a question that is no map, by its id. report: the folder of pages, and views: that of
-    the pictures that they show; None where there is none.
+    pictures: the last view of a question that is no map, by its id. report: the folder of pages, in which are the
+    pictures that they show, and views: the run's own, kept where there is no report; None where there is none.
     """
 
     step: int
@@ -67,8 +67,9 @@ class FinishedRun:
     @property
     def artefacts(self) -> dict[str, Path]:
         """The folders to keep beside the figures, by the name that pages know them by."""
-        found = {"report": self.report, "views": self.views}
-        return {name: path for name, path in found.items() if path is not None}
+        if self.report is not None:
+            return {"report": self.report}
+        return {} if self.views is None else {"views": self.views}
 
 
 class RunLogger(Protocol):

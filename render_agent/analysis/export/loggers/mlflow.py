@@ -85,8 +85,7 @@ class MlflowLogger:
 def _artefact(run: FinishedRun, question: str) -> str | None:
     """Return where the picture of a question lies among the artefacts."""
     file = run.pictures.get(question)
-    return (
-        None
-        if file is None or run.views is None
-        else f"views/{file.relative_to(run.views).as_posix()}"
-    )
+    if file is None or run.views is None:
+        return None
+    folder = "views" if run.report is None else "report/views"
+    return f"{folder}/{file.relative_to(run.views).as_posix()}"
