@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,9 +42,14 @@ def writing(path: Path) -> Iterator[None]:
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file so that it is there whole or not at all, whenever the process dies.
 
-    durable: also when the machine dies. RunLogError where it cannot be written.
+    durable: also when the machine dies. RunLogError where it cannot be written, and where a device or a pipe has
+    its name, which would be gone.
     """
     make_folders(path.parent, durable=durable)
+    with writing(path), suppress(FileNotFoundError):
+        kind = path.lstat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
+            raise OSError(errno.EINVAL, "it is no file")
     partial = path.with_name(f".{path.name}.part")
     with writing(path):
         # Path.open takes no opener

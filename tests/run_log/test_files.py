@@ -46,6 +46,14 @@ def test_write_whole_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     assert path.read_bytes() == b"old"
 
 
+def test_a_pipe_of_that_name_is_not_replaced(tmp_path):
+    path = tmp_path / "bundle.zip"
+    os.mkfifo(path)
+    with pytest.raises(RunLogError, match=r"bundle\.zip: it is no file"):
+        write_whole(path, b"new")
+    assert path.is_fifo()
+
+
 def test_write_all_says_when_the_disk_is_full():
     with (
         Path("/dev/full").open("ab", buffering=0) as file,

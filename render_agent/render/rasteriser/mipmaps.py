@@ -84,7 +84,7 @@ def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]
         materials,
         np.concatenate([np.empty(0, np.uint32), *(level.ravel() for level in flat)]),
         np.column_stack([starts[:-1], sizes[:, 1]]).astype(np.uint64),
-        256.0 * (sizes[:, ::-1] - 2).astype(np.float64),
+        (256 * (sizes[:, ::-1] - 2)).astype(np.float64),
         np.cumsum([0, *map(len, chains)]).astype(np.int64),
         np.array([[WRAPS[way] for way in part.wrap] for part in pictured], np.int64).reshape(-1, 2),
         np.array([alpha_cutoff(part) for part in pictured], np.float64),
