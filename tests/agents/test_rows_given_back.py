@@ -24,7 +24,7 @@ def test_rows_and_pictures_of_every_branch_are_given_back(tmp_path, monkeypatch)
     monkeypatch.setattr(prompt, "INSTRUCTIONS", "Explore. You have {turns}. Reply with JSON.")
     engine = Disguised(open_model(str(small_model()), device="cpu"), budget=10**9, most_rows=16)
     try:
-        options = {"max_turns": 2, "max_new_tokens": 2, "kinds": ("ego",)}
+        options = {"max_turns": 3, "max_new_tokens": 2, "kinds": ("ego",)}
         _, results = choose(
             tmp_path, make_questions(tmp_path, 2), "lookahead:3:2", engine, **options
         )
