@@ -36,7 +36,8 @@ NOT_HELD = (
     " begun (https://github.com/python/cpython/issues/140746). `system/threads.py` makes sure of the room first, which leaves"
     " the moment between. That is the hang of 'little memory for the process'; killing it loses nothing.",
     "A server may say anything: what is a whole answer of a chat is taken for one, and only its length and keys are looked at.",
-    "vLLM's engine met no fault: it needs a GPU.",
+    "Faults in system calls met runs by the scripted engine and over a server, those by a model in the process met power cuts alone:"
+    " `campaign.py --only 'kill -9, by a model'` and its like were not taken to their end. vLLM's engine met no fault: it needs a GPU.",
 )
 """What cannot be held, or was not tried, and why."""
 
@@ -266,8 +267,9 @@ PARTS = {
 
 
 def injected(found: Mapping[str, Any]) -> int:
-    """Return how many faults a campaign injected."""
-    return sum(row["injected"] for row in found["kinds"].values())
+    """Return how many faults a campaign injected; those that were tried again once they were mended count once."""
+    kinds = found["kinds"].items()
+    return sum(row["injected"] for name, row in kinds if not name.endswith(" again"))
 
 
 ASKED: dict[str, tuple[float, str, Callable[[Mapping[str, Any]], float]]] = {
