@@ -87,7 +87,7 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
             one = shown.nth(place)
             after = [c for c in evidence.candidates if c.follows == candidate.number]
             pictures = [image.get_attribute("src") for image in one.locator("img").all()]
-            assert pictures == [f"../../{c.view.file}" for c in (candidate, *after) if c.view]
+            assert pictures == [f"../{c.view.file}" for c in (candidate, *after) if c.view]
             taken = one.locator("> figure .mark.taken").all_inner_texts()
             assert taken == (["✓ taken"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:

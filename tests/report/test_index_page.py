@@ -78,7 +78,7 @@ def test_each_row_shows_the_last_view_of_its_question(page, seen):
     for line in (seen.parents[1] / "turns.jsonl").read_text("utf-8").splitlines():
         turn = json.loads(line)
         for view in turn["views"]:
-            shown_last[turn["question_id"]] = (seen.parents[1] / view["file"]).as_uri()
+            shown_last[turn["question_id"]] = (seen.parent / view["file"]).as_uri()
     drawn = page.locator("#table tbody img.thumb").evaluate_all(
         "all => all.map(image => image.src)"
     )
