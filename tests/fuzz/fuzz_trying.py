@@ -22,6 +22,7 @@ from fuzz_lines import PACKAGE, Line, Lines
 from fuzz_targets import TARGETS, Target
 
 from render_agent.errors import RenderAgentError
+from render_agent.system.malloc import bounded_memory
 
 PAGE = resource.getpagesize()
 
@@ -109,8 +110,10 @@ def _fault_of_refusal(error: BaseException, told: str) -> str:
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        # what the program bounded by itself is no fault: it says so by "from None"
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        # what the program bounded by itself is no fault
+        bounded = traceback.extract_tb(error.__traceback__)[-1:]
+        own = any(frame.name == bounded_memory.__name__ for frame in bounded)
+        error = error.__cause__ or (None if own else error.__context__)
 
 
 def _place(error: BaseException) -> str:

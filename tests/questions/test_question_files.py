@@ -119,7 +119,7 @@ def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
     from pyarrow import parquet
 
     monkeypatch.setattr("render_agent.questions.rows.MAX_PARQUET_BYTES", 100 << 20)
-    path, rows = tmp_path / "x.parquet", 20_000
+    path, rows = tmp_path / "x.parquet", 300_000
     words = pyarrow.DictionaryArray.from_arrays(
         pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
     )

@@ -31,7 +31,7 @@ def judged(**counts):
          "Of 35 wrong answers, 30 had seen everything named well and were misjudged."),
         ({"never_looked": 30, "stopped_early": 29, "misjudged": 5},
          "Of 64 wrong answers, 59 came without everything named having been seen well."),
-        ({"no answer": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 could not be read."),
+        ({"no_answer": 9, "open": 50, "error": 50}, "Of 9 wrong answers, 9 could not be read."),
         ({"stopped_early": 3, "misjudged": 2}, None),  # three of five may be chance
         ({"stopped_early": 34, "unknown": 32}, None),  # 52 %: its interval reaches below a half
         ({"right": 9}, None),

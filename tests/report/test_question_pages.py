@@ -20,7 +20,7 @@ from render_agent.analysis.diagnosis.model import (
     Sighting,
     TurnDiagnosis,
 )
-from render_agent.analysis.report.build import copy_assets
+from render_agent.analysis.report.build import copy_assets, link_pictures
 from render_agent.analysis.report.data import page_of, read_run
 from render_agent.analysis.report.question.question_page import cause_words, write_pages
 from render_agent.config import RunConfig
@@ -85,7 +85,9 @@ def pages_of(folder, **options):
     """Write the pages of the questions alone; return the folder of the report."""
     place = folder.path / "report"
     copy_assets(place)
-    write_pages(read_run(folder, **options), place, 1)
+    report = read_run(folder, **options)
+    link_pictures(report, place)
+    write_pages(report, place, 1)
     (place / "questions.js").write_text("")
     return place
 

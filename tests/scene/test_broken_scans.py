@@ -192,7 +192,7 @@ def test_a_sentence_stays_one_whatever_an_element_is_called(tmp_path, held):
     kinds = (LIST_LINE,) if held else ("property float x",)
     vertex = ("element vertex 1", *XYZ_LINES)
     rest = bytes(12) + b"\x03" * held
-    lines = (named, *kinds, *vertex) if held else (*vertex, named, *kinds, *vertex)
+    lines = (named, *kinds, *vertex) if held else (*vertex, named, *kinds)
     text = refused(tmp_path, header(*lines) + rest)
     assert f" {'x' * 40}" in text
     assert len(text) < 400

@@ -166,7 +166,9 @@ def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
     from render_agent.cli.commands import runs as commands
 
     monkeypatch.setattr(
-        commands, "_engine_maker", lambda *given: lambda config, asked: ScriptedEngine(Leaking())
+        commands,
+        "_engine_maker",
+        lambda *given, **more: lambda config, asked: ScriptedEngine(Leaking()),
     )
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
     found = watch(run)
