@@ -11,6 +11,7 @@ from factories.runs import Silent, make_config, play, transcripts
 from factories.servers import StubServer, forward_to, model_server
 
 from render_agent.engines.transformers.generate_engine import TransformersEngine
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
@@ -82,7 +83,7 @@ class Unguided(TransformersEngine):
 def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
     server, undisturbed, tmp_path
 ):
-    engine = Unguided(server.model, dtype="float32", device="cpu", batch_size=1)
+    engine = Unguided(open_model(server.model, dtype="float32", device="cpu"), batch_size=1)
     same = {"max_turns": TURNS, "max_new_tokens": TOKENS, **ASKED}
     path, _ = play(tmp_path, "rooms", engine, **same)
     here = transcripts(path)
