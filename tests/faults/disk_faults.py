@@ -21,6 +21,9 @@ def broken(ground: Ground, error: str) -> None:
     percent = ground.chance.choice((0, 30, 99))
     fault = {"deed": "fail", "error": error, "percent": percent, **ground.moment("writes")}
     ended = ground.run(fault=fault)
+    if ended.code == 0:  # the last that is written is not needed: a folder that was there
+        ground.equals_the_undisturbed([])
+        return
     said(ended, 1, rf"error: cannot (write|make) .*{WORDS[error]}")
     stopped(ended)
     ground.comes_to_its_end()

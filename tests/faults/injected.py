@@ -23,7 +23,7 @@ from pathlib import Path
 CALLS = {
     "draws": ("render_agent.render.rasteriser.renderer", "Rasteriser", "draw"),
     "answers": ("render_agent.engines.scripted.engine", "ScriptedEngine", "answer"),
-    "loads": ("render_agent.scene.formats.load", None, "read_scan"),
+    "loads": ("render_agent.scene.formats.load", None, "_read"),
 }
 """The function whose calls are the ticks of a sort."""
 

@@ -86,7 +86,7 @@ def options(agent):
 
 def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random):
     """Kill runs so many times; return the folders of the undisturbed run and of the killed ones."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     count, given = options(agent)
     questions = make_questions(folder, count)
 

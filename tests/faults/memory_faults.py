@@ -5,14 +5,14 @@ from __future__ import annotations
 from ground import TO_GO_ON, TO_TRY_AGAIN, Ground, NotInjected, said
 
 RAN_OUT = r"error: .*this machine's memory ran out[;:] "
-FAILED = r"\d+ failed \(see .*run\.log\)"
+FAILED = r"\d+ failed \(see .*run\.log\)|questions in a row failed alike"
 
 
 def out_of_memory(ground: Ground, sort: str) -> None:
-    """A call finds no memory, once or from a moment on: its questions fail, the others go on."""
+    """A call finds no memory, once or from a moment on: its questions fail, the others go on; where all fail, the run stops."""
     deed = ground.chance.choice(("no memory", "no more memory"))
     ended = ground.run(fault={"deed": deed, **ground.moment(sort)})
-    said(ended, 1, FAILED, TO_TRY_AGAIN, "memory")
+    said(ended, 1, FAILED, rf"{TO_TRY_AGAIN}|{TO_GO_ON}", "memory")
     ground.comes_to_its_end()
 
 

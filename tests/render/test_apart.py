@@ -88,7 +88,7 @@ def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(crashing):
         with pytest.raises(RenderError, match=r"crashed its process \(SIGSEGV\) when it drew made"):
             renderer.draw(deadly, CAMERA, *SIZE)
     assert len(processes.read_text().split()) == apart.MAX_CRASHES
-    with pytest.raises(RenderError, match=f"ended {apart.MOST_DEATHS} times when it drew made"):
+    with pytest.raises(RenderError, match=f"ended {apart.MAX_CRASHES} times when it drew made"):
         renderer.draw(deadly, CAMERA, *SIZE)
     assert len(processes.read_text().split()) == apart.MAX_CRASHES
     crashing("crash", times=0)

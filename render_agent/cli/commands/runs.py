@@ -381,7 +381,7 @@ def list_them(output: Path, *, as_json: bool) -> None:
     line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
     click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
     for row in rows:
-        told = {name: "–" if v is None else v for name, v in row.items()}
+        told = {name: "–" if v is None else str(v) for name, v in row.items()}
         click.echo(one_line(line.format(**told)))
 
 
@@ -420,16 +420,16 @@ def _run_row(path: Path) -> dict[str, Any]:
             "model": folder.record["engine"]["model"],
             "agent": saved.get("agent", "single"),
         }
-    except (RunLogError, KeyError, OSError):
+        if found:
+            seconds = found["totals"]["seconds"]
+            row |= {
+                "status": found["status"],
+                "answered": found["counts"]["answered"],
+                "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
+                "official": figure(found["official_over_scored"]["score"]),
+            }
+    except (RunLogError, KeyError, TypeError, AttributeError, ValueError, OSError):
         return row | {"status": "unreadable"}
-    if found:
-        seconds = found["totals"]["seconds"]
-        row |= {
-            "status": found["status"],
-            "answered": found["counts"]["answered"],
-            "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
-            "official": figure(found["official_over_scored"]["score"]),
-        }
     return row
 
 
