@@ -37,21 +37,21 @@ SHARES = (0.10, 0.25, 0.50, 0.75)
 FACTOR = 1.5
 SOON_SECONDS = 2.0
 
-SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 8}
+SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24}
 SMALL = {"engine": "transformers", "model": "small"}
 KINDS: dict[str, dict[str, Any]] = {
     "scripted, default phases": SCRIPTED,
     "scripted, no batched turns": {**SCRIPTED, "max_batched_turns": 0},
-    "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 8},
+    "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 24},
     "scripted, one after the other": {**SCRIPTED, "max_batched_turns": 0, "finish_together": 1},
-    "scripted, 24 questions": {**SCRIPTED, "limit": 24},
+    "scripted, 80 questions": {**SCRIPTED, "limit": 80},
     "scripted, three samples a turn": {**SCRIPTED, "agent": "vote:3", "temperature": 1.0},
-    "scripted, ray casting": {**SCRIPTED, "renderer": "raycast", "limit": 60},
-    "small model, default phases": {**SMALL, "limit": 60},
-    "small model, no batched turns": {**SMALL, "limit": 60, "max_batched_turns": 0},
-    "small model, batches of four": {**SMALL, "limit": 40, "batch_size": 4},
-    "small model, one after the other": {**SMALL, "limit": 24, "max_batched_turns": 0, "finish_together": 1},
-    "small model, one type": {**SMALL, "type": ("object_rel_distance",)},
+    "scripted, ray casting": {**SCRIPTED, "renderer": "raycast", "max_turns": 8, "limit": 60},
+    "small model, default phases": SMALL,
+    "small model, no batched turns": {**SMALL, "max_batched_turns": 0},
+    "small model, batches of four": {**SMALL, "limit": 120, "batch_size": 4},
+    "small model, one after the other": {**SMALL, "limit": 100, "max_batched_turns": 0, "finish_together": 1},
+    "small model, four types": {**SMALL, "type": ("object_rel_distance", "object_counting", "route_planning", "obj_appearance_order")},
 }  # fmt: skip
 
 

@@ -58,14 +58,14 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(monkeypatch):
     for state in some:
         clock[0] += 1.0
         take(progress, state, DONE if int(state.id) % 2 else STEP)
-    # half end in each turn: of 20 that go on, 10 take a third turn and 5 a fourth
-    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.5 + 0.25))
+    # half ended at once; of the 20 that go on, one in five is expected to end in each turn
+    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.8 + 0.8**2))
     assert progress.seconds_left == pytest.approx(progress.turns_to_come)
     progress.began("finishing", [state for state in some if state.active])
     for state in [state for state in some if state.active]:
         clock[0] += 3.0
         take(progress, state, STEP)
-    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.8)), "nobody ends in the second turn"
+    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.9)), "nobody ends in the second turn"
     assert progress.seconds_left == pytest.approx(3 * progress.turns_to_come, rel=0.15), "of late"
     clock[0] += 30.0
     for state in [state for state in some if state.active]:

@@ -30,7 +30,7 @@ BURST_GAP_SHARE, LONGEST_BURST_SHARE = 0.01, 0.1
 """Turns of one batch end within so small a share of the time of each other, all within the larger one."""
 
 USUAL_HAZARD = 0.2
-"""How often a question is expected to end in a turn that no question has come to yet, at the least."""
+"""How often a question usually ends in a turn."""
 
 SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
 """The short line has at most so many columns; a terminal of so many has a second line."""
@@ -159,14 +159,15 @@ class Progress:
         """How many turns the active questions are expected to take still.
 
         A question ends in its turn of a number as often as those did that came to it (a life table, as
-        of Kaplan and Meier 1958); in turns that none came to yet, as often as in the last known one.
+        of Kaplan and Meier 1958); in turns that none came to yet, half way between the last known one and what
+        is usual, but no more often than that: who goes on where most end goes on for a while.
         """
         hazard, hazards = 0.0, []
         for number in range(self.max_turns):
             if self.passed[number]:
                 hazard = self.ended[number] / self.passed[number]
             else:
-                hazard = max(hazard, USUAL_HAZARD)
+                hazard = (min(hazard, USUAL_HAZARD) + USUAL_HAZARD) / 2
             hazards.append(hazard)
         expected, further = 0.0, 0.0
         for number in reversed(range(self.max_turns)):
