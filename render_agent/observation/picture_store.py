@@ -98,11 +98,15 @@ class Pictures:
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.
 
-        Its result raises RunLogError where it cannot be written.
+        Its result raises RunLogError where it cannot be written. A file that is being written is not written
+        beside itself: what two questions of a scene share may be drawn for both.
         """
         self._remember(file, Image.fromarray(picture))
-        writing = self._writers.submit(self._write, file, picture)
         with self._lock:
+            under_way = self._writing.get(file)
+            if under_way is not None and not under_way.done():
+                return under_way
+            writing = self._writers.submit(self._write, file, picture)
             self._writing[file] = writing
         writing.add_done_callback(lambda done: self._wrote(file, done))
         return writing

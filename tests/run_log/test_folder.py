@@ -1,5 +1,6 @@
 """A run folder under the mishaps of its life."""
 
+import errno
 import hashlib
 import json
 import os
@@ -234,6 +235,18 @@ def test_two_runs_in_one_second_get_folders_of_their_own(tmp_path):
     assert not list(tmp_path.glob(".new-*"))
     for log in logs:
         log.close()
+
+
+def test_a_disk_that_takes_no_name_is_said_to_be_full_and_not_its_names_taken(
+    tmp_path, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(RunLogError, match=r"cannot write .*Disk quota exceeded"):
+        RunLog.create(tmp_path, "batched", {"config": {}})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):

@@ -51,6 +51,16 @@ def test_a_picture_that_cannot_be_written_is_a_clear_error(tmp_path):
         written.result()
 
 
+def test_a_picture_that_two_questions_share_is_not_written_beside_itself(tmp_path):
+    shown = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
+    pictures = Pictures(tmp_path)
+    drawn = [pictures.keep("views/scenes/room/0_top.png", shown) for _ in range(100)]
+    for written in drawn:
+        written.result()
+    pictures.close()
+    assert [path.name for path in (tmp_path / "views/scenes/room").iterdir()] == ["0_top.png"]
+
+
 def test_more_pictures_than_are_kept_are_read_from_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.observation.picture_store.MAX_DECODED_PICTURES", 2)
     shown = np.random.default_rng(0).integers(0, 256, (5, 12, 16, 3), dtype=np.uint8)

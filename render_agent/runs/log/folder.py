@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -199,7 +200,8 @@ class RunLog:
             draft.chmod(0o777 & ~_umask())
         try:
             write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
-            path = _claim(draft, output, kind)
+            with writing(output):
+                path = _claim(draft, output, kind)
             sync_folder(output)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
@@ -343,8 +345,10 @@ def _claim(draft: Path, output: Path, kind: str) -> Path:
             continue
         try:
             return draft.rename(output / f"{name}_{kind}")
-        except OSError:  # another process took the name in between
-            continue
+        except OSError as error:
+            # where not another process took the name in between
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
     raise RunLogError(f"cannot make a run folder in {output}: its names are taken")
 
 
