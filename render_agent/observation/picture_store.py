@@ -93,20 +93,18 @@ class Pictures:
         self._writing: dict[str, Future[None]] = {}
         self._digests: dict[str, str] = {}
         self._making_folders = Lock()
+        # what two questions of a scene share may be drawn for both, and a file is not written beside itself
+        self._storing = [Lock() for _ in range(16)]
         self._writers = begun_pool(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.
 
-        Its result raises RunLogError where it cannot be written. A file that is being written is not written
-        beside itself: what two questions of a scene share may be drawn for both.
+        Its result raises RunLogError where it cannot be written.
         """
         self._remember(file, Image.fromarray(picture))
+        writing = self._writers.submit(self._write, file, picture)
         with self._lock:
-            under_way = self._writing.get(file)
-            if under_way is not None and not under_way.done():
-                return under_way
-            writing = self._writers.submit(self._write, file, picture)
             self._writing[file] = writing
         writing.add_done_callback(lambda done: self._wrote(file, done))
         return writing
@@ -168,7 +166,8 @@ class Pictures:
             path = picture_path(self.folder, file)
             with self._making_folders:  # whoever finds a folder there finds it synced
                 make_folders(path.parent, durable=self.durable)
-            write_whole(path, png, durable=self.durable)
+            with self._storing[hash(file) % len(self._storing)]:
+                write_whole(path, png, durable=self.durable)
         except RunLogError:
             self._check_there()  # rather said of the folder than of one of its files
             raise
