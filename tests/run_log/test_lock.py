@@ -99,6 +99,22 @@ def test_on_another_machine_the_heartbeat_counts(poor, tmp_path):
     FolderLock(tmp_path).close()
 
 
+def test_a_disk_that_takes_nothing_more_while_the_lock_is_taken_is_one_sentence(
+    tmp_path, monkeypatch
+):
+    owner_elsewhere(tmp_path, lock.STALE_SECONDS + 1)
+
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "rename", refused)
+        disk.setattr(os, "unlink", refused)
+        with pytest.raises(RunLogError, match=r"cannot write .*run\.owner: Read-only file system"):
+            FolderLock(tmp_path)
+    FolderLock(tmp_path).close()
+
+
 def test_an_owner_gives_signs(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.02)
     held = FolderLock(tmp_path)

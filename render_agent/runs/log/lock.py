@@ -143,7 +143,8 @@ class FolderLock:
             file.close()
             raise
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # tidied up later
+                draft.unlink()
         self._tidy_up(os.fstat(file.fileno()).st_mtime)
         return file
 
