@@ -69,7 +69,7 @@ FORMS: dict[Kind, str] = {
     "change": "render_agent.questions.counterfactual.base:ChangePlan",
     "toolset": "render_agent.observation.toolsets:Toolset",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
-    "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
+    "small model": "render_agent.engines.checkpoint.pretrained:Pretrained",
     "logger": "render_agent.analysis.export.loggers.base:RunLogger",
     "command": "click:Command",
 }

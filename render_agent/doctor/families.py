@@ -28,7 +28,7 @@ def probe_families(device: str = AUTO, dtype: str = AUTO) -> dict[str, Any]:
     weights, by default what a run takes on that device. Prompts are a token longer than multiples of 32, where
     kernels of GPUs were wrong before.
     """
-    from render_agent.engines.transformers.model.pretrained import choose_device
+    from render_agent.engines.checkpoint.pretrained import choose_device
 
     place = choose_device(device)
     on_cpu = place == "cpu"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
+from render_agent.engines.checkpoint.pretrained import Pretrained, choose_device
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, made_tokenizer
 
@@ -112,7 +112,7 @@ def small_family(
 
     tokenizer: one that has Qwen's special tokens and the family's own, `named`; by default it is made. Raises whatever its classes raise, as where the library lacks one.
     """
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     cure_torchvision()
     import torch

@@ -11,13 +11,13 @@ from factories.models import speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.families.registry import FAMILIES, family_of
 from render_agent.engines.transformers.cache_check import why_not_kept
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
-from render_agent.engines.transformers.families.recurrent_state import StateCall
-from render_agent.engines.transformers.families.registry import FAMILIES, family_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.model.recurrent_state import StateCall
 from render_agent.errors import SetupError
 from render_agent_lab.random_models.small_families import SMALL_FAMILIES, small_family
 

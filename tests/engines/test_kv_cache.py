@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, common_tokens
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 
 LAYERS, HEADS, WIDTH = 2, 2, 4
 

@@ -12,12 +12,12 @@ from factories.dialogues import library_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
-from render_agent.engines.transformers.model import template_check
-from render_agent.engines.transformers.model.locate import (
+from render_agent.engines.checkpoint.locate import (
     describe_model,
     find_model,
     takes_pictures,
 )
+from render_agent.engines.transformers.model import template_check
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start_run
 
@@ -223,7 +223,7 @@ def test_a_description_tells_weights_apart(copy):
 
 def test_finding_a_model_imports_neither_torch_nor_transformers():
     program = (
-        "import sys; from render_agent.engines.transformers.model.locate import describe_model;"
+        "import sys; from render_agent.engines.checkpoint.locate import describe_model;"
         f"describe_model({str(small_model())!r});"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )

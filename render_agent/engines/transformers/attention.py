@@ -13,9 +13,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from render_agent.engines.transformers.families.recurrent_state import StateCall
-from render_agent.engines.transformers.families.registry import TwoWay
+from render_agent.engines.families.registry import TwoWay
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
+from render_agent.engines.transformers.model.recurrent_state import StateCall
 
 PAGED = "render_agent_paged"
 PACKED_VISION = "render_agent_packed_flash"

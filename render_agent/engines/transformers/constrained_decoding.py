@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from render_agent.engines.transformers.families.thinking import Marks, Thinking
-from render_agent.engines.transformers.model.special_tokens import MARKER
+from render_agent.engines.checkpoint.special_tokens import MARKER
+from render_agent.engines.families.thinking import Marks, Thinking
 
 LOG = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from render_agent.engines.transformers.attention import (
     on_one_gpu,
     page_index,
 )
-from render_agent.engines.transformers.families.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.model.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.sequences import Sample
 
 

@@ -15,10 +15,10 @@ from threading import Event
 from typing import Any
 
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
+from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.engines.transformers.memory.device import memory_of
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import (

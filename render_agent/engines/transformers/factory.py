@@ -71,7 +71,7 @@ def engine_of(
         LOG.info("keys and values are not kept over the turns: %s", family.why)
     vision = None
     if wanted in ("keys", "vision") and family.vision:
-        from render_agent.engines.transformers.families.vision_cache import VisionCache
+        from render_agent.engines.transformers.model.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)
     return TransformersEngine(

@@ -12,19 +12,19 @@ from PIL import Image
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
 from render_agent.engines.transformers.memory.faults import (
     Fault,
     attempt,
 )
 from render_agent.engines.transformers.memory.sizing import FRACTION, Fitted, Sizing, fit_rows
+from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.families.vision_cache import VisionCache
+    from render_agent.engines.transformers.model.vision_cache import VisionCache
 
 ROWS_ON_A_CPU = 16
 """A CPU is busy with few rows; more of them only wait longer for the last of them to end."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from render_agent.engines.transformers.families.inputs import PreparedPrompt, common_tokens
-from render_agent.engines.transformers.families.recurrent_state import SequenceStates, StatePool
+from render_agent.engines.transformers.model.inputs import PreparedPrompt, common_tokens
+from render_agent.engines.transformers.model.recurrent_state import SequenceStates, StatePool
 
 PAGE_TOKENS = 256
 """Tokens of a page."""

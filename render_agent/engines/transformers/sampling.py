@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from render_agent.engines.base import MARK_TOKENS, Request
+from render_agent.engines.families.thinking import Thought
 from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
-from render_agent.engines.transformers.families.thinking import Thought
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel

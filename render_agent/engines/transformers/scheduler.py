@@ -12,7 +12,6 @@ import torch
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.transformers.decode import Decoder, triton_runs
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
 from render_agent.engines.transformers.memory.faults import (
     Fault,
@@ -20,6 +19,7 @@ from render_agent.engines.transformers.memory.faults import (
     waits,
 )
 from render_agent.engines.transformers.memory.sizing import Ceiling
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
 from render_agent.engines.transformers.sampling import choose_tokens

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.sampling import Writing
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.families.pictures import Tensors
+    from render_agent.engines.families.pictures import Tensors
     from render_agent.engines.transformers.kv_cache import Sequence
 
 

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.attention import leave_no_row_blind
-from render_agent.engines.transformers.constrained_decoding import guides_of
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.families.thinking import Marks, reply_text
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    free_memory,
-    is_out_of_memory,
-)
-from render_agent.engines.transformers.model.locate import describe_found, find_model
-from render_agent.engines.transformers.model.pretrained import (
+from render_agent.engines.checkpoint.locate import describe_found, find_model
+from render_agent.engines.checkpoint.pretrained import (
     Pretrained,
     check_names,
     first_line,
     load_pretrained,
 )
-from render_agent.engines.transformers.model.special_tokens import (
+from render_agent.engines.checkpoint.special_tokens import (
     end_tokens,
     pad_token,
     picture_tokens,
 )
+from render_agent.engines.families.registry import family_of
+from render_agent.engines.families.thinking import Marks, reply_text
+from render_agent.engines.transformers.attention import leave_no_row_blind
+from render_agent.engines.transformers.constrained_decoding import guides_of
+from render_agent.engines.transformers.memory.faults import (
+    Fault,
+    free_memory,
+    is_out_of_memory,
+)
+from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.options import (
     check_options,
     position_limit,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from render_agent.engines.transformers.families.pictures import (
+from render_agent.engines.families.pictures import (
     InternVLPictures,
     NumberedPictures,
     PictureForm,
     QwenPictures,
 )
-from render_agent.engines.transformers.families.thinking import Thinking
+from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError
 
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
