@@ -12,8 +12,8 @@ from factories.models import small_internvl, small_model, small_qwen2_5_vl, spec
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.memory import faults
 from render_agent.engines.transformers.engine import ContinuousEngine
-from render_agent.engines.transformers.memory import faults
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.errors import EngineError
 

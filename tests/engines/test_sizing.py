@@ -5,8 +5,8 @@ from factories.memory import FakeMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from render_agent.engines.memory.faults import Fault
 from render_agent.engines.transformers.memory.budget import line_above
-from render_agent.engines.transformers.memory.faults import Fault
 from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
     REACH,

@@ -96,7 +96,7 @@ class Siglip:
 
     def _encoded(self, pictures: list[Image]) -> Encoded | None:
         """Return what it makes of a batch, None where memory ran out."""
-        from render_agent.engines.transformers.memory.faults import free_memory, is_out_of_memory
+        from render_agent.engines.memory.faults import free_memory, is_out_of_memory
 
         try:
             inputs = self.processor.image_processor(images=pictures, return_tensors="pt")

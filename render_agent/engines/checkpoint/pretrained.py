@@ -178,12 +178,7 @@ def load_processor(found: FoundModel, thinking: str = AUTO) -> Any:
     return processor
 
 
-def load_model(
-    found: FoundModel,
-    dtype: str,
-    device: str,
-    options: Mapping[str, Any],
-) -> Any:
+def load_model(found: FoundModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
     """Return the model with all its weights. SetupError where it cannot be."""
     from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText

@@ -145,21 +145,10 @@ FAMILIES = (
         published=r"(mis|magis|minis)tral",
     ),
     Family(
-        "Idefics 3 and SmolVLM",
-        ("idefics3", "smolvlm"),
-        PictureForm,
-        vision=False,
-        picture_axis=1,
+        "Idefics 3 and SmolVLM", ("idefics3", "smolvlm"), PictureForm, vision=False, picture_axis=1
     ),
     Family("Ovis 2", ("ovis2",), PictureForm, vision=False),
-    Family(
-        "LFM2-VL",
-        ("lfm2_vl",),
-        PictureForm,
-        vision=False,
-        recurrent=True,
-        published=r"lfm-?2",
-    ),
+    Family("LFM2-VL", ("lfm2_vl",), PictureForm, vision=False, recurrent=True, published=r"lfm-?2"),
     Family(
         "MiniCPM-V 4.6",
         ("minicpmv4_6",),

@@ -8,12 +8,12 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
+from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.cache_check import why_not_kept
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
-from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
-from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.memory.sizing import FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows

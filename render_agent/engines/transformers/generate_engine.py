@@ -12,11 +12,8 @@ from PIL import Image
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-)
+from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import FRACTION, Fitted, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -169,7 +166,7 @@ class TransformersEngine(BatchingEngine):
 
     def close(self) -> None:
         """Give back the model's memory."""
-        from render_agent.engines.transformers.memory.faults import free_memory
+        from render_agent.engines.memory.faults import free_memory
 
         if self.vision is not None:
             self.vision.close()

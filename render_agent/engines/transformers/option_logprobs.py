@@ -19,10 +19,7 @@ import torch
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Request, Scores
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-)
+from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel

@@ -128,10 +128,7 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
 
 
 def choose_tokens(
-    logits: torch.Tensor,
-    likeliest: torch.Tensor,
-    rows: Sequence[Writing],
-    truncation: Truncation,
+    logits: torch.Tensor, likeliest: torch.Tensor, rows: Sequence[Writing], truncation: Truncation
 ) -> list[int]:
     """Return the next token of every row.
 

@@ -11,13 +11,9 @@ from typing import Any
 import torch
 
 from render_agent.dialogue.state import Tokens
+from render_agent.engines.memory.faults import Fault, attempt, waits
 from render_agent.engines.transformers.decode import Decoder, triton_runs
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-    waits,
-)
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -333,12 +329,7 @@ class Scheduler:
 
 
 def decoder_of(
-    model: Any,
-    cache: KVCache,
-    axes: int,
-    suppressed: Several[int],
-    most_rows: int,
-    longest: int,
+    model: Any, cache: KVCache, axes: int, suppressed: Several[int], most_rows: int, longest: int
 ) -> Decoder:
     """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
 

@@ -76,8 +76,7 @@ class Sample(Writing):
     """One sample of a request: waiting, then placed in the cache, read, and written token by token.
 
     start: how many tokens of its prompt stood in the cache already. since: when it was placed.
-    steps_waited: for how many steps it could have been read. offset: what to add to a token's place to get its
-    position. beside: how many were written together in each step, summed. waited: how often it was tried
+    offset: what to add to a token's place to get its position. beside: how many were written together in each step, summed. waited: how often it was tried
     again for lack of memory.
     """
 
@@ -86,7 +85,6 @@ class Sample(Writing):
     placed: Sequence | None = None
     start: int = 0
     since: float = 0.0
-    steps_waited: int = 0
     offset: int = 0
     beside: int = 0
     waited: int = 0

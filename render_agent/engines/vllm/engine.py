@@ -20,11 +20,7 @@ from render_agent.engines.checkpoint.locate import (
     fetch_model,
     find_model,
 )
-from render_agent.engines.checkpoint.pretrained import (
-    first_line,
-    load_processor,
-    silence_libraries,
-)
+from render_agent.engines.checkpoint.pretrained import first_line, load_processor, silence_libraries
 from render_agent.engines.checkpoint.special_tokens import picture_tokens
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.thinking import Thought

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from render_agent.engines.transformers.memory.device import DeviceMemory, spare
-from render_agent.engines.transformers.memory.faults import Fault
+from render_agent.engines.memory.device import DeviceMemory, spare
+from render_agent.engines.memory.faults import Fault
 
 LOG = logging.getLogger(__name__)
 Given = TypeVar("Given")

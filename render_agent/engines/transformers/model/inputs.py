@@ -15,13 +15,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.checkpoint.special_tokens import disarming
-from render_agent.engines.families.pictures import (
-    Grid,
-    PictureCost,
-    PictureForm,
-    Tensors,
-    joined,
-)
+from render_agent.engines.families.pictures import Grid, PictureCost, PictureForm, Tensors, joined
 from render_agent.engines.families.registry import family_of
 
 PICTURE_BYTES = 256 * 2**20

@@ -17,20 +17,12 @@ from render_agent.engines.checkpoint.pretrained import (
     first_line,
     load_pretrained,
 )
-from render_agent.engines.checkpoint.special_tokens import (
-    end_tokens,
-    pad_token,
-    picture_tokens,
-)
+from render_agent.engines.checkpoint.special_tokens import end_tokens, pad_token, picture_tokens
 from render_agent.engines.families.registry import family_of
 from render_agent.engines.families.thinking import Marks, reply_text
+from render_agent.engines.memory.faults import Fault, free_memory, is_out_of_memory
 from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    free_memory,
-    is_out_of_memory,
-)
 from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.options import (
     check_options,
