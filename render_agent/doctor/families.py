@@ -78,7 +78,8 @@ def _tried(make: Callable[[str], Any], device: str, dtype: str) -> Mapping[str, 
 def _probed(loaded: Any) -> dict[str, str | None]:
     from render_agent.engines.transformers.cache_check import why_not_kept
 
-    return {"batch": _why_batch_differs(loaded), "reuse": why_not_kept(loaded)}
+    why = loaded.inputs.family.why or why_not_kept(loaded)
+    return {"batch": _why_batch_differs(loaded), "reuse": why}
 
 
 def _why_batch_differs(loaded: Any) -> str | None:
