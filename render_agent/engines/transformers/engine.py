@@ -118,16 +118,11 @@ class ContinuousEngine:
         """Return a reply for every request, in their order (a barrier)."""
         self.submit(requests)
         wanted = {id(request) for request in requests}
-        replies: dict[int, Reply] = {}
-        others = []
-        while len(replies) < len(wanted):
-            for request, reply in self.ready():
-                if id(request) in wanted:
-                    replies[id(request)] = reply
-                else:
-                    others.append((request, reply))
-        self._answered = others
-        return [replies[id(request)] for request in requests]
+        answered: dict[int, tuple[Request, Reply]] = {}
+        while not wanted <= answered.keys():
+            answered |= {id(request): (request, reply) for request, reply in self.ready()}
+        self._answered = [pair for key, pair in answered.items() if key not in wanted]
+        return [answered[id(request)][1] for request in requests]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give; prompts are made beside the model's work."""
@@ -183,13 +178,10 @@ class ContinuousEngine:
 
     def close(self) -> None:
         """Give back the memory of the cache and of the model."""
-        from render_agent.engines.memory.faults import free_memory
-
         sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
-        self.loaded.model = None
-        free_memory()
+        self.loaded.close()
 
     def _admit(self) -> None:
         """Place the prompts of one call, where there is room and those that wait are enough to be worth it."""

@@ -141,11 +141,6 @@ class KVCache:
         return self.states.bytes_per_sequence if self.states is not None else 0
 
     @property
-    def used_pages(self) -> int:
-        """Pages that hold something."""
-        return len(self._references) - len(self._free) - 1 if self._references else 0
-
-    @property
     def page_limit(self) -> int:
         """How many pages the budget allows, the scratch page among them."""
         return max(2, (self.budget - self.state_bytes) // max(1, self.page_bytes))

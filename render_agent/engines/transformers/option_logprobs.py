@@ -102,12 +102,11 @@ def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> lis
         lambda places: _score(loaded, [batch[place] for place in places], sizing),
         sizing,
     )
-    return [
-        Scores(error=loaded.alone(row.outcome, scored.prompt), events=row.events)
-        if isinstance(row.outcome, Fault)
-        else replace(row.outcome, events=row.events)
+    found = [
+        Scores(error=loaded.alone(row, scored.prompt)) if isinstance(row, Fault) else row
         for row, scored in zip(fitted, batch, strict=True)
     ]
+    return [replace(scores, events=sizing.told()) for scores in found]
 
 
 def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:

@@ -120,7 +120,7 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
             half = (budget or 0) // 2
             pool.grow(max(1, min(rows, half // max(1, pool.bytes_per_sequence))))
     cache.allocate(recorder.layers, pool)
-    cache.has_windows = bool(recorder.windows)
+    cache.has_windows = recorder.has_windows
     return cache
 
 

@@ -223,7 +223,7 @@ class Scheduler:
                 return []
             for sample in group:
                 self._prepare(sample)
-            return self._chosen(logits, logits.argmax(-1), group)
+            return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
 
     def _prepare(self, sample: Sample) -> None:
         """Give a sample what its reply is written by."""
@@ -258,10 +258,7 @@ class Scheduler:
     def _next_tokens(self, rows: Several[Sample]) -> list[int]:
         with torch.inference_mode():
             logits, likeliest = self.decoder.step(rows)
-            return self._chosen(logits, likeliest, rows)
-
-    def _chosen(self, logits: Any, likeliest: Any, rows: Several[Sample]) -> list[int]:
-        return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
+            return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
 
     def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
         """Go on behind the tokens that were chosen; replies that end are put down."""

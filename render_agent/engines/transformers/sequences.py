@@ -6,7 +6,7 @@ from collections.abc import Sequence as Several
 from collections.abc import Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
@@ -16,6 +16,10 @@ from render_agent.engines.transformers.sampling import Writing
 if TYPE_CHECKING:
     from render_agent.engines.families.pictures import Tensors
     from render_agent.engines.transformers.kv_cache import Sequence
+
+
+MadePrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
+"""A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +33,6 @@ class Written:
     cut_off: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MadePrompt:
-    """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
-
-    prompt: PreparedPrompt
-    values: dict[int, Tensors]
-
-
 def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
     """Return a request's prompt; of its pictures only those in files that were not seen are looked at.
 
@@ -44,7 +40,7 @@ def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> Ma
     """
     prompt = inputs.prepare(request)
     unseen = [picture for picture in prompt.shown if picture.file not in seen]
-    return MadePrompt(prompt, {picture.start: picture.values() for picture in unseen})
+    return prompt, {picture.start: picture.values() for picture in unseen}
 
 
 @dataclass(eq=False)
@@ -58,17 +54,13 @@ class Asked:
     @property
     def prompt(self) -> PreparedPrompt:
         """The prompt, once it is made."""
-        return self.made.result().prompt
+        return self.made.result()[0]
 
     def values(self, start: int, end: int) -> list[Tensors]:
         """Return the tensors of the prompt's pictures among these tokens."""
-        made = self.made.result()
-        shown = [picture for picture in made.prompt.shown if start <= picture.start < end]
-        known = [made.values.get(picture.start) for picture in shown]
-        return [
-            picture.values() if values is None else values
-            for picture, values in zip(shown, known, strict=True)
-        ]
+        prompt, values = self.made.result()
+        shown = [picture for picture in prompt.shown if start <= picture.start < end]
+        return [values.get(picture.start) or picture.values() for picture in shown]
 
 
 @dataclass(eq=False)

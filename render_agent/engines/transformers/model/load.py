@@ -136,6 +136,11 @@ class LoadedModel:
         ids = self.tokenizer(self.script(request), add_special_tokens=False)["input_ids"]
         return [*ids, *self.ends[:1]]
 
+    def close(self) -> None:
+        """Give back the model's memory."""
+        self.model = None
+        free_memory()
+
     def alone(self, fault: Fault, prompt: PreparedPrompt) -> str:
         """Return why a prompt failed that had a call of the model to itself."""
         if not fault.out_of_memory:
