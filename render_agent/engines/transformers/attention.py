@@ -112,10 +112,9 @@ class KeyRecorder:
 class _Paged:
     """What reading prompts and writing replies have in common: new keys and values go into the pages first.
 
-    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
-    heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
-    the last of them; None for all. slots: where the new tokens go, (tokens,) int64. states: what recurrent layers go on
-    from.
+    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared heads,
+    its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own the last
+    of them; None for all. slots: where the new tokens go, (tokens,) int64. states: what recurrent layers go on from.
     """
 
     layers: Mapping[int, LayerPages]
@@ -238,9 +237,8 @@ class PrefillAttention(_Paged):
 class DecodeAttention(_Paged):
     """Attention of one new token a row to all tokens of its row.
 
-    tables: every row's pages, (rows, pages) int32.
-    lengths: tokens of every row, the new one included, (rows,) int32. rows: pages and tokens of every row
-    where they are taken one by one, as elsewhere than on a GPU with Triton.
+    tables: every row's pages, (rows, pages) int32. lengths: tokens of every row, the new one included, (rows,) int32.
+    rows: pages and tokens of every row where they are taken one by one, as elsewhere than on a GPU with Triton.
     """
 
     tables: torch.Tensor

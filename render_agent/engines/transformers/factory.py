@@ -40,10 +40,9 @@ def engine_of(
 ) -> TransformersEngine | ContinuousEngine:
     """Return the engine that runs a model best, of those whose replies are the same.
 
-    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse`
-    names the way, by default the best that the model's family has. tokens: about how many a dialogue
-    has in the end; so many are led side by side as have room then. picture_size: width and height of
-    its pictures.
+    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse` names the way, by
+    default the best that the model's family has. tokens: about how many a dialogue has in the end; so many are led
+    side by side as have room then. picture_size: width and height of its pictures.
     """
     family = loaded.inputs.family
     wanted = options.get("reuse", family.reuse)

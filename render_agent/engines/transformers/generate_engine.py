@@ -48,9 +48,8 @@ class Row:
 class TransformersEngine(BatchingEngine):
     """Answers with any image-text-to-text model of transformers; Qwen3-VL is what it is made for.
 
-    Requests of similar length go together, as many as memory holds; a batch that does not fit is
-    halved, and what that teaches is kept. A row that fails is its request's `Reply.error`. EngineError
-    where the device is lost.
+    Requests of similar length go together, as many as memory holds; a batch that does not fit is halved, and what
+    that teaches is kept. A row that fails is its request's `Reply.error`. EngineError where the device is lost.
     """
 
     name = "transformers"

@@ -243,10 +243,9 @@ class KVCache:
     def reserve(self, sequence: Sequence, start: int, tokens: int, evicts: bool = True) -> bool:
         """Give a dialogue pages for so many tokens, those from `start` on its own to write to.
 
-        evicts: whether idle dialogues are evicted for it, the one used last first: questions that take
-        turns come back in the order they had, so that the first ones stay to be found. False where there
-        are too few pages now; MemoryError where there never will be enough. Raises what the allocator
-        raises.
+        evicts: whether idle dialogues are evicted for it, the one used last first: questions that take turns come
+        back in the order they had, so that the first ones stay to be found. False where there are too few pages now;
+        MemoryError where there never will be enough. Raises what the allocator raises.
         """
         wanted = -(-tokens // PAGE_TOKENS)
         if not self._reserve_states(sequence, evicts):

@@ -42,10 +42,9 @@ To read an evicted dialogue again takes longer than one row more in a step saves
 class Scheduler:
     """Takes samples through one model. `put_down` is told what each became, `note` what went wrong.
 
-    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls`
-    counts the calls of the model; `reading` are the samples whose prompts are read next, `active` those whose
-    replies are being written. EngineError
-    where the device is lost, or where the model fails on whatever it is given.
+    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls` counts the calls
+    of the model; `reading` are the samples whose prompts are read next, `active` those whose replies are being
+    written. EngineError where the device is lost, or where the model fails on whatever it is given.
     """
 
     def __init__(
