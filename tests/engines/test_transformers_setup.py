@@ -12,12 +12,12 @@ from factories.dialogues import library_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
+from render_agent.engines.checkpoint import template_check
 from render_agent.engines.checkpoint.locate import (
     describe_model,
     find_model,
     takes_pictures,
 )
-from render_agent.engines.transformers.model import template_check
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start_run
 
