@@ -35,14 +35,13 @@ from PIL import Image
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.base import Request
+from render_agent.engines.families.registry import family_of
 from render_agent.engines.transformers.cache_check import compared as scores_compared
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.model.load import open_model
 from render_agent_lab.random_models.random_model import FILLER, random_model
 from render_agent_lab.random_models.small_families import SMALL_FAMILIES
-
-SIDES = ("none", "best")
 
 
 def picture(file: str) -> Image.Image:
@@ -127,13 +126,18 @@ def compared(
     """Return a row of the table: both sides of one model, each the best of several rounds that take turns."""
     model = random_model(name, device, dtype)
     warm = Dialogues(2, (1, 2), dialogues.reply_words, dialogues.size)
-    for way in SIDES:
+    # Where nothing can be kept, both sides are the same.
+    keeps = family_of(model.model.config.model_type).reuse != "recompute"
+    sides = ("none", "best") if keeps else ("none",)
+    for way in sides:
         measured(model, warm, way, rows)
-    trials: dict[str, list[dict[str, Any]]] = {way: [] for way in SIDES}
+    trials: dict[str, list[dict[str, Any]]] = {way: [] for way in sides}
     for _ in range(rounds):
-        for way in SIDES:
+        for way in sides:
             trials[way].append(measured(model, dialogues, way, rows))
-    anew, best = (min(trials[way], key=lambda trial: trial["seconds"]) for way in SIDES)
+    anew, best = (
+        min(trials[way], key=lambda trial: trial["seconds"]) for way in (sides[0], sides[-1])
+    )
     count = len(dialogues.turns)
     found = None
     if best["reuse"] == "keys":
@@ -146,7 +150,7 @@ def compared(
         "reuse": best["reuse"],
         "questions_an_hour": round(3600 * count / best["seconds"]),
         "questions_an_hour_anew": round(3600 * count / anew["seconds"]),
-        "times": anew["seconds"] / best["seconds"],
+        "times": anew["seconds"] / best["seconds"] if keeps else None,
         "read": best["read"] / best["new"],
         "read_anew": anew["read"] / anew["new"],
         "differs": found,
@@ -161,10 +165,11 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
+        times = "" if row["times"] is None else f"**{row['times']:.1f}**"
         differs = "" if row["differs"] is None else f"{row['differs']:.1e}"
         lines.append(
             f"| {row['family']} | {row['view']} | {row['questions']} | {row['reuse']} | {row['questions_an_hour']:,} |"
-            f" {row['questions_an_hour_anew']:,} | **{row['times']:.1f}** | {row['read']:.2f} |"
+            f" {row['questions_an_hour_anew']:,} | {times} | {row['read']:.2f} |"
             f" {row['read_anew']:.2f} | {differs} |"
         )
     return "\n".join(lines)
