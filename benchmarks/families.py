@@ -179,7 +179,9 @@ def merged(output: Path, record: dict[str, Any]) -> dict[str, Any]:
     """Return a record with the rows that a file has of other families and views, in the order of the table."""
     mine = {(row["family"], row["view"]) for row in record["rows"]}
     before = json.loads(output.read_text("utf-8"))["rows"] if output.is_file() else []
-    others = [row for row in before if (row["family"], row["view"]) not in mine]
+    # Rows without a machine are of an older form, measured otherwise.
+    whole = [row for row in before if "machine" in row]
+    others = [row for row in whole if (row["family"], row["view"]) not in mine]
     order = {name: place for place, name in enumerate(SMALL_FAMILIES)}
     rows = sorted([*others, *record["rows"]], key=lambda row: order.get(row["family"], len(order)))
     return {**record, "rows": rows}
