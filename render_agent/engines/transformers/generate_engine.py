@@ -74,11 +74,9 @@ class TransformersEngine(BatchingEngine):
         self.loaded, self.inputs = loaded, loaded.inputs
         self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
         self.memory = memory or memory_of(self.model)
-        self.sizing = Sizing(
-            self.memory,
-            batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU),
-            float(options.get("memory_fraction", FRACTION)),
-        )
+        most = batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU)
+        fraction = float(options.get("memory_fraction", FRACTION))
+        self.sizing = Sizing(self.memory, 1 if self.inputs.family.alone else most, fraction)
         # Reading a prompt needs other memory than writing a reply does.
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
         self.probing = batch_size is None
