@@ -1,8 +1,10 @@
 """What keeping anything over the turns of a question gains, family by family, against reading everything anew.
 
     python benchmarks/families.py --output benchmarks/results/families
+    python benchmarks/families.py --models qwen3_5 --output benchmarks/results/families
 
-Every model is of its family's real class with random weights: a small one by name, or one of a published shape, from a
+One family takes about a minute and a half of one core, or less; rows of other families that OUTPUT.json holds stay, so
+that it can be made family by family. Every model is of its family's real class with random weights: a small one by name, or one of a published shape, from a
 folder with a model's files but its weights (`--models DIR,DIR --device cuda`). Replies are given beforehand, so that both
 sides do the same work, and the model computes every token of them. Both sides take turns at the same questions in one
 run, and their seconds are those of the processor on a CPU, which other work on the machine hardly changes.
@@ -33,14 +35,13 @@ from PIL import Image
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.base import Request
+from render_agent.engines.families.registry import family_of
 from render_agent.engines.transformers.cache_check import compared as scores_compared
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.model.load import open_model
 from render_agent_lab.random_models.random_model import FILLER, random_model
 from render_agent_lab.random_models.small_families import SMALL_FAMILIES
-
-SIDES = ("none", "best")
 
 
 def picture(file: str) -> Image.Image:
@@ -125,24 +126,31 @@ def compared(
     """Return a row of the table: both sides of one model, each the best of several rounds that take turns."""
     model = random_model(name, device, dtype)
     warm = Dialogues(2, (1, 2), dialogues.reply_words, dialogues.size)
-    for way in SIDES:
+    # Where nothing can be kept, both sides are the same.
+    keeps = family_of(model.model.config.model_type).reuse != "recompute"
+    sides = ("none", "best") if keeps else ("none",)
+    for way in sides:
         measured(model, warm, way, rows)
-    trials: dict[str, list[dict[str, Any]]] = {way: [] for way in SIDES}
+    trials: dict[str, list[dict[str, Any]]] = {way: [] for way in sides}
     for _ in range(rounds):
-        for way in SIDES:
+        for way in sides:
             trials[way].append(measured(model, dialogues, way, rows))
-    anew, best = (min(trials[way], key=lambda trial: trial["seconds"]) for way in SIDES)
+    anew, best = (
+        min(trials[way], key=lambda trial: trial["seconds"]) for way in (sides[0], sides[-1])
+    )
     count = len(dialogues.turns)
     found = None
     if best["reuse"] == "keys":
         found, _ = scores_compared(open_model("random", pretrained=model))
     return {
         "family": name,
+        "view": dialogues.size,
+        "questions": count,
         "parameters": sum(weight.numel() for weight in model.model.parameters()),
         "reuse": best["reuse"],
         "questions_an_hour": round(3600 * count / best["seconds"]),
         "questions_an_hour_anew": round(3600 * count / anew["seconds"]),
-        "times": anew["seconds"] / best["seconds"],
+        "times": anew["seconds"] / best["seconds"] if keeps else None,
         "read": best["read"] / best["new"],
         "read_anew": anew["read"] / anew["new"],
         "differs": found,
@@ -153,25 +161,38 @@ def compared(
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the rows as Markdown."""
     lines = [
-        "| model | kept | questions an hour | read anew | times | read | read anew | differs |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| model | views | questions | kept | questions an hour | read anew | times | read | read anew | differs |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
+        times = "" if row["times"] is None else f"**{row['times']:.1f}**"
         differs = "" if row["differs"] is None else f"{row['differs']:.1e}"
         lines.append(
-            f"| {row['family']} | {row['reuse']} | {row['questions_an_hour']:,} |"
-            f" {row['questions_an_hour_anew']:,} | **{row['times']:.1f}** | {row['read']:.2f} |"
+            f"| {row['family']} | {row['view']} | {row['questions']} | {row['reuse']} | {row['questions_an_hour']:,} |"
+            f" {row['questions_an_hour_anew']:,} | {times} | {row['read']:.2f} |"
             f" {row['read_anew']:.2f} | {differs} |"
         )
     return "\n".join(lines)
+
+
+def merged(output: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the rows that a file has of other families and views, in the order of the table."""
+    mine = {(row["family"], row["view"]) for row in record["rows"]}
+    before = json.loads(output.read_text("utf-8"))["rows"] if output.is_file() else []
+    # Rows without a machine are of an older form, measured otherwise.
+    whole = [row for row in before if "machine" in row]
+    others = [row for row in whole if (row["family"], row["view"]) not in mine]
+    order = {name: place for place, name in enumerate(SMALL_FAMILIES)}
+    rows = sorted([*others, *record["rows"]], key=lambda row: order.get(row["family"], len(order)))
+    return {**record, "rows": rows}
 
 
 @click.command()
 @click.option("--models", default=",".join(SMALL_FAMILIES), help="Families, or folders.")
 @click.option("--questions", default=64)
 @click.option("--turns", default="1-9")
-@click.option("--reply-words", default=40, help="Words of a reply, on the average.")
-@click.option("--view", default="640x480", help="Size of a view in pixels.")
+@click.option("--reply-words", default=10, help="Words of a reply, on the average.")
+@click.option("--view", default="256x192", help="Size of a view in pixels.")
 @click.option("--rows", default=16, help="Dialogues side by side, on both sides.")
 @click.option("--rounds", default=1, help="The best of so many rounds counts.")
 @click.option("--device", default="cpu")
@@ -193,51 +214,50 @@ def main(
     torch.set_num_threads(1)
     least, _, most = turns.partition("-")
     dialogues = Dialogues(questions, (int(least), int(most or least)), reply_words, view)
-    found: list[dict[str, Any]] = []
-    record = {
-        "machine": {
-            "when": datetime.now(UTC).isoformat(timespec="minutes"),
-            "command": " ".join(["python", "benchmarks/families.py", *sys.argv[1:]]),
-            "system": platform.platform(),
-            "cores": os.cpu_count(),
-            "device": torch.cuda.get_device_name()
-            if device.startswith("cuda")
-            else "cpu, 1 thread",
-            "load_before": os.getloadavg()[0],
-            **{name: version(name) for name in ("torch", "transformers")},
-        },
-        "questions": questions,
-        "turns": sum(dialogues.turns.values()),
-        "rows": found,
+    machine = {
+        "when": datetime.now(UTC).isoformat(timespec="minutes"),
+        "command": " ".join(["python", "benchmarks/families.py", *sys.argv[1:]]),
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu, 1 thread",
+        "load_before": os.getloadavg()[0],
+        **{name: version(name) for name in ("torch", "transformers")},
     }
+    found: list[dict[str, Any]] = []
     for name in models.split(","):
-        found.append(compared(name, dialogues, rows, rounds, device, dtype))
+        found.append({**compared(name, dialogues, rows, rounds, device, dtype), "machine": machine})
         click.echo(table(found[-1:]).splitlines()[-1], err=True)
         if output:
-            Path(f"{output}.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-            Path(f"{output}.md").write_text(page(record, table(found)), "utf-8")
+            file = Path(f"{output}.json")
+            record = merged(file, {"turns": sum(dialogues.turns.values()), "rows": found})
+            file.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+            Path(f"{output}.md").write_text(page(record), "utf-8")
     click.echo(table(found))
 
 
-def page(record: dict[str, Any], rows: str) -> str:
+def page(record: dict[str, Any]) -> str:
     """Return the page of the results."""
-    machine = record["machine"]
+    rows = record["rows"]
+    machines = [row["machine"] for row in rows]
+    loads = [machine["load_before"] for machine in machines]
+    commands = "\n".join(dict.fromkeys(machine["command"] for machine in machines))
+    last = max(machines, key=lambda machine: machine["when"])
     return f"""# What keeping anything over the turns gains, family by family
 
-{record["questions"]} questions of {record["turns"]} turns in all, a view in each, replies given beforehand; small models of the real classes
-with random weights in float32, one thread, {machine["cores"]} cores that others shared (load {machine["load_before"]:.0f}): seconds are the processor's.
-Both sides take turns within one run, 16 rows each. *read*: prompt tokens that were read, over those that stand in no
-earlier prompt of their dialogue (less than 1 where a reply is not read again, or instructions are read once for all). *differs*: the largest difference of scores from those of reading anew, as a part of their range.
-Published shapes on a GPU were not measured; a folder with a model's files but its weights is measured by
-`--models DIR --device cuda`.
+Dialogues of 1 to 9 turns, a view in each, replies given beforehand; small models of the real classes with random weights in
+float32, one thread, {last["cores"]} cores (load {min(loads):.0f} to {max(loads):.0f}): seconds are the processor's. Both sides take turns within one
+run, 16 rows each. *read*: prompt tokens that were read, over those that stand in no earlier prompt of their dialogue (less
+than 1 where a reply is not read again, or instructions are read once for all). *differs*: the largest difference of scores
+from those of reading anew, as a part of their range. Published shapes on a GPU were not measured; a folder with a model's
+files but its weights is measured by `--models DIR --device cuda`.
 
-{rows}
+{table(rows)}
 
 ```
-{machine["command"]}
+{commands}
 ```
 
-{machine["when"]}, {machine["system"]}, torch {machine["torch"]}, transformers {machine["transformers"]}
+{last["when"]}, {last["system"]}, torch {last["torch"]}, transformers {last["transformers"]}
 """
 
 

@@ -30,8 +30,8 @@ def measure(shape: str, read_before: int, repeats: int) -> dict[str, Any]:
     import torch
 
     from render_agent.engines.transformers.decode import Decoder
-    from render_agent.engines.transformers.families.inputs import PreparedPrompt
     from render_agent.engines.transformers.kv_cache import Sequence
+    from render_agent.engines.transformers.model.inputs import PreparedPrompt
     from render_agent.engines.transformers.model.load import open_model
     from render_agent.engines.transformers.prefill import Unread, new_cache, read
     from render_agent.engines.transformers.sequences import Sample

@@ -69,7 +69,7 @@ FORMS: dict[Kind, str] = {
     "change": "render_agent.questions.counterfactual.base:ChangePlan",
     "toolset": "render_agent.observation.toolsets:Toolset",
     "scripted policy": "render_agent.engines.scripted.base:Policy",
-    "small model": "render_agent.engines.transformers.model.pretrained:Pretrained",
+    "small model": "render_agent.engines.checkpoint.pretrained:Pretrained",
     "logger": "render_agent.analysis.export.loggers.base:RunLogger",
     "command": "click:Command",
 }
@@ -205,8 +205,8 @@ LAB: Mapping[Kind, Sequence[str]] = {
         *("believer", "forgetful", "misperceiver", "misreasoner"),
     ),
     "small model": (
-        "qwen3_vl qwen2_5_vl internvl qwen3_5 qwen3_5_moe qwen4_exp glm4v glm46v kimi_k25 gemma4 gemma4_moe"
-        " gemma4_unified gemma3 mistral3 idefics3 smolvlm ovis2 lfm2_vl minicpmv4_6 aya_vision molmo2"
+        "qwen3_vl qwen3_vl_moe qwen2_5_vl internvl qwen3_5 qwen3_5_moe qwen4_exp glm4v glm4v_moe glm46v"
+        " kimi_k25 gemma4 gemma4_moe gemma4_unified gemma3 mistral3 idefics3 smolvlm ovis2 lfm2_vl minicpmv4_6 aya_vision molmo2"
         " llava_onevision paligemma llama4"
     ).split(),
     "command": ("train-verifier", "make-rooms", "bench"),

@@ -17,7 +17,7 @@ class CureBeforeTorchvision(MetaPathFinder):
         """Leave every module to the other finders."""
         if name == "torchvision._meta_registrations":
             sys.meta_path.remove(self)
-            from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+            from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
             cure_torchvision()
 

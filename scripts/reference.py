@@ -30,7 +30,7 @@ from render_agent.cli.help_page import COMMANDS, ENVIRONMENT, EXIT_CODES, HEADIN
 from render_agent.cli.main import cli
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig
 from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.engines.transformers.families.registry import FAMILIES
+from render_agent.engines.families.registry import FAMILIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -219,7 +219,7 @@ def test_every_schedule_says_the_same_in_the_models_own_words(small):
 def test_shapes_have_as_many_weights_as_the_published_models():
     import torch
 
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
     from render_agent_lab.random_models.random_model import config_of, made_tokenizer
 
     cure_torchvision()

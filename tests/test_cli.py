@@ -234,7 +234,7 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
 ):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        "render_agent.engines.transformers.options.find_spec",
+        "render_agent.engines.checkpoint.pretrained.find_spec",
         lambda name: None if name == "bitsandbytes" else find(name),
     )
     code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)

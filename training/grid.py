@@ -13,7 +13,7 @@ from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.cli.commands.runs import watch
 from render_agent.config import RunConfig
 from render_agent.config.choice import sha256
-from render_agent.engines.transformers.model.locate import find_model
+from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
 from render_agent.runs.log.folder import RunFolder
 

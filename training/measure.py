@@ -20,8 +20,8 @@ import click
 
 from render_agent.config import AUTO
 from render_agent.config.choice import sha256
-from render_agent.engines.transformers.model.locate import find_model
-from render_agent.engines.transformers.model.weight_files import weight_files
+from render_agent.engines.checkpoint.locate import find_model
+from render_agent.engines.checkpoint.weight_files import weight_files
 from render_agent.errors import RenderAgentError
 from render_agent.score.means import MEAN_OF_TYPES, MICRO
 from render_agent.score.summary import OFFICIAL

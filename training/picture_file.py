@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from training.processor import HEIGHT, PIXELS, WIDTH
 
 SHAPE = (HEIGHT, WIDTH, 3)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from training.tokenizer import small_tokenizer
 
 CHAT_TEMPLATE = """\

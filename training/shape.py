@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
 GRID = (14, 20)
 """Patches of a picture, down and across: 224 x 320 pixels by 16."""

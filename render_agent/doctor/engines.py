@@ -11,7 +11,7 @@ from typing import Any
 from render_agent.config import AUTO, RunConfig
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import Answer, ask
-from render_agent.engines.transformers.model.locate import find_model
+from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
 
 PART = "engines"
@@ -131,7 +131,7 @@ def load_libraries() -> dict[str, Any]:
     """Import what the transformers engine imports and return its versions and devices."""
     import torch
 
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     cure_torchvision()
     import transformers

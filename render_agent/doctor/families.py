@@ -28,7 +28,7 @@ def probe_families(device: str = AUTO, dtype: str = AUTO) -> dict[str, Any]:
     weights, by default what a run takes on that device. Prompts are a token longer than multiples of 32, where
     kernels of GPUs were wrong before.
     """
-    from render_agent.engines.transformers.model.pretrained import choose_device
+    from render_agent.engines.checkpoint.pretrained import choose_device
 
     place = choose_device(device)
     on_cpu = place == "cpu"
@@ -78,7 +78,8 @@ def _tried(make: Callable[[str], Any], device: str, dtype: str) -> Mapping[str, 
 def _probed(loaded: Any) -> dict[str, str | None]:
     from render_agent.engines.transformers.cache_check import why_not_kept
 
-    return {"batch": _why_batch_differs(loaded), "reuse": why_not_kept(loaded)}
+    why = loaded.inputs.family.why or why_not_kept(loaded)
+    return {"batch": _why_batch_differs(loaded), "reuse": why}
 
 
 def _why_batch_differs(loaded: Any) -> str | None:
@@ -96,7 +97,7 @@ def _why_batch_differs(loaded: Any) -> str | None:
         return replace(awkward(loaded, asked), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
-    if loaded.model.dtype == torch.float32:
+    if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:
         together = TransformersEngine(loaded, batch_size=2).generate(requests)
         alone = TransformersEngine(loaded, batch_size=1).generate(requests)
         for batched, single in zip(together, alone, strict=True):

@@ -11,9 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from render_agent import registry
 from render_agent.doctor.finding import Finding
 from render_agent.doctor.probe import ask
+from render_agent.system.control_group import control_group
 from render_agent.system.system_libraries import install_command, missing
 
 PART, PACKAGES_PART = "machine", "packages"
@@ -61,32 +64,18 @@ def _python() -> Finding:
 
 def _memory() -> Finding:
     total, free = memory()
-    works = free is None or free >= LITTLE_MEMORY
-    free_words = "" if free is None else f", {free:.1f} GiB free"
+    works = free >= LITTLE_MEMORY
     remedy = f"end other programs: below {LITTLE_MEMORY:.0f} GiB large scans do not fit"
-    return Finding(PART, "memory", works, f"{total:.1f} GiB{free_words}", remedy)
+    return Finding(PART, "memory", works, f"{total:.1f} GiB, {free:.1f} GiB free", remedy)
 
 
-def memory() -> tuple[float, float | None]:
-    """Return the memory of this machine, or of the container it is, and what is free, in GiB.
-
-    Free memory is None where the system does not tell.
-    """
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    free = None
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        lines = dict(line.split(":", 1) for line in meminfo.read_text("utf-8").splitlines())
-        if "MemAvailable" in lines:
-            free = float(lines["MemAvailable"].split()[0]) / 2**20
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.is_file() and (words := limit.read_text("utf-8").strip()).isdecimal():
-        allowed = int(words) / 2**30
-        used = Path("/sys/fs/cgroup/memory.current")
-        left = allowed - (int(used.read_text("utf-8")) / 2**30 if used.is_file() else 0)
-        if allowed < total:
-            total, free = allowed, left if free is None else min(free, left)
-    return total, free
+def memory() -> tuple[float, float]:
+    """Return the memory of this machine, or of the container it is, and what is free, in GiB."""
+    machine, group = psutil.virtual_memory(), control_group()
+    total, free = machine.total, machine.available
+    if group is not None:
+        total, free = min(total, group.limit()), min(free, group.free())
+    return total / 2**30, free / 2**30
 
 
 def _disk(output: Path) -> Finding:

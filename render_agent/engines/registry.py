@@ -65,8 +65,11 @@ class Transformers(BuiltIn):
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where a device or a library that was named is not there."""
-        from render_agent.engines.transformers.model.pretrained import check_names, choose_device
-        from render_agent.engines.transformers.options import quantization_config
+        from render_agent.engines.checkpoint.pretrained import (
+            check_names,
+            choose_device,
+            quantization_config,
+        )
 
         quantization_config(engine_options(config.engine_option), {})
         for device in config.devices or (config.device,):
@@ -76,8 +79,8 @@ class Transformers(BuiltIn):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""
-        from render_agent.engines.transformers.families.registry import family_of
-        from render_agent.engines.transformers.model.locate import describe_model
+        from render_agent.engines.checkpoint.locate import describe_model
+        from render_agent.engines.families.registry import family_of
         from render_agent.engines.transformers.options import check_options, refuse_tensor_parallel
 
         options = engine_options(config.engine_option)
@@ -242,7 +245,7 @@ def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> Non
 
     recorded: what the run holds of its engine. run: its name.
     """
-    from render_agent.engines.transformers.model.locate import describe_model
+    from render_agent.engines.checkpoint.locate import describe_model
 
     known = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
     if known and known != {name: describe_model(config.model_name)[name] for name in known}:

@@ -15,7 +15,7 @@ from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.model.pretrained import Pretrained
+    from render_agent.engines.checkpoint.pretrained import Pretrained
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
 
         attention = options.get("attn_implementation")
         return random_model(random_weights, config.device, config.dtype, attention, config.seed)
-    from render_agent.engines.transformers.model.locate import find_model
-    from render_agent.engines.transformers.model.pretrained import load_pretrained
+    from render_agent.engines.checkpoint.locate import find_model
+    from render_agent.engines.checkpoint.pretrained import load_pretrained
 
     files = find_model(config.model_name, config.revision)
     return load_pretrained(files, config.dtype, config.device, options)

@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import Candidate, QuestionState
 from render_agent.engines.base import Engine, Reply, Request
-from render_agent.engines.transformers.memory.device import DeviceMemory
+from render_agent.engines.memory.device import DeviceMemory
 from render_agent.observation import Observation, ViewProvider
 
 Span = tuple[float, float]

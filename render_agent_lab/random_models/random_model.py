@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.prompt import Prompt
-from render_agent.engines.transformers.model.pretrained import (
+from render_agent.engines.checkpoint.pretrained import (
     DTYPES,
     OFFLINE,
     Pretrained,
@@ -60,7 +60,7 @@ def random_model(
     """
     import torch
 
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     place = choose_device(device)
     cure_torchvision()

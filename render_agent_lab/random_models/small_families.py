@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from render_agent.engines.transformers.model.pretrained import Pretrained, choose_device
+from render_agent.engines.checkpoint.pretrained import Pretrained, choose_device
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, made_tokenizer
 
@@ -79,6 +79,16 @@ EXPERTS = {
     "shared_expert_intermediate_size": 32,
 }
 
+ROUTED = {
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "n_group": 2,
+    "topk_group": 1,
+    "moe_intermediate_size": 32,
+    "first_k_dense_replace": 1,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SmallFamily:
@@ -102,7 +112,7 @@ def small_family(
 
     tokenizer: one that has Qwen's special tokens and the family's own, `named`; by default it is made. Raises whatever its classes raise, as where the library lacks one.
     """
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     cure_torchvision()
     import torch
@@ -167,6 +177,17 @@ def _qwen_tokens(tokenizer: Any) -> dict[str, int]:
 
 def _rope(*sections: int, **more: Any) -> dict[str, Any]:
     return {"rope_type": "default", "rope_theta": 1e6, "mrope_section": list(sections), **more}
+
+
+def _qwen3_vl_moe(library: Any, tokenizer: Any) -> Any:
+    return library.Qwen3VLMoeConfig(
+        text_config=_text(
+            tokenizer, rope_parameters=_rope(8, 4, 4, mrope_interleaved=True), **EXPERTS
+        ),
+        vision_config={**QWEN_TOWER, "deepstack_visual_indexes": [0, 1]},
+        tie_word_embeddings=False,
+        **_qwen_tokens(tokenizer),
+    )
 
 
 def _qwen_processor(kind: str, **sizes: int) -> Callable[[Any, Any], Any]:
@@ -256,14 +277,8 @@ def _kimi(library: Any, tokenizer: Any) -> Any:
             qk_rope_head_dim=8,
             qk_nope_head_dim=16,
             v_head_dim=12,
-            n_routed_experts=4,
-            n_shared_experts=1,
-            num_experts_per_tok=2,
-            n_group=2,
-            topk_group=1,
-            moe_intermediate_size=32,
-            first_k_dense_replace=1,
             num_mtp_layers=0,
+            **ROUTED,
         ),
         vision_config=_tower(pos_emb_height=8, pos_emb_width=8),
         projection_hidden_size=32,
@@ -756,6 +771,11 @@ SMALL_FAMILIES: Mapping[str, SmallFamily] = {
         lambda library, tokenizer: config_of(SHAPES[SMALL], tokenizer),
         _qwen_processor("Qwen3VLProcessor"),
     ),
+    "qwen3_vl_moe": SmallFamily(
+        "Qwen3VLMoeForConditionalGeneration",
+        _qwen3_vl_moe,
+        _qwen_processor("Qwen3VLProcessor"),
+    ),
     "qwen2_5_vl": SmallFamily(
         "Qwen2_5_VLForConditionalGeneration",
         _qwen2_5,
@@ -795,6 +815,13 @@ SMALL_FAMILIES: Mapping[str, SmallFamily] = {
     "glm4v": SmallFamily(
         "Glm4vForConditionalGeneration",
         _glm("Glm4vConfig"),
+        _glm_processor("Glm4v"),
+        {**GLM_TOKENS, **GLM_FRAME},
+        GLM_TEMPLATE,
+    ),
+    "glm4v_moe": SmallFamily(
+        "Glm4vMoeForConditionalGeneration",
+        _glm("Glm4vMoeConfig", **{**ROUTED, "n_group": 1}),
         _glm_processor("Glm4v"),
         {**GLM_TOKENS, **GLM_FRAME},
         GLM_TEMPLATE,

@@ -12,7 +12,7 @@ from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
-from render_agent.engines.transformers.memory.faults import MEMORY_PHRASES
+from render_agent.engines.memory.faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
 from render_agent.geometry.camera import Camera
 from render_agent.observation import Observation

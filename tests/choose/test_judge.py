@@ -202,7 +202,7 @@ def test_shorter_prompts_are_padded_on_the_left(engine, monkeypatch, mode):
 def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monkeypatch, mode):
     """Calls are those that read prompts and words, or that write replies."""
     # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     verb = "generate" if mode == "json" else "forward"
     working = getattr(loaded.model, verb)
     calls = []
@@ -227,7 +227,7 @@ def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monke
 
 @pytest.mark.parametrize("mode", MODES_AT_LENGTH)
 def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode):
-    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     forward = engine.model.forward
     refused = []
 

@@ -166,7 +166,7 @@ def test_a_dialogue_that_is_too_long_says_so(loaded, monkeypatch):
 def rows_of(loaded, most, monkeypatch, raised):
     """Make every call with more rows than `most` fail, and give the rows of all calls."""
     # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.transformers.memory.faults.free_memory", lambda: None)
+    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
@@ -268,9 +268,7 @@ def test_a_model_that_fails_gives_the_reason(loaded, monkeypatch):
 
 
 def test_a_lost_device_ends_it(loaded, monkeypatch):
-    monkeypatch.setattr(
-        "render_agent.engines.transformers.memory.faults.device_answers", lambda device: False
-    )
+    monkeypatch.setattr("render_agent.engines.memory.faults.device_answers", lambda device: False)
     rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
     with pytest.raises(EngineError, match="answers no more"):
         score(loaded, RAGGED[:1], [MANY])

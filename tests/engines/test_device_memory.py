@@ -9,14 +9,14 @@ import pytest
 import torch
 from factories.memory import FakeMemory
 
-from render_agent.engines.transformers.memory.device import (
+from render_agent.engines.memory.device import (
     CudaMemory,
     MainMemory,
     SampledPeak,
-    control_group,
     memory_of,
     spare,
 )
+from render_agent.system.control_group import control_group
 
 MEGABYTE = 2**20
 

@@ -13,9 +13,9 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.families.vision_cache import VisionCache
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.model.vision_cache import VisionCache
 from render_agent.errors import SetupError
 
 FAMILIES = {

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, common_tokens
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 
 LAYERS, HEADS, WIDTH = 2, 2, 4
 
@@ -64,7 +64,7 @@ def test_what_begins_alike_is_shared_and_nothing_is_written_over(cache):
     assert all(stands(cache, one) for one in (first, second, third))
     for one in (first, second, third):
         cache.evict(one)
-    assert cache.used_pages == 0
+    assert not any(cache._references[1:])
 
 
 def test_a_kept_beginning_outlives_its_dialogue(cache):

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.families.registry import OTHER, family_of
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.families.registry import OTHER, family_of
+from render_agent.engines.transformers.model.inputs import DialogueTensors
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,

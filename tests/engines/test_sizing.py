@@ -5,8 +5,8 @@ from factories.memory import FakeMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from render_agent.engines.memory.faults import Fault
 from render_agent.engines.transformers.memory.budget import line_above
-from render_agent.engines.transformers.memory.faults import Fault
 from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
     REACH,
@@ -161,11 +161,11 @@ def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults,
     fits = [device.fixed + device.per_token * tokens <= size for tokens in lengths]
     tried_alone = [place for batch in device.tried if len(batch) == 1 for place in batch]
     for place, row in enumerate(fitted):
-        if isinstance(row.outcome, Fault):
+        if isinstance(row, Fault):
             assert tried_alone.count(place) == 2, "given up only alone, after a second trial"
             assert not fits[place] or len(device.failed) > sum(not fit for fit in fits)
         else:
-            assert row.outcome == f"row {place}", "in the order of the rows"
+            assert row == f"row {place}", "in the order of the rows"
             assert fits[place]
 
     answered = [p for batch in device.tried if batch not in device.failed for p in batch]
@@ -180,7 +180,7 @@ def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults,
             for failed in earlier
         ), "only what failed is divided"
 
-    told = [event for row in fitted for event in row.events]
+    told = sizing.told()
     failed_batches = len(device.failed)
     assert told.count("out_of_memory") == failed_batches
     assert told.count("batch_halved") == sum(len(batch) > 1 for batch in device.failed)
@@ -190,26 +190,27 @@ def test_a_row_that_cannot_fit_fails_alone_and_its_neighbours_do_not():
     lengths = [100, 9000, 100, 100, 9000, 100]
     device = Device(FakeMemory(50_000))
     fitted = fit_rows(lengths, device.attempt(lengths), device.sized())
-    failed = [place for place, row in enumerate(fitted) if isinstance(row.outcome, Fault)]
+    failed = [place for place, row in enumerate(fitted) if isinstance(row, Fault)]
     assert failed == [1, 4]
-    assert all(isinstance(fitted[place].outcome, str) for place in (0, 2, 3, 5))
+    assert all(isinstance(fitted[place], str) for place in (0, 2, 3, 5))
 
 
 def test_a_lone_row_is_tried_once_more():
     lengths = [100]
     device = Device(FakeMemory(50_000), faults={0})
     (row,) = fit_rows(lengths, device.attempt(lengths), device.sized())
-    assert row.outcome == "row 0"
-    assert row.events == ("out_of_memory", "retried")
+    assert row == "row 0"
+    assert device.sizing.told() == ("out_of_memory", "retried")
+    assert device.sizing.told() == ()
 
 
 def test_only_the_batch_that_failed_is_halved():
     lengths = [100] * 12
     device = Device(FakeMemory(10**9), faults={1})
-    fitted = fit_rows(lengths, device.attempt(lengths), device.sized(), 4)
+    fit_rows(lengths, device.attempt(lengths), device.sized(), 4)
     assert [len(batch) for batch in device.tried] == [4, 4, 2, 2, 2, 2]
     assert device.sizing.ceiling.most == 200
-    assert [row.events for row in fitted if row.events] == [("out_of_memory", "batch_halved")]
+    assert device.sizing.told() == ("out_of_memory", "batch_halved")
 
 
 def test_what_the_model_refuses_is_found_without_a_ceiling():
@@ -220,12 +221,12 @@ def test_what_the_model_refuses_is_found_without_a_ceiling():
 
     sizing = Sizing(FakeMemory(10**9), 64)
     fitted = fit_rows(lengths, attempt, sizing)
-    assert [row.outcome for row in fitted if not isinstance(row.outcome, Fault)] == [
+    assert [row for row in fitted if not isinstance(row, Fault)] == [
         place for place in range(11) if place != 6
     ]
-    assert isinstance(fitted[6].outcome, Fault)
+    assert isinstance(fitted[6], Fault)
     assert sizing.ceiling.most is None
-    assert not any(row.events for row in fitted)
+    assert sizing.told() == ()
 
 
 def test_the_ceiling_grows_back_and_seldom_fails_again():
@@ -236,7 +237,7 @@ def test_the_ceiling_grows_back_and_seldom_fails_again():
     for _ in range(100):
         start = len(device.tried)
         fitted = fit_rows([100] * 64, device.attempt([100] * 64), sizing)
-        assert not any(isinstance(row.outcome, Fault) for row in fitted)
+        assert not any(isinstance(row, Fault) for row in fitted)
         sizes.append(max(len(batch) for batch in device.tried[start:]))
     assert sizes[:2] == [64, 32], "nothing was known"
     assert set(sizes[2:]) == {32, 64}

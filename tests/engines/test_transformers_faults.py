@@ -12,9 +12,9 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.memory import faults
+from render_agent.engines.memory.faults import is_device_error, is_out_of_memory
 from render_agent.engines.transformers.generate_engine import TransformersEngine
-from render_agent.engines.transformers.memory import faults
-from render_agent.engines.transformers.memory.faults import is_device_error, is_out_of_memory
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
 

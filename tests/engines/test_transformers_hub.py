@@ -17,7 +17,7 @@ from factories.models import small_model
 
 FIND = """\
 import json, sys
-from render_agent.engines.transformers.model.locate import describe_model
+from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.errors import SetupError
 try:
     print(json.dumps(describe_model(*sys.argv[1:])))

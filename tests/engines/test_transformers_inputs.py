@@ -14,8 +14,8 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.transformers.model.inputs import DialogueTensors
 
 CHATML = """\
 <|im_start|>system

@@ -12,8 +12,8 @@ from factories.dialogues import library_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
-from render_agent.engines.transformers.model import template_check
-from render_agent.engines.transformers.model.locate import (
+from render_agent.engines.checkpoint import template_check
+from render_agent.engines.checkpoint.locate import (
     describe_model,
     find_model,
     takes_pictures,
@@ -223,7 +223,7 @@ def test_a_description_tells_weights_apart(copy):
 
 def test_finding_a_model_imports_neither_torch_nor_transformers():
     program = (
-        "import sys; from render_agent.engines.transformers.model.locate import describe_model;"
+        "import sys; from render_agent.engines.checkpoint.locate import describe_model;"
         f"describe_model({str(small_model())!r});"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from render_agent.engines.transformers.model.torchvision_compat import (
+from render_agent.engines.checkpoint.torchvision_compat import (
     _built_for_cuda,
     cure_torchvision,
 )

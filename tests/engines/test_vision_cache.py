@@ -13,10 +13,10 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.families.vision_cache import VisionCache
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.families.registry import family_of
+from render_agent.engines.transformers.model.inputs import DialogueTensors
+from render_agent.engines.transformers.model.vision_cache import VisionCache
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,

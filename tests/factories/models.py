@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from render_agent.engines.transformers.model.pretrained import Pretrained
+from render_agent.engines.checkpoint.pretrained import Pretrained
 from render_agent.models import bundled_model as bundled_folder
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, save

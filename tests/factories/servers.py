@@ -332,7 +332,7 @@ def decode_with_pil() -> None:
 
 def serve() -> None:
     """Be `transformers serve`."""
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     cure_torchvision()
     decode_with_pil()

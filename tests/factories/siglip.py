@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 
 from factories.models import NORM, small_tokenizer
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
 NAMES = {
     "hidden_size": 32,

@@ -221,7 +221,7 @@ def by_a_model(ground: Ground, fault: Callable[[Ground], None]) -> None:
     asked = ["--engine", "transformers", "--model", str(model), "--device", "cpu", "--no-guide"]
     ground.words = [*words[:place], *asked, "--max-new-tokens", "6", *words[place + 4 :]]
     if not list_runs(whole):
-        from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+        from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
         cure_torchvision()
         import transformers.models.qwen3_vl.modeling_qwen3_vl  # noqa: F401 - for those forked off

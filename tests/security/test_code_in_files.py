@@ -11,10 +11,10 @@ import pytest
 from render_agent.agents.verifiers.judge.rubric import read_rubric
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.config.file import options_of_file
+from render_agent.engines.checkpoint.locate import find_model
+from render_agent.engines.checkpoint.pretrained import check_class
+from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
 from render_agent.engines.registry import engine_options
-from render_agent.engines.transformers.model.locate import find_model
-from render_agent.engines.transformers.model.pretrained import check_class
-from render_agent.engines.transformers.model.weight_files import PICKLED, weight_files
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
 

@@ -13,8 +13,8 @@ from render_agent.agents.verifiers.judge.verifier import judge_config
 from render_agent.config import RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.doctor import engines, examine
+from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.engines.transformers.model.locate import describe_model, find_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
 from render_agent.runs.log.folder import RunFolder, list_runs

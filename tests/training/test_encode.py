@@ -12,9 +12,9 @@ from PIL import Image
 from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant
 from render_agent.engines.base import Request
+from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.transformers.families.inputs import DialogueTensors
-from render_agent.engines.transformers.families.pictures import QwenPictures
+from render_agent.engines.transformers.model.inputs import DialogueTensors
 from render_agent.render.png import encode as png
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.transformers.constrained_decoding import MARKER, Guides
-from render_agent.engines.transformers.families.pictures import QwenPictures
 from training.phrases import LABELS, numbers, phrases
 from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer

@@ -14,7 +14,7 @@ from jsonschema import validate
 from render_agent.dialogue.chat import assistant, message, picture, text
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.model.locate import find_model
+from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine

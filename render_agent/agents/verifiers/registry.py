@@ -103,7 +103,7 @@ class JudgePlan(VerifierPlan):
         if rubric.is_absolute():
             yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
         if bundled_model(self.argument or ""):
-            from render_agent.engines.transformers.model.locate import describe_model
+            from render_agent.engines.checkpoint.locate import describe_model
 
             described = describe_model(str(self.argument))
             digest = " ".join(described[name] for name in FINGERPRINTS)

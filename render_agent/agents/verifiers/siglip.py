@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.engines.transformers.model.locate import (
+from render_agent.engines.checkpoint.locate import (
     WAY_OUT,
     FoundModel,
     describe_found,
@@ -96,7 +96,7 @@ class Siglip:
 
     def _encoded(self, pictures: list[Image]) -> Encoded | None:
         """Return what it makes of a batch, None where memory ran out."""
-        from render_agent.engines.transformers.memory.faults import free_memory, is_out_of_memory
+        from render_agent.engines.memory.faults import free_memory, is_out_of_memory
 
         try:
             inputs = self.processor.image_processor(images=pictures, return_tensors="pt")
@@ -143,13 +143,13 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
 
     device: as `--device` has it.
     """
-    from render_agent.engines.transformers.model.pretrained import (
+    from render_agent.engines.checkpoint.pretrained import (
         OFFLINE,
         WEIGHTS,
         choose_device,
         silence_libraries,
     )
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     place = choose_device(device)
     found = fetch_model(find_siglip(model))

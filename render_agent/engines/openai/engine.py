@@ -16,13 +16,13 @@ from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.byte_cache import ByteCache
+from render_agent.engines.families.registry import family_named
+from render_agent.engines.families.thinking import Thinking
 from render_agent.engines.openai.chat_format import ChatRequest, data_url, wire_messages
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.retry import Exchange, RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
-from render_agent.engines.transformers.families.registry import family_named
-from render_agent.engines.transformers.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.system.threads import begun_pool, start
 

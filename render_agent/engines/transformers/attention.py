@@ -13,9 +13,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from render_agent.engines.transformers.families.recurrent_state import StateCall
-from render_agent.engines.transformers.families.registry import TwoWay
+from render_agent.engines.families.registry import TwoWay
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
+from render_agent.engines.transformers.model.recurrent_state import StateCall
 
 PAGED = "render_agent_paged"
 PACKED_VISION = "render_agent_packed_flash"
@@ -91,7 +91,7 @@ class KeyRecorder:
     def __init__(self, states: StateCall | None = None) -> None:
         self.states = states
         self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.windows: set[int] = set()
+        self.has_windows = False
 
     def __call__(
         self,
@@ -104,22 +104,22 @@ class KeyRecorder:
     ) -> torch.Tensor:
         """Return what the query attends to, which is its own key alone."""
         self.layers[layer] = key, value
-        if window is not None:
-            self.windows.add(window)
+        self.has_windows |= window is not None
         return causal(query, key, value, scale)
 
 
+@dataclass(frozen=True)
 class _Paged:
     """What reading prompts and writing replies have in common: new keys and values go into the pages first.
 
-    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared
-    heads, its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own
-    the last of them; None for all. states: what recurrent layers go on from.
+    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared heads,
+    its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own the last
+    of them; None for all. slots: where the new tokens go, (tokens,) int64. states: what recurrent layers go on from.
     """
 
     layers: Mapping[int, LayerPages]
     slots: torch.Tensor
-    states: StateCall | None = None
+    states: StateCall | None = field(default=None, kw_only=True)
 
     def __call__(
         self,
@@ -175,20 +175,17 @@ class PackedPrompt:
 class PrefillAttention(_Paged):
     """Attention of the new tokens of packed prompts, each to those before it in its own prompt.
 
-    slots: where the new tokens go, (new tokens,) int64. two_way: in which layers the tokens of one picture see
+    two_way: in which layers the tokens of one picture see
     each other. For a GPU in half precision all_slots holds those of all prompts' tokens, one prompt after the
     other, bounds the int32 bounds of new and of all tokens, (prompts + 1,) each, and most the longest of each.
     Elsewhere, and where heads are too wide or pictures are seen both ways, prompts are taken one by one.
     """
 
-    layers: Mapping[int, LayerPages]
-    slots: torch.Tensor
     prompts: Several[PackedPrompt]
     all_slots: torch.Tensor | None = None
     bounds: tuple[torch.Tensor, torch.Tensor] | None = None
     most: tuple[int, int] = (0, 0)
     two_way: TwoWay = "never"
-    states: StateCall | None = None
     _masks: dict[tuple[int, int | None, TwoWay], torch.Tensor] = field(default_factory=dict)
 
     def attend(
@@ -240,17 +237,13 @@ class PrefillAttention(_Paged):
 class DecodeAttention(_Paged):
     """Attention of one new token a row to all tokens of its row.
 
-    slots: where the new tokens go, (rows,) int64. tables: every row's pages, (rows, pages) int32.
-    lengths: tokens of every row, the new one included, (rows,) int32. rows: pages and tokens of every row
-    where they are taken one by one, as elsewhere than on a GPU with Triton.
+    tables: every row's pages, (rows, pages) int32. lengths: tokens of every row, the new one included, (rows,) int32.
+    rows: pages and tokens of every row where they are taken one by one, as elsewhere than on a GPU with Triton.
     """
 
-    layers: Mapping[int, LayerPages]
-    slots: torch.Tensor
     tables: torch.Tensor
     lengths: torch.Tensor
     rows: Several[tuple[slice | torch.Tensor, int]] | None = None
-    states: StateCall | None = None
 
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None

@@ -14,11 +14,11 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
+from render_agent.engines.families.pictures import OF_TEXT
+from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
-from render_agent.engines.transformers.families.pictures import OF_TEXT
-from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import Asked, Sample
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from render_agent.engines.transformers.families.thinking import Marks, Thinking
-from render_agent.engines.transformers.model.special_tokens import MARKER
+from render_agent.engines.checkpoint.special_tokens import MARKER
+from render_agent.engines.families.thinking import Marks, Thinking
 
 LOG = logging.getLogger(__name__)
 
@@ -46,10 +46,9 @@ class Guides:
         """vocabulary: width of the model's scores, which may be wider than the tokenizer is long.
 
         ends: the tokens that end a reply. marks: those of a thought, by default `<think>` and `</think>` where the
-        tokenizer has them. `words` is how many words of 32 tokens a mask has. `thoughts`
-        are the tokens that may stand in a think block, (32 × words,) of bool. ValueError where there are no
-        ends, because a reply that is held to one object could not end, and for a tokenizer that is
-        not of the library tokenizers.
+        tokenizer has them. `words` is how many words of 32 tokens a mask has. `thoughts` are the tokens that may
+        stand in a think block, (32 × words,) of bool. ValueError where there are no ends, because a reply that is
+        held to one object could not end, and for a tokenizer that is not of the library tokenizers.
         """
         if not can_guide(tokenizer, ends):
             raise ValueError(

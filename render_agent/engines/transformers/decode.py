@@ -14,8 +14,8 @@ from render_agent.engines.transformers.attention import (
     on_one_gpu,
     page_index,
 )
-from render_agent.engines.transformers.families.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.model.recurrent_state import LIVE, SPARE, StateCall
 from render_agent.engines.transformers.sequences import Sample
 
 
@@ -34,9 +34,8 @@ class Decoder:
     def step(self, rows: Several[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
         """Feed the newest token of every row; return the logits of the next ones, and the likeliest.
 
-        Logits are (rows, vocabulary) float32, the likeliest (rows,) int64; both may be overwritten by the
-        next step, and a GPU may be at work on them yet. Raises whatever the model causes; the call can be
-        made again.
+        Logits are (rows, vocabulary) float32, the likeliest (rows,) int64; both may be overwritten by the next step,
+        and a GPU may be at work on them yet. Raises whatever the model causes; the call can be made again.
         """
         device = self.model.device
         sequences = [row.sequence for row in rows]

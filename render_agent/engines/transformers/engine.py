@@ -15,10 +15,10 @@ from threading import Event
 from typing import Any
 
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.memory.device import memory_of
+from render_agent.engines.checkpoint.pretrained import first_line
+from render_agent.engines.memory.device import memory_of
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.model.pretrained import first_line
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import (
@@ -43,7 +43,7 @@ SWITCH_SECONDS = 0.0005
 many, half a step of a GPU."""
 
 PATIENCE_STEPS = 8
-"""One reading for so many replies under way, but no prompt waits longer than so many steps."""
+"""One reading for so many replies under way, but no prompt that has room waits longer than so many steps."""
 
 LEARNED_TURNS = 64
 """Turns after which the length of dialogues is what was seen, and no longer what was expected."""
@@ -88,7 +88,7 @@ class ContinuousEngine:
             self._put_down,
             self._events.append,
         )
-        self._turns = self._turn_tokens = 0
+        self._turns = self._turn_tokens = self._steps_waited = 0
         self._line: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = begun_pool(PREPARING_THREADS, "preparing")
@@ -118,16 +118,11 @@ class ContinuousEngine:
         """Return a reply for every request, in their order (a barrier)."""
         self.submit(requests)
         wanted = {id(request) for request in requests}
-        replies: dict[int, Reply] = {}
-        others = []
-        while len(replies) < len(wanted):
-            for request, reply in self.ready():
-                if id(request) in wanted:
-                    replies[id(request)] = reply
-                else:
-                    others.append((request, reply))
-        self._answered = others
-        return [replies[id(request)] for request in requests]
+        answered: dict[int, tuple[Request, Reply]] = {}
+        while not wanted <= answered.keys():
+            answered |= {id(request): (request, reply) for request, reply in self.ready()}
+        self._answered = [pair for key, pair in answered.items() if key not in wanted]
+        return [answered[id(request)][1] for request in requests]
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give; prompts are made beside the model's work."""
@@ -183,22 +178,20 @@ class ContinuousEngine:
 
     def close(self) -> None:
         """Give back the memory of the cache and of the model."""
-        from render_agent.engines.transformers.memory.faults import free_memory
-
         sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
-        self.loaded.model = None
-        free_memory()
+        self.loaded.close()
 
     def _admit(self) -> None:
         """Place the prompts of one call, where there is room and those that wait are enough to be worth it."""
         able = [sample for sample in self._line if self._is_able(sample)]
-        for sample in able:
-            sample.steps_waited += 1
+        placeable = min(len(able), self.most_rows - self.cache.under_way)
+        self._steps_waited += placeable > 0
         enough = max(1, len(self.scheduler.active) // PATIENCE_STEPS)
-        if not able or (len(able) < enough and able[0].steps_waited < PATIENCE_STEPS):
+        if not placeable or (placeable < enough and self._steps_waited < PATIENCE_STEPS):
             return
+        self._steps_waited = 0
         # Whoever has pages comes first: they are not evicted for a dialogue that has none.
         able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
         for sample in able:

@@ -8,12 +8,12 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
+from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.cache_check import why_not_kept
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
-from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
-from render_agent.engines.transformers.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.memory.sizing import FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
@@ -40,10 +40,9 @@ def engine_of(
 ) -> TransformersEngine | ContinuousEngine:
     """Return the engine that runs a model best, of those whose replies are the same.
 
-    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse`
-    names the way, by default the best that the model's family has. tokens: about how many a dialogue
-    has in the end; so many are led side by side as have room then. picture_size: width and height of
-    its pictures.
+    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse` names the way, by
+    default the best that the model's family has. tokens: about how many a dialogue has in the end; so many are led
+    side by side as have room then. picture_size: width and height of its pictures.
     """
     family = loaded.inputs.family
     wanted = options.get("reuse", family.reuse)
@@ -71,7 +70,7 @@ def engine_of(
         LOG.info("keys and values are not kept over the turns: %s", family.why)
     vision = None
     if wanted in ("keys", "vision") and family.vision:
-        from render_agent.engines.transformers.families.vision_cache import VisionCache
+        from render_agent.engines.transformers.model.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)
     return TransformersEngine(

@@ -12,19 +12,16 @@ from PIL import Image
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
-from render_agent.engines.transformers.memory.device import DeviceMemory, memory_of
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-)
-from render_agent.engines.transformers.memory.sizing import FRACTION, Fitted, Sizing, fit_rows
+from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.faults import Fault, attempt
+from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fit_rows
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.families.vision_cache import VisionCache
+    from render_agent.engines.transformers.model.vision_cache import VisionCache
 
 ROWS_ON_A_CPU = 16
 """A CPU is busy with few rows; more of them only wait longer for the last of them to end."""
@@ -51,9 +48,8 @@ class Row:
 class TransformersEngine(BatchingEngine):
     """Answers with any image-text-to-text model of transformers; Qwen3-VL is what it is made for.
 
-    Requests of similar length go together, as many as memory holds; a batch that does not fit is
-    halved, and what that teaches is kept. A row that fails is its request's `Reply.error`. EngineError
-    where the device is lost.
+    Requests of similar length go together, as many as memory holds; a batch that does not fit is halved, and what
+    that teaches is kept. A row that fails is its request's `Reply.error`. EngineError where the device is lost.
     """
 
     name = "transformers"
@@ -75,14 +71,12 @@ class TransformersEngine(BatchingEngine):
         by, by default that of the model's device. vision: what keeps pictures over the turns.
         """
         options = options or {}
-        self.loaded = loaded
+        self.loaded, self.inputs = loaded, loaded.inputs
         self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
         self.memory = memory or memory_of(self.model)
-        self.sizing = Sizing(
-            self.memory,
-            batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU),
-            float(options.get("memory_fraction", FRACTION)),
-        )
+        most = batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU)
+        fraction = float(options.get("memory_fraction", FRACTION))
+        self.sizing = Sizing(self.memory, 1 if self.inputs.family.alone else most, fraction)
         # Reading a prompt needs other memory than writing a reply does.
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
         self.probing = batch_size is None
@@ -94,11 +88,6 @@ class TransformersEngine(BatchingEngine):
     def model(self) -> Any:
         """The model itself."""
         return self.loaded.model
-
-    @property
-    def inputs(self) -> DialogueTensors:
-        """What makes its inputs."""
-        return self.loaded.inputs
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the model as it runs: its weights, place, libraries, way of sampling."""
@@ -144,13 +133,10 @@ class TransformersEngine(BatchingEngine):
                 continue
             mine = [next(written) for _ in range(request.distinct_samples)]
             became = [
-                self.loaded.alone(row.outcome, prepared)
-                if isinstance(row.outcome, Fault)
-                else row.outcome
-                for row in mine
+                self.loaded.alone(row, prepared) if isinstance(row, Fault) else row for row in mine
             ]
-            events = tuple(event for row in mine for event in row.events)
-            replies.append(reply_of(request, became, events))
+            replies.append(reply_of(request, became))
+        replies[0] = replace(replies[0], events=self.sizing.told())
         return replies
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
@@ -169,12 +155,9 @@ class TransformersEngine(BatchingEngine):
 
     def close(self) -> None:
         """Give back the model's memory."""
-        from render_agent.engines.transformers.memory.faults import free_memory
-
         if self.vision is not None:
             self.vision.close()
-        self.loaded.model = None
-        free_memory()
+        self.loaded.close()
 
     def retire(self, question_id: str) -> None:
         """Give up the pictures that were kept for a question."""
@@ -202,20 +185,18 @@ class TransformersEngine(BatchingEngine):
             self._ready[key] = self.loaded.prepared(request)
         return self._ready[key]
 
-    def _write(self, rows: Sequence[Row]) -> list[Fitted[Written]]:
+    def _write(self, rows: Sequence[Row]) -> list[Written | Fault]:
         """Return what each row became; before the first of all, some write a token, to show what rows need."""
-        events: list[str] = []
         if self.probing and len(rows) > 1:
             self.probing = False
             longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
-            probed = self._fitted([replace(row, limit=1) for row in longest])
-            events = [event for row in probed for event in row.events]
-        fitted = self._fitted(rows, events)
+            self._fitted([replace(row, limit=1) for row in longest])
+        fitted = self._fitted(rows)
         if rows:
             self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
         return fitted
 
-    def _fitted(self, rows: Sequence[Row], events: Sequence[str] = ()) -> list[Fitted[Written]]:
+    def _fitted(self, rows: Sequence[Row]) -> list[Written | Fault]:
         """Return what each row became, or why it became nothing."""
 
         def tried(places: Sequence[int]) -> list[Written] | Fault:
@@ -223,7 +204,7 @@ class TransformersEngine(BatchingEngine):
             batch = [rows[place] for place in places]
             return attempt(lambda: self._measured(batch), self.model.device)
 
-        return fit_rows([row.tokens for row in rows], tried, self.sizing, events=events)
+        return fit_rows([row.tokens for row in rows], tried, self.sizing)
 
     def _measured(self, rows: Sequence[Row]) -> list[Written]:
         """Return what each row became, and note what memory that took."""

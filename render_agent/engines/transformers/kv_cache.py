@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from render_agent.engines.transformers.families.inputs import PreparedPrompt, common_tokens
-from render_agent.engines.transformers.families.recurrent_state import SequenceStates, StatePool
+from render_agent.engines.transformers.model.inputs import PreparedPrompt, common_tokens
+from render_agent.engines.transformers.model.recurrent_state import SequenceStates, StatePool
 
 PAGE_TOKENS = 256
 """Tokens of a page."""
@@ -141,11 +141,6 @@ class KVCache:
         return self.states.bytes_per_sequence if self.states is not None else 0
 
     @property
-    def used_pages(self) -> int:
-        """Pages that hold something."""
-        return len(self._references) - len(self._free) - 1 if self._references else 0
-
-    @property
     def page_limit(self) -> int:
         """How many pages the budget allows, the scratch page among them."""
         return max(2, (self.budget - self.state_bytes) // max(1, self.page_bytes))
@@ -248,10 +243,9 @@ class KVCache:
     def reserve(self, sequence: Sequence, start: int, tokens: int, evicts: bool = True) -> bool:
         """Give a dialogue pages for so many tokens, those from `start` on its own to write to.
 
-        evicts: whether idle dialogues are evicted for it, the one used last first: questions that take
-        turns come back in the order they had, so that the first ones stay to be found. False where there
-        are too few pages now; MemoryError where there never will be enough. Raises what the allocator
-        raises.
+        evicts: whether idle dialogues are evicted for it, the one used last first: questions that take turns come
+        back in the order they had, so that the first ones stay to be found. False where there are too few pages now;
+        MemoryError where there never will be enough. Raises what the allocator raises.
         """
         wanted = -(-tokens // PAGE_TOKENS)
         if not self._reserve_states(sequence, evicts):

@@ -19,12 +19,9 @@ import torch
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Request, Scores
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-)
+from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 
 LOG = logging.getLogger(__name__)
@@ -105,12 +102,11 @@ def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> lis
         lambda places: _score(loaded, [batch[place] for place in places], sizing),
         sizing,
     )
-    return [
-        Scores(error=loaded.alone(row.outcome, scored.prompt), events=row.events)
-        if isinstance(row.outcome, Fault)
-        else replace(row.outcome, events=row.events)
+    found = [
+        Scores(error=loaded.alone(row, scored.prompt)) if isinstance(row, Fault) else row
         for row, scored in zip(fitted, batch, strict=True)
     ]
+    return [replace(scores, events=sizing.told()) for scores in found]
 
 
 def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
-from render_agent.engines.transformers.families.registry import FAMILIES, check_family_options
-from render_agent.errors import SetupError, UsageError
+from render_agent.engines.families.registry import FAMILIES, check_family_options
+from render_agent.errors import UsageError
 
 OPTIONS = (
     *dict.fromkeys(name for family in FAMILIES for name in family.options),
@@ -59,28 +58,6 @@ def refuse_tensor_parallel(count: int) -> None:
             f"--tensor-parallel {count} needs --engine vllm: within one process transformers can only"
             " lay a model over several GPUs that compute in turn, by --engine-option device_map=auto"
         )
-
-
-def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
-    """Return how weights are quantised as they are loaded, None where they stay as they are.
-
-    weights: the model's configuration; what is quantised already loads as it is. SetupError where
-    that is asked for twice, or where bitsandbytes is not installed.
-    """
-    name = options.get("quantization")
-    if name is None:
-        return None
-    if weights.get("quantization_config"):
-        raise SetupError(
-            "the model's weights are quantised already: leave out --engine-option quantization"
-        )
-    if find_spec("bitsandbytes") is None:
-        raise SetupError(
-            f"--engine-option quantization={name} needs bitsandbytes: pip install bitsandbytes"
-        )
-    from transformers import BitsAndBytesConfig
-
-    return BitsAndBytesConfig(load_in_4bit=name == "4bit", load_in_8bit=name == "8bit")
 
 
 def position_limit(config: Any) -> int | None:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from render_agent.engines.families.pictures import Tensors, joined
+from render_agent.engines.families.registry import Family
 from render_agent.engines.transformers.attention import (
     KeyRecorder,
     PackedPrompt,
@@ -19,12 +21,10 @@ from render_agent.engines.transformers.attention import (
     flash_runs,
     page_index,
 )
-from render_agent.engines.transformers.families.inputs import PreparedPrompt, PromptPicture
-from render_agent.engines.transformers.families.pictures import Tensors, joined
-from render_agent.engines.transformers.families.recurrent_state import ZERO, StateCall, StatePool
-from render_agent.engines.transformers.families.registry import Family
 from render_agent.engines.transformers.kv_cache import KVCache, Sequence
+from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptPicture
 from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.model.recurrent_state import ZERO, StateCall, StatePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
             half = (budget or 0) // 2
             pool.grow(max(1, min(rows, half // max(1, pool.bytes_per_sequence))))
     cache.allocate(recorder.layers, pool)
-    cache.has_windows = bool(recorder.windows)
+    cache.has_windows = recorder.has_windows
     return cache
 
 

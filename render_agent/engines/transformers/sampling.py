@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from render_agent.engines.base import MARK_TOKENS, Request
+from render_agent.engines.families.thinking import Thought
 from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
-from render_agent.engines.transformers.families.thinking import Thought
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel
@@ -128,10 +128,7 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
 
 
 def choose_tokens(
-    logits: torch.Tensor,
-    likeliest: torch.Tensor,
-    rows: Sequence[Writing],
-    truncation: Truncation,
+    logits: torch.Tensor, likeliest: torch.Tensor, rows: Sequence[Writing], truncation: Truncation
 ) -> list[int]:
     """Return the next token of every row.
 

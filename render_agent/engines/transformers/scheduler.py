@@ -11,15 +11,11 @@ from typing import Any
 import torch
 
 from render_agent.dialogue.state import Tokens
+from render_agent.engines.memory.faults import Fault, attempt, waits
 from render_agent.engines.transformers.decode import Decoder, triton_runs
-from render_agent.engines.transformers.families.inputs import PreparedPrompt
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    attempt,
-    waits,
-)
 from render_agent.engines.transformers.memory.sizing import Ceiling
+from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
 from render_agent.engines.transformers.sampling import choose_tokens
@@ -46,10 +42,9 @@ To read an evicted dialogue again takes longer than one row more in a step saves
 class Scheduler:
     """Takes samples through one model. `put_down` is told what each became, `note` what went wrong.
 
-    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls`
-    counts the calls of the model; `reading` are the samples whose prompts are read next, `active` those whose
-    replies are being written. EngineError
-    where the device is lost, or where the model fails on whatever it is given.
+    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls` counts the calls
+    of the model; `reading` are the samples whose prompts are read next, `active` those whose replies are being
+    written. EngineError where the device is lost, or where the model fails on whatever it is given.
     """
 
     def __init__(
@@ -227,7 +222,7 @@ class Scheduler:
                 return []
             for sample in group:
                 self._prepare(sample)
-            return self._chosen(logits, logits.argmax(-1), group)
+            return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
 
     def _prepare(self, sample: Sample) -> None:
         """Give a sample what its reply is written by."""
@@ -262,10 +257,7 @@ class Scheduler:
     def _next_tokens(self, rows: Several[Sample]) -> list[int]:
         with torch.inference_mode():
             logits, likeliest = self.decoder.step(rows)
-            return self._chosen(logits, likeliest, rows)
-
-    def _chosen(self, logits: Any, likeliest: Any, rows: Several[Sample]) -> list[int]:
-        return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
+            return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
 
     def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
         """Go on behind the tokens that were chosen; replies that end are put down."""
@@ -333,12 +325,7 @@ class Scheduler:
 
 
 def decoder_of(
-    model: Any,
-    cache: KVCache,
-    axes: int,
-    suppressed: Several[int],
-    most_rows: int,
-    longest: int,
+    model: Any, cache: KVCache, axes: int, suppressed: Several[int], most_rows: int, longest: int
 ) -> Decoder:
     """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
 

@@ -6,16 +6,20 @@ from collections.abc import Sequence as Several
 from collections.abc import Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.sampling import Writing
 
 if TYPE_CHECKING:
-    from render_agent.engines.transformers.families.pictures import Tensors
+    from render_agent.engines.families.pictures import Tensors
     from render_agent.engines.transformers.kv_cache import Sequence
+
+
+MadePrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
+"""A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +33,6 @@ class Written:
     cut_off: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MadePrompt:
-    """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
-
-    prompt: PreparedPrompt
-    values: dict[int, Tensors]
-
-
 def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
     """Return a request's prompt; of its pictures only those in files that were not seen are looked at.
 
@@ -44,7 +40,7 @@ def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> Ma
     """
     prompt = inputs.prepare(request)
     unseen = [picture for picture in prompt.shown if picture.file not in seen]
-    return MadePrompt(prompt, {picture.start: picture.values() for picture in unseen})
+    return prompt, {picture.start: picture.values() for picture in unseen}
 
 
 @dataclass(eq=False)
@@ -58,17 +54,13 @@ class Asked:
     @property
     def prompt(self) -> PreparedPrompt:
         """The prompt, once it is made."""
-        return self.made.result().prompt
+        return self.made.result()[0]
 
     def values(self, start: int, end: int) -> list[Tensors]:
         """Return the tensors of the prompt's pictures among these tokens."""
-        made = self.made.result()
-        shown = [picture for picture in made.prompt.shown if start <= picture.start < end]
-        known = [made.values.get(picture.start) for picture in shown]
-        return [
-            picture.values() if values is None else values
-            for picture, values in zip(shown, known, strict=True)
-        ]
+        prompt, values = self.made.result()
+        shown = [picture for picture in prompt.shown if start <= picture.start < end]
+        return [values.get(picture.start) or picture.values() for picture in shown]
 
 
 @dataclass(eq=False)
@@ -76,8 +68,7 @@ class Sample(Writing):
     """One sample of a request: waiting, then placed in the cache, read, and written token by token.
 
     start: how many tokens of its prompt stood in the cache already. since: when it was placed.
-    steps_waited: for how many steps it could have been read. offset: what to add to a token's place to get its
-    position. beside: how many were written together in each step, summed. waited: how often it was tried
+    offset: what to add to a token's place to get its position. beside: how many were written together in each step, summed. waited: how often it was tried
     again for lack of memory.
     """
 
@@ -86,7 +77,6 @@ class Sample(Writing):
     placed: Sequence | None = None
     start: int = 0
     since: float = 0.0
-    steps_waited: int = 0
     offset: int = 0
     beside: int = 0
     waited: int = 0

@@ -10,8 +10,8 @@ from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
-from render_agent.engines.transformers.families.thinking import Thinking
-from render_agent.engines.transformers.model.pretrained import check_names
+from render_agent.engines.checkpoint.pretrained import check_names
+from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.model.locate import FoundModel
-from render_agent.engines.transformers.model.pretrained import first_line
+from render_agent.engines.checkpoint.locate import FoundModel
+from render_agent.engines.checkpoint.pretrained import first_line
+from render_agent.engines.families.registry import family_of
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm.requests import TokenPrompt
 from render_agent.errors import EngineError, SetupError

@@ -14,20 +14,16 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
-from render_agent.engines.transformers.families.thinking import Thought
-from render_agent.engines.transformers.model.locate import (
+from render_agent.engines.checkpoint.locate import (
     FoundModel,
     describe_found,
     fetch_model,
     find_model,
 )
-from render_agent.engines.transformers.model.pretrained import (
-    first_line,
-    load_processor,
-    silence_libraries,
-)
-from render_agent.engines.transformers.model.special_tokens import picture_tokens
-from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+from render_agent.engines.checkpoint.pretrained import first_line, load_processor, silence_libraries
+from render_agent.engines.checkpoint.special_tokens import picture_tokens
+from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.families.thinking import Thought
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
     options_of,

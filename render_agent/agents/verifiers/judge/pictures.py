@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from render_agent.engines.transformers.model.pretrained import first_line
+from render_agent.engines.checkpoint.pretrained import first_line
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
 class GraphDecoder(Decoder):
     """A decoder whose steps are CUDA graphs, captured before the first prompt.
 
-    longest: tokens of the longest row that is decoded by a graph. What cannot be captured is called as
-    elsewhere.
+    longest: tokens of the longest row that is decoded by a graph. What cannot be captured is called as elsewhere.
     """
 
     def __init__(

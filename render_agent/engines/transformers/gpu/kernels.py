@@ -237,9 +237,8 @@ def rotate_heads(
 ) -> torch.Tensor:
     """Norm and rotate queries and keys; put keys and values into their slots; return queries (tokens, heads, width).
 
-    given: (tokens, (heads + 2 × shared heads) × width): queries, keys, values. norms: weights of queries
-    and keys, (width,) each. turns: cosines and sines, (tokens, width).
-    pages: `LayerPages`. slots: (tokens,) int64.
+    given: (tokens, (heads + 2 × shared heads) × width): queries, keys, values. norms: weights of queries and keys,
+    (width,) each. turns: cosines and sines, (tokens, width). pages: `LayerPages`. slots: (tokens,) int64.
     """
     shared, width = pages.keys.shape[2:]
     tokens = given.shape[0]

@@ -1,4 +1,4 @@
-"""Memory: what a device has, what calls take of it, how it is divided, and what happens where it runs out.
+"""Sizes: what calls of a model take of a device's memory, and how it is divided.
 
-Imports `model` and `engines.base`. Start with `budget` for the engine that keeps keys, with `sizing` for the other.
+Imports the device's memory and `model`. Start with `budget` for the engine that keeps keys, with `sizing` for the other.
 """

@@ -12,8 +12,8 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.memory.device import DeviceMemory, spare
-from render_agent.engines.transformers.memory.faults import Fault, attempt
+from render_agent.engines.memory.device import DeviceMemory, spare
+from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, new_cache, read
 

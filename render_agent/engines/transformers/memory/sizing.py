@@ -6,10 +6,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from render_agent.engines.transformers.memory.device import DeviceMemory, spare
-from render_agent.engines.transformers.memory.faults import Fault
+from render_agent.engines.memory.device import DeviceMemory, spare
+from render_agent.engines.memory.faults import Fault
 
 LOG = logging.getLogger(__name__)
 Given = TypeVar("Given")
@@ -58,7 +58,7 @@ class Sizing:
     Tokens of a batch are counted with padding: its rows times its longest row, and a row is a
     prompt and the reply that may follow. memory: where they have to fit. most_rows: rows of a batch
     at the most, whatever memory holds. fraction: of all memory, what is kept free. largest: tokens of the
-    largest batch so far, and needed: the bytes that it took.
+    largest batch so far, and needed: the bytes that it took. events: what went wrong and is not told yet.
     """
 
     memory: DeviceMemory
@@ -67,6 +67,12 @@ class Sizing:
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(GROW_AFTER))
     largest: int = field(default=0, init=False)
     needed: int = field(default=0, init=False)
+    events: list[str] = field(default_factory=list, init=False)
+
+    def told(self) -> tuple[str, ...]:
+        """Return what happened since it was last asked."""
+        events, self.events = tuple(self.events), []
+        return events
 
     def observe(self, tokens: int, needed: int) -> None:
         """Note that a batch of so many tokens needed so many bytes beyond what was in use before."""
@@ -127,32 +133,20 @@ def grouped(
     return batches
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted(Generic[Given]):
-    """What one row became, or why it became nothing; and the events that it is the one to tell."""
-
-    outcome: Given | Fault
-    events: tuple[str, ...] = ()
-
-
 def fit_rows(
     lengths: Sequence[int],
     attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
     sizing: Sizing,
     limit: int | None = None,
-    events: Sequence[str] = (),
-) -> list[Fitted[Given]]:
-    """Return what every row became, in their order.
+) -> list[Given | Fault]:
+    """Return what every row became, in their order, or why it became nothing.
 
     lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
     rows of these places, at most `limit`, and returns what each became or why all failed; the memory
     is given back by then. A batch that fails is halved, until a single row is left that has failed
     twice where memory ran out: what is in the way of the first attempt may be gone in the second.
-    events: what happened before, to be told with them.
     """
     became: dict[int, Given | Fault] = {}
-    told: dict[int, tuple[str, ...]] = {}
-    untold = list(events)
     waiting = deque(sizing.batches(lengths, limit))
     again: set[int] = set()
     while waiting:
@@ -164,25 +158,21 @@ def fit_rows(
         outcome = attempt(batch)
         if not isinstance(outcome, Fault):
             became.update(zip(batch, outcome, strict=True))
-            untold += ["batch_grown"] if sizing.ceiling.succeeded(tokens) else []
-            told[batch[0]], untold = tuple(untold), []
+            sizing.events += ["batch_grown"] if sizing.ceiling.succeeded(tokens) else []
             continue
         if outcome.out_of_memory:
             LOG.warning("out of memory with %d rows and %d tokens", rows, tokens)
-            untold += ["out_of_memory"]
+            sizing.events.append("out_of_memory")
         if rows > 1:
             # A single row teaches nothing, since none is smaller.
             if outcome.out_of_memory:
                 sizing.ceiling.lower(tokens // rows * ((rows + 1) // 2))
-                untold += ["batch_halved"]
+                sizing.events.append("batch_halved")
             waiting.extendleft(reversed(grouped(batch, lengths, None, (rows + 1) // 2)))
         elif outcome.out_of_memory and batch[0] not in again:
             again.add(batch[0])
             waiting.appendleft(batch)
-            untold += ["retried"]
+            sizing.events.append("retried")
         else:
             became[batch[0]] = outcome
-    if untold and became:
-        last = max(became, key=lambda place: isinstance(became[place], Fault))
-        told[last] = (*told.get(last, ()), *untold)
-    return [Fitted(became[place], told.get(place, ())) for place in range(len(lengths))]
+    return [became[place] for place in range(len(lengths))]

@@ -1,4 +1,5 @@
-"""Models: found by name (`locate`), loaded (`pretrained`, `load`), and their files and special tokens.
+"""The model in memory: loaded with all that goes with it (`load`), and what its prompts and pictures become (`inputs`).
 
-`locate` and `pretrained` import no library until they are used. Start with `load`.
+Also holds what recurrent layers carry (`recurrent_state`) and what vision towers made (`vision_cache`). Imports
+families, checkpoints and, of the engine, sampling and memory. Start with `load`.
 """

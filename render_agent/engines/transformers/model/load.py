@@ -10,28 +10,20 @@ from typing import TYPE_CHECKING, Any
 from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.attention import leave_no_row_blind
-from render_agent.engines.transformers.constrained_decoding import guides_of
-from render_agent.engines.transformers.families.inputs import DialogueTensors, PreparedPrompt
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.families.thinking import Marks, reply_text
-from render_agent.engines.transformers.memory.faults import (
-    Fault,
-    free_memory,
-    is_out_of_memory,
-)
-from render_agent.engines.transformers.model.locate import describe_found, find_model
-from render_agent.engines.transformers.model.pretrained import (
+from render_agent.engines.checkpoint.locate import describe_found, find_model
+from render_agent.engines.checkpoint.pretrained import (
     Pretrained,
     check_names,
     first_line,
     load_pretrained,
 )
-from render_agent.engines.transformers.model.special_tokens import (
-    end_tokens,
-    pad_token,
-    picture_tokens,
-)
+from render_agent.engines.checkpoint.special_tokens import end_tokens, pad_token, picture_tokens
+from render_agent.engines.families.registry import family_of
+from render_agent.engines.families.thinking import Marks, reply_text
+from render_agent.engines.memory.faults import Fault, free_memory, is_out_of_memory
+from render_agent.engines.transformers.attention import leave_no_row_blind
+from render_agent.engines.transformers.constrained_decoding import guides_of
+from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.options import (
     check_options,
     position_limit,
@@ -143,6 +135,11 @@ class LoadedModel:
             return None
         ids = self.tokenizer(self.script(request), add_special_tokens=False)["input_ids"]
         return [*ids, *self.ends[:1]]
+
+    def close(self) -> None:
+        """Give back the model's memory."""
+        self.model = None
+        free_memory()
 
     def alone(self, fault: Fault, prompt: PreparedPrompt) -> str:
         """Return why a prompt failed that had a call of the model to itself."""

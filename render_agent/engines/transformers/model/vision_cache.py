@@ -22,10 +22,9 @@ Features: TypeAlias = "tuple[torch.Tensor, ...]"
 class VisionCache:
     """Stands before a model's `get_image_features` and computes only what was not seen before.
 
-    Pictures are known by their pixels, so one that several questions see is computed once. All
-    that is returned was computed by the model itself. For models that are told a grid for each
-    picture (Qwen-VL), and for those of which a picture is one or several tiles (InternVL, Gemma3).
-    `kept` counts and bounds what it holds, on the model's device.
+    Pictures are known by their pixels, so one that several questions see is computed once. All that is returned was
+    computed by the model itself. For models that are told a grid for each picture (Qwen-VL), and for those of which a
+    picture is one or several tiles (InternVL, Gemma3). `kept` counts and bounds what it holds, on the model's device.
     """
 
     def __init__(self, model: Any, limit: int = VISION_BYTES) -> None:

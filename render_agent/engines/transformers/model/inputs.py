@@ -14,15 +14,9 @@ from PIL.Image import Image
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.byte_cache import ByteCache
-from render_agent.engines.transformers.families.pictures import (
-    Grid,
-    PictureCost,
-    PictureForm,
-    Tensors,
-    joined,
-)
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.model.special_tokens import disarming
+from render_agent.engines.checkpoint.special_tokens import disarming
+from render_agent.engines.families.pictures import Grid, PictureCost, PictureForm, Tensors, joined
+from render_agent.engines.families.registry import family_of
 
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""
@@ -85,9 +79,8 @@ class PreparedPrompt:
 class DialogueTensors:
     """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
 
-    Earlier pictures of a dialogue are not read again: the size of each is remembered, and
-    its pixel values are kept, in at most `PICTURE_BYTES` wherever they were computed. Safe to use
-    from several threads.
+    Earlier pictures of a dialogue are not read again: the size of each is remembered, and its pixel values are kept,
+    in at most `PICTURE_BYTES` wherever they were computed. Safe to use from several threads.
     """
 
     def __init__(
@@ -119,8 +112,7 @@ class DialogueTensors:
     def prepare(self, request: Request) -> PreparedPrompt:
         """Return one request as a prompt.
 
-        ValueError where a text holds what stands for a picture. Raises whatever its pictures or its
-        texts cause.
+        ValueError where a text holds what stands for a picture. Raises whatever its pictures or its texts cause.
         """
         text = self.written(request.messages)
         pieces = (piece for message in request.messages for piece in message["content"])

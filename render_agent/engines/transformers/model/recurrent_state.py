@@ -190,8 +190,7 @@ class StateCall:
 
     parts: of prompts that are read, as `SequenceStates.parts` gives them, among the tokens of the call; without a
     slot to leave its state in, a part lays the pool out. Parts of one length, such as generation prompts, are read
-    side by side. Or rows: of one new token each, the slots to go on from
-    and to write to, (rows,) int64 each.
+    side by side. Or rows: of one new token each, the slots to go on from and to write to, (rows,) int64 each.
     """
 
     pool: StatePool

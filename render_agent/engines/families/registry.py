@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from render_agent.engines.transformers.families.pictures import (
+from render_agent.engines.families.pictures import (
     InternVLPictures,
     NumberedPictures,
     PictureForm,
     QwenPictures,
 )
-from render_agent.engines.transformers.families.thinking import Thinking
+from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError
 
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
@@ -37,10 +37,10 @@ class Family:
     `recompute` nothing. why: in one sentence why not more is kept. vision: whether `VisionCache` understands it.
     axes: how many positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts,
     one is its place in the prompt. two_way: in which layers the tokens of a picture see each other, by the text
-    part's configuration. recurrent: whether layers carry a state instead of keys. picture_axis: along which axis of
-    its tensors pictures follow each other. thinking: what its chat template takes to think or not, and the marks of
-    its thoughts. published: what names of its models look like, as a regular expression, where a server tells
-    nothing but a name.
+    part's configuration. recurrent: whether layers carry a state instead of keys. alone: whether padding changes
+    what is read behind it, so that a call of the model takes one prompt. picture_axis: along which axis of its tensors
+    pictures follow each other. thinking: what its chat template takes to think or not, and the marks of its thoughts.
+    published: what names of its models look like, as a regular expression, where a server tells nothing but a name.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Family:
     axes: Literal[1, 3] = 1
     two_way: Callable[[Any], TwoWay] = _never
     recurrent: bool = False
+    alone: bool = False
     picture_axis: int = 0
     thinking: Thinking = field(default_factory=Thinking)
     published: str | None = None
@@ -74,9 +75,9 @@ class Family:
         return cost.tokens + cost.around
 
 
-def _read_anew(name: str, model_type: str, why: str) -> Family:
+def _read_anew(name: str, model_type: str, why: str, alone: bool = False) -> Family:
     """Return a family of which nothing is kept, and only the processor knows what its pictures become."""
-    return Family(name, (model_type,), None, reuse="recompute", vision=False, why=why)
+    return Family(name, (model_type,), None, "recompute", vision=False, alone=alone, why=why)
 
 
 def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
@@ -145,21 +146,10 @@ FAMILIES = (
         published=r"(mis|magis|minis)tral",
     ),
     Family(
-        "Idefics 3 and SmolVLM",
-        ("idefics3", "smolvlm"),
-        PictureForm,
-        vision=False,
-        picture_axis=1,
+        "Idefics 3 and SmolVLM", ("idefics3", "smolvlm"), PictureForm, vision=False, picture_axis=1
     ),
     Family("Ovis 2", ("ovis2",), PictureForm, vision=False),
-    Family(
-        "LFM2-VL",
-        ("lfm2_vl",),
-        PictureForm,
-        vision=False,
-        recurrent=True,
-        published=r"lfm-?2",
-    ),
+    Family("LFM2-VL", ("lfm2_vl",), PictureForm, vision=False, recurrent=True, published=r"lfm-?2"),
     Family(
         "MiniCPM-V 4.6",
         ("minicpmv4_6",),
@@ -188,7 +178,8 @@ FAMILIES = (
     _read_anew(
         "Llama 4",
         "llama4",
-        "its layers without positions scale scores by a count of tokens that it keeps to itself",
+        "its layers without positions scale scores by a count of tokens that it keeps to itself, padding included",
+        alone=True,
     ),
 )
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from render_agent.config import AUTO
-from render_agent.engines.transformers.families.registry import family_of
-from render_agent.engines.transformers.model.locate import WAY_OUT, FoundModel, fetch_model
-from render_agent.engines.transformers.model.template_check import check_template
-from render_agent.engines.transformers.options import quantization_config
+from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
+from render_agent.engines.checkpoint.template_check import check_template
+from render_agent.engines.families.registry import family_of
 from render_agent.errors import SetupError
 from render_agent.text.display import Stage, bar_class, stage
 
@@ -60,7 +60,7 @@ def load_pretrained(
     thinking: on, off or auto. SetupError where the device is not there, before weights are read, and where the model cannot be
     loaded.
     """
-    from render_agent.engines.transformers.model.torchvision_compat import cure_torchvision
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     place = choose_device(device)
     cure_torchvision()
@@ -178,12 +178,7 @@ def load_processor(found: FoundModel, thinking: str = AUTO) -> Any:
     return processor
 
 
-def load_model(
-    found: FoundModel,
-    dtype: str,
-    device: str,
-    options: Mapping[str, Any],
-) -> Any:
+def load_model(found: FoundModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
     """Return the model with all its weights. SetupError where it cannot be."""
     from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText
@@ -213,6 +208,28 @@ def load_model(
             f"{found.name} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
         )
     return model.eval()
+
+
+def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
+    """Return how weights are quantised as they are loaded, None where they stay as they are.
+
+    weights: the model's configuration; what is quantised already loads as it is. SetupError where
+    that is asked for twice, or where bitsandbytes is not installed.
+    """
+    name = options.get("quantization")
+    if name is None:
+        return None
+    if weights.get("quantization_config"):
+        raise SetupError(
+            "the model's weights are quantised already: leave out --engine-option quantization"
+        )
+    if find_spec("bitsandbytes") is None:
+        raise SetupError(
+            f"--engine-option quantization={name} needs bitsandbytes: pip install bitsandbytes"
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(load_in_4bit=name == "4bit", load_in_8bit=name == "8bit")
 
 
 def reads_back(tokenizer: Any, word: str) -> bool:

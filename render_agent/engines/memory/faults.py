@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from render_agent.engines.transformers.model.pretrained import first_line
+from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)

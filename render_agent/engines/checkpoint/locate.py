@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from render_agent.engines.transformers.model.weight_files import (
+from render_agent.engines.checkpoint.weight_files import (
     fingerprint,
     processor_fingerprint,
     weight_files,
