@@ -93,7 +93,7 @@ def _rows(part: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     rows = [
         (words, f"{part[name]['n']:,}", figure(part[name]["share"]), interval(part[name]["interval"]))
         for name, words in WORDS.items()
-        if part[name]["n"]
+        if name in part and part[name]["n"]
     ]  # fmt: skip
     apart = part["difference"]
     certain = f", p {probability(apart['p'])}" if apart["p"] is not None else ""

@@ -12,7 +12,7 @@ from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, whole
 from render_agent.analysis.report.words import in_order, type_words
-from render_agent.beliefs.belief_summary import WORDS
+from render_agent.beliefs.belief_summary import REVISION, WORDS
 
 COLOURS = {
     Failure.RIGHT: palette.BLUE,
@@ -61,6 +61,7 @@ def belief_plots(report: ReportData) -> list[Plot]:
         first_failures(summary) if summary else None,
         maps_by_turn(report, summary),
         calibration(report.results["beliefs"]),
+        revisions(report.results),
     )
     return [plot for plot in plots if plot is not None]
 
@@ -203,6 +204,46 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
         ],
         note=f"Objects of the last maps. {'; '.join(told)}; both are 0 at best.",
     )
+
+
+def revisions(results: Mapping[str, Any]) -> Plot | None:
+    """Whether maps and answers that were right follow a room that changes midway, by change; None where none does."""
+    beliefs = results["beliefs"]
+    if "revision" not in beliefs:
+        return None
+    found = {"maps, all changes": beliefs["revision"]}
+    found |= {f"maps, {asked}": own for asked, own in beliefs["changes"].items()}
+    pairs = results.get("causal", {"changes": {}})
+    found |= {
+        f"answers, {asked}": {n: {**own[n], "value": own[n]["share"]} for n in REVISION}
+        for asked, own in {"all changes": pairs, **pairs["changes"]}.items()
+        if own.get("revised", {}).get("n")
+    }
+    rows = {name: own for name, own in found.items() if "revised" in own}
+
+    def paint(axes: Any) -> None:
+        places = range(len(rows))
+        revised, clung = ([own[n]["value"] if n in own else 0 for own in rows.values()] for n in REVISION)  # fmt: skip
+        axes.barh(places, revised, color=palette.BLUE, label="as it is now", height=0.72)
+        axes.barh(places, clung, left=revised, color=palette.VERMILLION, label="left as it was", height=0.72)  # fmt: skip
+        axes.set_yticks(places, [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()])  # fmt: skip
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("of what it had right before, %")
+        above(axes, 2)
+
+    return draw(
+        "revision",
+        "Does it revise what it believed?",
+        "Stacked bars, one a change, of the share of what was right before the change and is right after it, or was left as it was.",
+        paint,
+        ("", "n", "revised, % (95 % interval)", "left as it was, % (95 % interval)"),
+        [(name, own["revised"]["n"], *map(partial(_of, own), REVISION)) for name, own in rows.items()],
+        height=1.3 + 0.27 * len(rows),
+        note="The room changed in the midst of the dialogue (--change-at). Maps: of the changed objects that its last map before that had"
+        " right. Answers: of the pairs whose right answer changes and that were answered rightly as the room was. What is neither was"
+        " dropped, or became something else.",
+    )  # fmt: skip
 
 
 def _of(row: Mapping[str, Any], name: str) -> str:
