@@ -147,9 +147,7 @@ class Believer:
 class Reviser:
     """Knows the room that a turn is shown, looks to the last turn, then answers; who clings goes on with the room before its change."""
 
-    def __init__(
-        self, questions: Sequence[Question], config: RunConfig, *, clings: bool
-    ) -> None:
+    def __init__(self, questions: Sequence[Question], config: RunConfig, *, clings: bool) -> None:
         self.questions = {question.id: question for question in questions}
         self.eyes = QuestionVisibility.of(config, questions)
         self.clings = clings
@@ -160,9 +158,9 @@ class Reviser:
         return question, self.eyes.room(question).facts
 
     def reply(self, request: Request) -> str:
-        """Return a look around, or at last the answer."""
+        """Return a turn to the side, or at last the answer."""
         if not request.last:
-            return json.dumps({"view": "around"})
+            return json.dumps({"rotation_angle_degrees": 90})
         question, facts = self._known(request)
         answer = true_answer(question, facts) or question.truth
         return json.dumps({"answer": answer, "done": True})

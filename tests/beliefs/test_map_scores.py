@@ -122,7 +122,7 @@ MORE = Edit("copy", "sofa", shift=(0, 5, 0))
 )
 def test_a_belief_is_revised_where_the_changed_thing_is_on_the_map_as_it_is_now(before, now, edit, expected):  # fmt: skip
     old = {"sofa": [box(0, 0), box(2, 0)], "lamp": [box(3, 3)]}
-    maps = [Belief(tuple(thing("sofa", *at) for at in some) + (thing(*LAMP),)) for some in (before, now)]  # fmt: skip
+    maps = [Belief((*(thing("sofa", *at) for at in some), thing(*LAMP))) for some in (before, now)]  # fmt: skip
     assert revision(*maps, old, edited_boxes(old, [edit]), [edit]) == expected
     assert revision(Belief(), maps[1], old, old, [edit]) is None
     assert revision(*maps, old, old, [Edit("recolour", "sofa")]) == Revision(0, 0, 0, 0)

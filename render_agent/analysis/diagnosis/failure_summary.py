@@ -97,7 +97,9 @@ def _figures(
         "updated": _ratio(_updated(judged, size)),
         "unseen_right": _ratio(_unseen(judged)),
         "follows": _ratio(
-            (b.follows, 1, s.question.unchanged.scene) for s, _, b in judged if b.follows is not None
+            (b.follows, 1, s.question.unchanged.scene)
+            for s, _, b in judged
+            if b.follows is not None
         ),
         "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
         "answer": _ratio((given, 1, scene) for _, given, scene in both),
