@@ -54,7 +54,7 @@ Arms = Mapping[str, Pooled]
 
 def differences(arms: Arms) -> list[dict[str, Any]]:
     """Return how much more each first of PAIRS scores than its second, in points: overall and by type."""
-    return [_difference(arms[more], arms[less]) for more, less in PAIRS]
+    return [_difference(arms[a], arms[b]) for a, b in PAIRS if a in arms and b in arms]
 
 
 def _difference(more: Pooled, less: Pooled) -> dict[str, Any]:
