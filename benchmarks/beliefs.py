@@ -6,6 +6,9 @@ Each policy of `render_agent_lab.oracles.believers` answers the questions of all
 turn for its map. The branch that each question belongs into follows from the policy: where all that the question names
 was seen well, the policy's fault; where not, "never seen". Written are the questions by branch, and the share that is in
 the one that it belongs into.
+
+Two policies that know the whole room answer the same questions while it changes (`--change-at`): one revises its map and its
+answer, the other clings to both.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.failure_summary import failure_summary
 from render_agent.analysis.diagnosis.model import Failure
+from render_agent.beliefs.belief_summary import REVISION
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
@@ -28,7 +32,7 @@ from render_agent.questions.mentions import kind_of
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
-from render_agent_lab.oracles.believers import Fault, believer
+from render_agent_lab.oracles.believers import Fault, Reviser, believer
 
 FAULTS = {
     "believer": (Fault(), Failure.RIGHT),
@@ -85,6 +89,33 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
     }
 
 
+def revised(output: Path, *, clings: bool, **options: Any) -> dict[str, Any]:
+    """Return what a policy does that revises what it knows when its room changes, or clings to it: maps, then answers."""
+    given = {
+        "batch": True,
+        "benchmark": "rooms",
+        "image_size": (64, 48),
+        "probe": ("map",),
+        "max_turns": 4,
+    }
+    given |= {"change": ("move", "swap", "remove", "add"), "change_at": 2}
+    run = start_run(RunConfig(engine="scripted", output=str(output), **given | options))
+    try:
+        results = run.go(
+            Silent(), lambda c, asked: ScriptedEngine(Reviser(asked, c, clings=clings))
+        )
+    finally:
+        run.close()
+    parts = {"all": results["beliefs"]["revision"], **results["beliefs"]["changes"]}
+    pairs = {"all": results["causal"], **results["causal"]["changes"]}
+    return {
+        f"{what}, {change}": {"n": own["revised"]["n"], **{n: own[n][value] for n in REVISION if n in own}}
+        for what, value, some in (("maps", "value", parts), ("answers", "share", pairs))
+        for change, own in some.items()
+        if own.get("revised", {}).get("n")
+    }  # fmt: skip
+
+
 def main() -> None:
     """Run every policy, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,6 +126,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         found = {name: run_of(name, Path(scratch), **limit) for name in FAULTS}
         black = run_of("believer", Path(scratch) / "black", pictures="black", **limit)
+        midway = {
+            name: revised(Path(scratch) / name, clings=name == "clinger", **limit)
+            for name in ("reviser", "clinger")
+        }
     found["believer, black pictures"] = black
     branches = [str(f) for f in Failure if any(str(f) in row["branches"] for row in found.values())]
     lines = [
@@ -120,6 +155,24 @@ def main() -> None:
         lines.append(
             f"| {name} | {row['questions']} | {row['seen']} | {' | '.join(cells)} | {share} | {row['found']:.0f} | {seen} | {invented} |"
         )
+    lines += [
+        "",
+        "## A room that changes midway",
+        "",
+        "All questions of the bundled rooms with `--change move --change swap --change remove --change add --change-at 2`, four turns,"
+        " a map after each. Both policies know the whole room; one revises its map and answer, the other clings to them. n: objects"
+        " that changed, and pairs whose right answer did, of which the last map and the answer before were right.",
+        "",
+        "| of what, by which change | n | reviser: revised, % | left as it was, % | clinger: revised, % | left as it was, % |",
+        "|---|--:|--:|--:|--:|--:|",
+        *(
+            f"| {part} | {row['n']} | "
+            + " | ".join(f"{m[part][n]:g}" if n in m[part] else "–" for m in midway.values() for n in REVISION)
+            + " |"
+            for part, row in midway["reviser"].items()
+        ),
+    ]  # fmt: skip
+    found |= midway
     options["output"].joinpath("beliefs.md").write_text("\n".join(lines) + "\n")
     options["output"].joinpath("beliefs.json").write_text(json.dumps(found, indent=1) + "\n")
     print("\n".join(lines))

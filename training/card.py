@@ -25,6 +25,7 @@ import click
 from training.curves import draw_curves
 from training.grid import BLIND, FOUR_VIEWS, FREE, FREQUENCY, ONE_VIEW, RANDOM_WALK, digest
 from training.measured_table import (
+    again_lines,
     arm_lines,
     cannot_lines,
     difference_lines,
@@ -152,6 +153,7 @@ def card(record: Mapping[str, Any], told: Mapping[str, Any], config: Mapping[str
         "",
         *difference_lines(record),
         "",
+        *again_lines(record),
         *mirrored_lines(record),
         "",
         *well_formed_lines(record),

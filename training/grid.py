@@ -127,3 +127,8 @@ def finished(sweep: Sweep, again: str, say: Callable[[str], None]) -> dict[str, 
             say(f"{sweep.name}, {cell.label}")
             run_cell(cell, folder, lambda run: watch(run, again=again))
     return find_cells(sweep)
+
+
+def complete(sweep: Sweep) -> dict[str, RunFolder]:
+    """Return the finished runs of a sweep by label."""
+    return {label: folder for label, folder in find_cells(sweep).items() if is_complete(folder)}

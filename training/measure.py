@@ -25,7 +25,7 @@ from render_agent.engines.checkpoint.weight_files import weight_files
 from render_agent.errors import RenderAgentError
 from render_agent.score.means import MEAN_OF_TYPES, MICRO
 from render_agent.score.summary import OFFICIAL
-from training.grid import ARMS, FREE, MIRRORED, Grid, digest, finished
+from training.grid import ARMS, FREE, MIRRORED, Grid, complete, digest, finished
 from training.measured_table import table
 from training.outcomes import differences, left_and_right, margin, verdicts
 from training.pooled import Pooled, pool
@@ -53,10 +53,13 @@ PRIVATE = ("--runs",)
     help="Where the runs lie; those that are finished are not run again.",
 )  # fmt: skip
 @click.option("--output", required=True, help="Write OUTPUT.json and OUTPUT.md.")
+@click.option(
+    "--finished", "as_is", is_flag=True, help="Run nothing: tell what the finished runs say."
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def main(
     model: str, engine: str, rooms: tuple[Path, ...], limit: int | None, batch_size: str, runs: Path,
-    output: str, quiet: bool,
+    output: str, as_is: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Run the grid where it is not there yet, pool the rooms, and write what it says of the model."""
     size = batch_size if batch_size == AUTO else int(batch_size)
@@ -64,11 +67,15 @@ def main(
     again = shlex.join(["python", "-m", "training.measure", *sys.argv[1:]])
     try:
         found = {
-            name: finished(sweep, again, lambda line: click.echo(line, err=True))
+            name: complete(sweep)
+            if as_is
+            else finished(sweep, again, lambda line: click.echo(line, err=True))
             for name, sweep in grid.sweeps().items()
         }
         arms = {
-            label: pool(label, {name: run[label] for name, run in found.items()}) for label in ARMS
+            label: pool(label, {name: run[label] for name, run in found.items()})
+            for label in ARMS
+            if all(label in run for run in found.values())
         }
         record = measured(arms, grid, told_of(sys.argv[1:]))
     except RenderAgentError as error:
@@ -111,8 +118,10 @@ def measured(arms: Mapping[str, Pooled], grid: Grid, words: Sequence[str]) -> di
         "arms": {label: _arm(arm) for label, arm in arms.items()},
         "differences": found,
         "margin": margin(found),
-        "left_and_right": left_and_right(free, arms[MIRRORED]),
     }
+    if len(arms) < len(ARMS):
+        return record
+    record["left_and_right"] = left_and_right(free, arms[MIRRORED])
     return {**record, "verdicts": verdicts(record)}
 
 

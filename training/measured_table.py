@@ -9,7 +9,7 @@ from render_agent.analysis.report.words import type_words
 from render_agent.score.means import MEAN_OF_TYPES, MICRO
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import figure, probability
-from training.grid import FREE, NO_GUIDE
+from training.grid import FREE, NO_GUIDE, RANDOM
 from training.outcomes import no_better, percent, points
 
 Record = Mapping[str, Any]
@@ -17,16 +17,49 @@ Cells = Sequence[str]
 
 _MEANS = (
     "Scores in percent by VSI-Bench's official definitions. Overall: the mean of its tasks, the three kinds"
-    " of relative direction averaged first to one. In brackets 95 % intervals by {intervals} over scenes;"
-    " differences are paired by question, in points. `free` begins with the map and a first view and then"
+    " of relative direction averaged first to one. {intervals}"
+    " Differences are paired by question, in points. `free` begins with the map and a first view and then"
     " moves by its replies; `blind` is shown nothing; the others are shown what they are called, at once. `frequency` gives the commonest answer to each type,"
     " fitted on the truths of the very rooms that it is asked about: no blind guess, but its upper bound."
 )
 
 
+_INTERVALS = {
+    "jackknife": "In brackets 95 % intervals by jackknife over scenes.",
+    None: (
+        "Without intervals: those of before were of the percentile bootstrap, which is too narrow, and these runs are"
+        " not kept; below are the runs about the bundled rooms that were made again, with intervals by jackknife over scenes."
+    ),
+}
+
+
 def means_words(record: Record) -> str:
-    """Return what the figures are; records of before the jackknife do not name how intervals were made."""
-    return _MEANS.format(intervals=record.get("intervals", "bootstrap"))
+    """Return what the figures are, and how their intervals were made."""
+    return _MEANS.format(intervals=_INTERVALS[record["intervals"]])
+
+
+def again_lines(record: Record) -> list[str]:
+    """Return the runs that were made again, with intervals; nothing of a record that has its own."""
+    if (again := record.get("again")) is None:
+        return []
+    return [
+        f"{again['questions']} questions about {again['arms'][FREE]['scenes']} scenes, with 95 % intervals by jackknife over scenes:",
+        "",
+        *arm_lines(again),
+        "",
+        *type_lines(again, [label for label in again["arms"] if label != RANDOM]),
+        "",
+        *difference_lines(again),
+        "",
+        *margin_lines(again),
+        "",
+        *cannot_lines(again),
+        "",
+        f"    {again['command']}",
+        "",
+        *machine_lines(again),
+        "",
+    ]  # fmt: skip
 
 
 def table(record: Record) -> str:
@@ -40,7 +73,7 @@ def table(record: Record) -> str:
         f"{record['questions']:,} questions about {free['scenes']} scenes: {rooms_words(record)}. Views of"
         " 320x240 pixels, float32, at most 9 turns, greedy.",
         "",
-        *verdict_lines(record),
+        *(verdict_lines(record) if "verdicts" in record else ["Only the runs that are finished."]),
         "",
         "## Scores",
         "",
@@ -60,14 +93,17 @@ def table(record: Record) -> str:
         "",
         *cannot_lines(record),
         "",
-        "## Mirrored rooms",
-        "",
-        *mirrored_lines(record),
-        "",
-        "## Replies without a guide",
-        "",
-        *well_formed_lines(record),
-        "",
+        *(["## Made again, with intervals", "", *again_lines(record)] if "again" in record else []),
+        *(
+            ["## Mirrored rooms", "", *mirrored_lines(record), ""]
+            if "left_and_right" in record
+            else []
+        ),
+        *(
+            ["## Replies without a guide", "", *well_formed_lines(record), ""]
+            if NO_GUIDE in record["arms"]
+            else []
+        ),
         *machine_lines(record),
     ]
     return "\n".join(lines) + "\n"
@@ -84,7 +120,7 @@ def rooms_words(record: Record) -> str:
 def verdict_lines(record: Record) -> list[str]:
     """Return what was to be reached, and whether it was."""
     rows = [
-        ("PASS" if entry["passed"] else "FAIL", entry["line"], entry["figures"])
+        ({True: "PASS", False: "FAIL", None: "–"}[entry["passed"]], entry["line"], entry["figures"])
         for entry in record["verdicts"]
     ]
     return grid_lines(("", "what was to be reached", "measured"), rows, "")
@@ -176,6 +212,8 @@ def cannot_lines(record: Record) -> list[str]:
     """Return the types of which nothing shows that the model answers them better than without looking."""
     types = record["margin"]["types"]
     found = no_better(record["margin"])
+    if record["intervals"] is None:
+        return []
     if not found:
         return [
             "Every type is answered better than by blind and frequency, no interval reaching down to 0."

@@ -54,7 +54,7 @@ Arms = Mapping[str, Pooled]
 
 def differences(arms: Arms) -> list[dict[str, Any]]:
     """Return how much more each first of PAIRS scores than its second, in points: overall and by type."""
-    return [_difference(arms[more], arms[less]) for more, less in PAIRS]
+    return [_difference(arms[a], arms[b]) for a, b in PAIRS if a in arms and b in arms]
 
 
 def _difference(more: Pooled, less: Pooled) -> dict[str, Any]:
@@ -183,6 +183,17 @@ def verdicts(record: Entry) -> list[dict[str, Any]]:
     over = record["margin"]["overall"]
     gain, unlit, lit = gains[FREE, ONE_VIEW], gains[BLACK, BLIND], gains[FREE, BLACK]
     follows = record["left_and_right"]["follows"]
+    again = record.get("again", {"differences": [], "margin": {"overall": {}}})
+    sure = {(entry["more"], entry["less"]): entry["overall"] for entry in again["differences"]}
+
+    def known(*entries: Entry) -> list[Entry] | None:
+        """Return differences that have intervals, else none: those of before were too narrow, and nothing is judged by them."""
+        whole = all(entries) and (record["intervals"] is not None or all(map(_known, entries)))
+        return list(entries) if whole else None
+
+    seen = known(sure.get((FREE, ONE_VIEW), gain))
+    dark = known(sure.get((BLACK, BLIND), unlit), sure.get((FREE, BLACK), lit))
+    turned = known(again.get("left_and_right", record["left_and_right"])["follows"])
     formed = arms[NO_GUIDE]["well_formed"]
     size = record["model"]
     lines = [
@@ -194,12 +205,12 @@ def verdicts(record: Entry) -> list[dict[str, Any]]:
         (
             f"overall at least {LEAST_MARGIN:.0f} points above the better of blind and frequency",
             _at_least(over, LEAST_MARGIN),
-            f"{points(over)} above {over['over']}",
+            f"{points(over)} above {over['over']}{_again(again['margin']['overall'])}",
         ),
         (
             f"at least {LEAST_GAIN:.0f} points above its own score with one view, interval without zero",
-            _at_least(gain, LEAST_GAIN) and _above_zero(gain),
-            points(gain),
+            seen and _at_least(gain, LEAST_GAIN) and _above_zero(*seen),
+            f"{points(gain)}{_again(sure.get((FREE, ONE_VIEW), {}))}",
         ),
         (
             f"at least {LEAST_WELL_FORMED:.0f} % of its replies well-formed without a guide",
@@ -208,12 +219,12 @@ def verdicts(record: Entry) -> list[dict[str, Any]]:
         ),
         (
             "black pictures: no better than blind, and worse than it sees",
-            _known(unlit) and not _above_zero(unlit) and _above_zero(lit),
-            f"black − blind {points(unlit)}; free − black {points(lit)}",
+            dark and _known(dark[0]) and not _above_zero(dark[0]) and _above_zero(dark[1]),
+            f"black − blind {points(unlit)}{_again(sure.get((BLACK, BLIND), {}))}; free − black {points(lit)}{_again(sure.get((FREE, BLACK), {}))}",
         ),
         (
             "mirrored rooms: left and right follow the mirrored room, interval without zero",
-            _above_zero(follows),
+            turned and _above_zero(*turned),
             f"{points(follows)} more against the mirrored truth than against the real one",
         ),
     ]
@@ -225,7 +236,14 @@ def verdicts(record: Entry) -> list[dict[str, Any]]:
                 f"{size['weights'] / 1e6:.2f} M, {size['bytes'] / 1e6:.1f} MB",
             )
         )
-    return [{"line": line, "passed": bool(passed), "figures": told} for line, passed, told in lines]
+    return [
+        {"line": line, "passed": None if passed is None else bool(passed), "figures": told}
+        for line, passed, told in lines
+    ]
+
+
+def _again(entry: Entry) -> str:
+    return f" (made again {points(entry)})" if entry else ""
 
 
 def _at_least(entry: Entry, least: float) -> bool:

@@ -338,6 +338,7 @@ def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pa
         groups |= {f"type {name}": own for name, own in found.get("types", {}).items()}
         groups |= {f"change {name}": own for name, own in found.get("changes", {}).items()}
         groups |= {f"turn {own['turn']}": own for own in found.get("turns", ())}
+        groups |= {"all changes": found["revision"]} if "revision" in found else {}
         for group, own in groups.items():
             shares = {**own, **own.get("shares", {})}
             for name, entry in shares.items():

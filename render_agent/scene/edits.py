@@ -194,8 +194,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     own[vertices] = True
     its_faces = own[faces].all(1)
     others = ~own[faces].any(1)  # those between an object and another one go with neither
+    torn = points[np.unique(faces[~(its_faces | others)])]
     if edit.verb == "remove":
-        return _with_floor(replace(scene, faces=faces[others]), points[vertices])
+        return _with_floor(replace(scene, faces=faces[others]), points[vertices], torn)
     there = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         place = np.zeros(len(points), np.int32)
@@ -208,15 +209,15 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
         )
     moved = points.copy()
     moved[vertices] = there
-    return _with_floor(
-        replace(scene, points=moved, faces=faces[its_faces | others]), points[vertices]
-    )
+    edited = replace(scene, points=moved, faces=faces[its_faces | others])
+    return _with_floor(edited, points[vertices], torn)
 
 
-def _with_floor(scene: Scene, stood: NDArray[np.float32]) -> Scene:
+def _with_floor(scene: Scene, stood: NDArray[np.float32], torn: NDArray[np.float32]) -> Scene:
     """Return a scene with floor laid under where an object stood, (n, 3) metres, if none is there.
 
-    The new floor has the height and colour of the floor nearest to it.
+    torn: (m, 3), what faces hung on that joined it to others and are gone. The new floor has the height and colour of the
+    floor nearest to it.
     """
     from scipy.spatial import cKDTree
 
@@ -226,7 +227,8 @@ def _with_floor(scene: Scene, stood: NDArray[np.float32]) -> Scene:
     floor_faces = scene.faces[level[scene.faces].all(1)]
     if not len(floor_faces):
         return scene
-    low, high = stood[:, :2].min(0), stood[:, :2].max(0)
+    around = np.concatenate([stood, torn[np.abs(torn[:, 2] - scene.floor) < LEVEL_METRES]])[:, :2]
+    low, high = around.min(0), around.max(0)
     columns, rows = (np.linspace(a, b, int((b - a) / PATCH_METRES) + 2) for a, b in zip(low, high, strict=True))  # fmt: skip
     grid = np.stack(np.meshgrid(columns, rows, indexing="ij"), -1).reshape(-1, 2)
     triangles = scene.points[floor_faces][:, :, :2].astype(np.float64)

@@ -76,8 +76,7 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
         table.add_section()
         table.add_row(label, str(part["n"]), "", "")
         for name, words in WORDS.items():
-            row = part[name]
-            if row["n"]:
+            if (row := part.get(name)) and row["n"]:
                 table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval(row["interval"]))  # fmt: skip
         apart = part["difference"]
         table.add_row("  score, changed less original", str(part["n"]), signed(apart["points"]), interval(apart["interval"]))  # fmt: skip
@@ -86,7 +85,7 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
         for asked, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
-    if any(part[name]["interval"] is None for part in parts.values() for name in WORDS if part[name]["n"]):  # fmt: skip
+    if any(part[name]["interval"] is None for part in parts.values() for name in WORDS if name in part and part[name]["n"]):  # fmt: skip
         lines.append(f"- {FEW_SCENES}")
     table.caption = "\n".join(lines) or None
     return table

@@ -2,7 +2,8 @@
 
 `believer` knows what `witness` has seen. The others answer wrongly, each for a reason of its own: `forgetful` loses from
 its map what it had on it, `misperceiver` never has it where it is, `misreasoner` has all of it and answers
-something else. No model is like them; a diagnosis that tells them apart is right about its branches.
+something else. No model is like them; a diagnosis that tells them apart is right about its branches. `Reviser` knows all of
+its room, and where that changes in the midst of a dialogue revises what it believes, or does not.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.engines.scripted.engine import belief_of_nothing
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.questions.exact_solver import true_answer
+from render_agent.questions.ground_truth import Facts
 from render_agent.questions.mentions import named_categories
 from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
 from render_agent.score.official import is_number
@@ -139,6 +142,42 @@ class Believer:
     def close(self) -> None:
         """Give back what it looks with."""
         self._witness.close()
+
+
+class Reviser:
+    """Knows the room that a turn is shown, looks to the last turn, then answers; who clings goes on with the room before its change."""
+
+    def __init__(self, questions: Sequence[Question], config: RunConfig, *, clings: bool) -> None:
+        self.questions = {question.id: question for question in questions}
+        self.eyes = QuestionVisibility.of(config, questions)
+        self.clings = clings
+
+    def _known(self, request: Request) -> tuple[Question, Facts]:
+        question = self.questions[request.question_id]
+        question = question.unchanged if self.clings else question.at(request.turn)
+        return question, self.eyes.room(question).facts
+
+    def reply(self, request: Request) -> str:
+        """Return a turn to the side, or at last the answer."""
+        if not request.last:
+            return json.dumps({"rotation_angle_degrees": 90})
+        question, facts = self._known(request)
+        answer = true_answer(question, facts) or question.truth
+        return json.dumps({"answer": answer, "done": True})
+
+    def believe(self, request: Request) -> str:
+        """Return the map of the room that it knows."""
+        _, facts = self._known(request)
+        things = [
+            {"category": label, "position": box.centre[:2].round(3).tolist(), "sure": 100}
+            for label, some in facts.boxes.items()
+            for box in some
+        ]
+        return json.dumps({"objects": things})
+
+    def close(self) -> None:
+        """Give back what it looks with."""
+        self.eyes.close()
 
 
 def wrong_answer(question: Question, answer: str) -> str:

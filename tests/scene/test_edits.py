@@ -154,3 +154,24 @@ def test_a_scan_whose_objects_grow_out_of_the_floor_is_edited_by_its_instance_la
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text('{"segIndices": [7, 7]}')
     with pytest.raises(SceneError, match="labels 2 vertices"):
         Parts(grown, boxes)
+
+
+def test_no_ring_is_left_bare_around_a_labelled_object_that_the_floor_was_one_mesh_with(tmp_path):
+    steps = np.linspace(0, 4, 17)
+    x, y = np.meshgrid(steps, steps)
+    chair = (np.abs(x - 2) < 0.6) & (np.abs(y - 2) < 0.6)
+    seat = (np.abs(x - 2) < 0.3) & (np.abs(y - 2) < 0.3)
+    points = np.column_stack([x.ravel(), y.ravel(), 0.8 * seat.ravel()]).astype(np.float32)
+    corner = np.arange(17 * 17).reshape(17, 17)
+    a, b, c, d = (corner[i, j].ravel() for i in (slice(16), slice(1, 17)) for j in (slice(16), slice(1, 17)))  # fmt: skip
+    faces = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)]).astype(np.int32)
+    colours = np.where(chair.reshape(-1, 1), RED, (120, 120, 120)).astype(np.uint8)
+    path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", points, colours, faces)
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": chair.ravel().astype(int).tolist()}))  # fmt: skip
+    (tmp_path / "scene0_00.aggregation.json").write_text('{"segGroups": [{"segments": [1]}]}')
+    scene = SceneFiles().read(path, "scene0_00")
+    boxes = {"chair": [upright((1.5, 1.5, 0.0), (2.5, 2.5, 0.8))]}
+    down = Camera((2.0, 2.0, 1.5), 0.0, -90.0)
+    for edit in (Edit("remove", "chair"), Edit("transform", "chair", shift=(9.0, 0.0, 0.0))):
+        depth = make_renderer().draw(edited_scene(scene, boxes, [edit]), down, 64, 48).depth
+        assert depth == pytest.approx(1.5, abs=0.01)

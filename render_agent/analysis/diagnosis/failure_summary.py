@@ -79,10 +79,10 @@ def failure_summary(
 def _figures(
     judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
 ) -> dict[str, Any]:
-    told = [(s.question.scene, b.failure) for s, _, b in judged if b.failure is not None]
+    told = [(s.question.unchanged.scene, b.failure) for s, _, b in judged if b.failure is not None]
     counted = Counter(failure for _, failure in told)
     both = [
-        (b.worth, s.question.score(s.answer), s.question.scene)
+        (b.worth, s.question.score(s.answer), s.question.unchanged.scene)
         for s, _, b in judged
         if b.worth is not None and b.failure is not None and s.question.scorable
     ]
@@ -97,7 +97,9 @@ def _figures(
         "updated": _ratio(_updated(judged, size)),
         "unseen_right": _ratio(_unseen(judged)),
         "follows": _ratio(
-            (b.follows, 1, s.question.scene) for s, _, b in judged if b.follows is not None
+            (b.follows, 1, s.question.unchanged.scene)
+            for s, _, b in judged
+            if b.follows is not None
         ),
         "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
         "answer": _ratio((given, 1, scene) for _, given, scene in both),
@@ -143,7 +145,7 @@ def _seen_found(
         until = [p for p in belief.probes if turn is None or p.turn <= turn]
         if until and (found := _on_map(until[-1])) is not None:
             seen = seen_between(diagnosis, size, 0, until[-1].turn)
-            yield len(seen & found), len(seen), state.question.scene
+            yield len(seen & found), len(seen), state.question.unchanged.scene
 
 
 def _updated(
@@ -154,7 +156,7 @@ def _updated(
             was, found = _on_map(before), _on_map(now)
             if was is not None and found is not None:
                 shown = seen_between(diagnosis, size, before.turn + 1, now.turn) - was
-                yield len(shown & found), len(shown), state.question.scene
+                yield len(shown & found), len(shown), state.question.unchanged.scene
 
 
 def _unseen(
@@ -176,7 +178,7 @@ def _unseen(
                 continue
             told += 1
             rightly += (category in said.unseen) == (not glimpsed)
-        yield rightly, told, state.question.scene
+        yield rightly, told, state.question.unchanged.scene
 
 
 def reading(figures: Mapping[str, Any]) -> str:

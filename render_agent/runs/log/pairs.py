@@ -34,6 +34,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         (first.answer, change.as_before(second.answer)),
         (change.before, change.as_before(truth) or truth),
         slack=0.0 if change.factor == 1 else _step(change.before) + change.factor * _step(truth),
+        midway=change.at > 0,
     )
 
 

@@ -177,6 +177,7 @@ class _Beliefs(TypedDict):
     types: dict[str, dict[str, _Figure]]
     calibration: list[dict[str, Number]]
     changes: NotRequired[dict[str, dict[str, _Figure]]]
+    revision: NotRequired[dict[str, _Figure]]
     note: NotRequired[str]
 
 
@@ -240,6 +241,8 @@ class _CausalPart(TypedDict):
     keeps: _Share
     stays: _Share
     strays: _Share
+    revised: NotRequired[_Share]
+    clung: NotRequired[_Share]
     original: Score
     changed: Score
     difference: _Difference

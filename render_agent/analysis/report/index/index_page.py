@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.dialogue.state import QuestionState
+from render_agent.errors import UsageError
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.means import MACRO
+from render_agent.score.power import plan
 from render_agent.score.summary import ON_PARSED
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.system.whole_files import write_whole
@@ -115,6 +118,16 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every {often}"))
     if work := report.results["totals"]["per_question"]:
         facts.append(("A question took", took(work)))
+    with suppress(UsageError, KeyError):  # too few scenes; a run of before errors were written
+        (half,) = (
+            row for row in plan(report.results, 1, 0.8)["needs"] if row["correlation"] == 0.5
+        )
+        facts.append(
+            (
+                "It can show",
+                f"a difference of {half['seen']:.1f} points to a run that half varies with it, power 80 %",
+            )
+        )
     if commit := record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts

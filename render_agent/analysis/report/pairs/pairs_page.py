@@ -93,14 +93,15 @@ def _rows(part: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     rows = [
         (words, f"{part[name]['n']:,}", figure(part[name]["share"]), interval(part[name]["interval"]))
         for name, words in WORDS.items()
-        if part[name]["n"]
+        if name in part and part[name]["n"]
     ]  # fmt: skip
     apart = part["difference"]
     certain = f", p {probability(apart['p'])}" if apart["p"] is not None else ""
     if apart.get("p_holm") is not None:
         certain += f", by Holm {probability(apart['p_holm'])}"
     score = signed(apart["points"]), f"{interval(apart['interval'])}{certain}"
-    return [*rows, ("score, changed less original, points", f"{part['n']:,}", *score)]
+    both = f"{figure(part['changed'])} less {figure(part['original'])}"
+    return [*rows, (f"score, changed less original, points: {both}", f"{part['n']:,}", *score)]
 
 
 def pair_parts(states: Sequence[QuestionState]) -> list[PairPart]:

@@ -12,7 +12,7 @@ from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, whole
 from render_agent.analysis.report.words import in_order, type_words
-from render_agent.beliefs.belief_summary import WORDS
+from render_agent.beliefs.belief_summary import REVISION, WORDS
 
 COLOURS = {
     Failure.RIGHT: palette.BLUE,
@@ -61,18 +61,18 @@ def belief_plots(report: ReportData) -> list[Plot]:
         first_failures(summary) if summary else None,
         maps_by_turn(report, summary),
         calibration(report.results["beliefs"]),
+        revisions(report.results),
     )
     return [plot for plot in plots if plot is not None]
 
 
 def first_failures(summary: Mapping[str, Any]) -> Plot | None:
     """What broke first, in shares of the questions of every type."""
-    rows = {"all": summary["all"], **{kind: summary["types"][kind] for kind in in_order(summary["types"])}}  # fmt: skip
-    rows = {kind: figures for kind, figures in rows.items() if figures["questions"]}
+    found = _groups(summary["all"], summary)
+    rows = {name: figures for name, figures in found.items() if figures["questions"]}
     present = [f for f in COLOURS if any(row["failures"][str(f)] for row in rows.values())]
     if not present:
         return None
-    names = {kind: "all types" if kind == "all" else type_words(kind) for kind in rows}
 
     def paint(axes: Any) -> None:
         left = [0.0] * len(rows)
@@ -83,7 +83,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
             )  # fmt: skip
             left = [a + b for a, b in zip(left, shares, strict=True)]
         axes.set_yticks(
-            range(len(rows)), [f"{names[kind]} (n = {r['questions']})" for kind, r in rows.items()]
+            range(len(rows)), [f"{name} (n = {r['questions']})" for name, r in rows.items()]
         )
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
@@ -103,7 +103,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
         ),
         [
             (
-                names[kind],
+                name,
                 row["questions"],
                 *(
                     cell
@@ -112,18 +112,25 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
                 ),
                 *map(partial(_of, row), FOLLOWED),
             )
-            for kind, row in rows.items()
+            for name, row in rows.items()
         ],
         height=1.3 + 0.27 * len(rows),
         note=" ".join([reading(summary["all"]), *(MEANT[f] for f in present if f in MEANT)]),
     )
 
 
+def _groups(whole: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the figures of all questions, of every type and of every change, by what they are called."""
+    types = {type_words(kind): found["types"][kind] for kind in in_order(found["types"])}
+    changes = {f"changed: {asked}": own for asked, own in found.get("changes", {}).items()}
+    return {"all types": whole, **types, **changes}
+
+
 def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot | None:
-    """How much of what a question names is on its map after every turn, and how much of the map is true."""
+    """How much of what a question names is on its map after every turn, and how much of the map is true; below, last maps by type and change."""
     turns = report.results["beliefs"]["turns"]
-    seen = {row["turn"]: row["seen_found"] for row in summary["turns"]} if summary else {}
-    rows = [{**row, "seen_found": seen.get(row["turn"])} for row in turns]
+    by_turn = {row["turn"]: row["seen_found"] for row in summary["turns"]} if summary else {}
+    rows = [{**row, "seen_found": by_turn.get(row["turn"])} for row in turns]
     curves = [name for name in CURVES if any(row.get(name) for row in rows)]
     if not curves:
         return None
@@ -145,20 +152,25 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
         above(axes, 2)
 
     radius = report.results["beliefs"]["radius_metres"]
+    beliefs = report.results["beliefs"]
+    told = {f"after turn {row['turn'] + 1}": row for row in rows}
+    seen = _groups(summary["all"], summary) if summary else {}
+    for name, row in _groups(beliefs["last"], beliefs).items():
+        told[f"last, {name}"] = {**row, "seen_found": seen.get(name, {}).get("seen_found")}
     others = {
         name: words
         for name, words in WORDS.items()
-        if name not in CURVES and any(name in row for row in turns)
+        if name not in CURVES and any(name in row for row in told.values())
     }
     return draw(
         "beliefs",
         "Its map by turn",
         "Curves over turns of the share of named objects on the map, and of objects of the map that are true.",
         paint,
-        ("turn", *(f"{CURVES[name][0]}, %" for name in curves), *others.values()),
+        ("", *(f"{CURVES[name][0]}, %" for name in curves), *others.values()),
         [
-            (row["turn"] + 1, *map(partial(_of, row), curves), *map(partial(_of, row), others))
-            for row in rows
+            (name, *map(partial(_of, row), curves), *map(partial(_of, row), others))
+            for name, row in told.items()
         ],
         note=f"An object is found where the map has one of its category within {radius:g} m of its middle. Kept: of"
         " what was on the map before, what still is. A question that has ended keeps its last map. 95 %"
@@ -203,6 +215,46 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
         ],
         note=f"Objects of the last maps. {'; '.join(told)}; both are 0 at best.",
     )
+
+
+def revisions(results: Mapping[str, Any]) -> Plot | None:
+    """Whether maps and answers that were right follow a room that changes midway, by change; None where none does."""
+    beliefs = results["beliefs"]
+    if "revision" not in beliefs:
+        return None
+    found = {"maps, all changes": beliefs["revision"]}
+    found |= {f"maps, {asked}": own for asked, own in beliefs["changes"].items()}
+    pairs = results.get("causal", {"changes": {}})
+    found |= {
+        f"answers, {asked}": {n: {**own[n], "value": own[n]["share"]} for n in REVISION}
+        for asked, own in {"all changes": pairs, **pairs["changes"]}.items()
+        if own.get("revised", {}).get("n")
+    }
+    rows = {name: own for name, own in found.items() if "revised" in own}
+
+    def paint(axes: Any) -> None:
+        places = range(len(rows))
+        revised, clung = ([own[n]["value"] if n in own else 0 for own in rows.values()] for n in REVISION)  # fmt: skip
+        axes.barh(places, revised, color=palette.BLUE, label="as it is now", height=0.72)
+        axes.barh(places, clung, left=revised, color=palette.VERMILLION, label="left as it was", height=0.72)  # fmt: skip
+        axes.set_yticks(places, [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()])  # fmt: skip
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("of what it had right before, %")
+        above(axes, 2)
+
+    return draw(
+        "revision",
+        "Does it revise what it believed?",
+        "Stacked bars, one a change, of the share of what was right before the change and is right after it, or was left as it was.",
+        paint,
+        ("", "n", "revised, % (95 % interval)", "left as it was, % (95 % interval)"),
+        [(name, own["revised"]["n"], *map(partial(_of, own), REVISION)) for name, own in rows.items()],
+        height=1.3 + 0.27 * len(rows),
+        note="The room changed in the midst of the dialogue (--change-at). Maps: of the changed objects that its last map before that had"
+        " right. Answers: of the pairs whose right answer changes and that were answered rightly as the room was. What is neither was"
+        " dropped, or became something else.",
+    )  # fmt: skip
 
 
 def _of(row: Mapping[str, Any], name: str) -> str:
