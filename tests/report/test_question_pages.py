@@ -86,7 +86,7 @@ def pages_of(folder, **options):
     place = folder.path / "report"
     copy_assets(place)
     report = read_run(folder, **options)
-    link_pictures(report, place)
+    link_pictures(report.folder.path, report.states, place)
     write_pages(report, place, 1)
     (place / "questions.js").write_text("")
     return place

@@ -14,6 +14,7 @@ from render_agent.analysis.report.data import ReportData, page_file, read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
 from render_agent.analysis.report.question.question_page import write_pages
+from render_agent.dialogue.state import QuestionState
 from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
@@ -47,7 +48,7 @@ def build(
         pictures: set[Path] = set()
 
         def meanwhile() -> None:
-            pictures.update(link_pictures(report, pages))
+            pictures.update(link_pictures(report.folder.path, report.states, pages))
             write_index(report, pages)
 
         write_pages(report, pages, count, pool, meanwhile)
@@ -62,15 +63,14 @@ def copy_assets(pages: Path) -> None:
         write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
 
 
-def link_pictures(report: ReportData, pages: Path) -> set[Path]:
-    """Give a report the pictures that its turns name, under `views`: as hard links, or copies where there are none.
+def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> set[Path]:
+    """Give pages the pictures that turns of a run name, under `views`: as hard links, or copies where there are none.
 
     Return those that are there. A picture that is gone is left out. RunLogError where one leads out of the run, or
     cannot be written.
     """
-    run = report.folder.path
     refuse_links_out(run / "views")
-    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
+    drawn = {file for state in states for turn in state.turns for file in turn.drawn}
     linked = set()
     for file in filter(is_picture, drawn):
         source, target = run / file, pages / file
