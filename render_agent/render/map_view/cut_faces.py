@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import MapCamera
-from render_agent.render.base import Renderer
+from render_agent.render.base import Renderer, colourless
 from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
 
@@ -106,7 +106,7 @@ def reaching_higher(
     ceiling: metres, world frame, where the storey ends. size: width and height, pixels. RenderError where it
     cannot be drawn.
     """
-    under = ceiling - UNDER_CEILING_METRES
+    under, renderer = ceiling - UNDER_CEILING_METRES, colourless(renderer)
     above = MapCamera(
         camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel
     )

@@ -104,6 +104,7 @@ class Sight:
         self._counts: dict[Vector, NDArray[np.bool_]] = {}
         self._alone: dict[tuple[int, bytes], Scene] = {}
         self._whole: dict[tuple[int, Vector], float] = {}
+        self._distances: dict[tuple[int, Vector], float] = {}
 
     def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Seen]:
         """Return how each of the boxes is seen; which: their numbers, all unless given.
@@ -132,7 +133,7 @@ class Sight:
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
         above = *camera.centre, camera.height + FAR_ABOVE_METRES
         counts, groups = self._grouped(frame, coarse, above)
-        return self._sums(counts, groups, np.zeros(len(groups)))
+        return self._sums(counts, groups, np.empty(0))
 
     def seen(
         self, counted: Counted, position: Vector, which: Sequence[int] | None = None
@@ -147,7 +148,7 @@ class Sight:
             if area:
                 whole = self._amodal(number, position)
                 share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
-            seen_boxes.append(Seen(area, share, _distance(self.boxes[number], position)))
+            seen_boxes.append(Seen(area, share, self._away(number, position)))
         return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
@@ -170,7 +171,7 @@ class Sight:
 
     def forget(self) -> None:
         """Forget what was found out from places; what of the surface belongs to boxes stays known."""
-        for cache in (self._counts, self._alone, self._whole):
+        for cache in (self._counts, self._alone, self._whole, self._distances):
             cache.clear()
 
     def _grouped(
@@ -186,11 +187,12 @@ class Sight:
     def _sums(
         self, counts: NDArray[np.bool_], groups: NDArray[np.int32], angle: FloatArray
     ) -> Counted:
+        from render_agent.render.visibility.counting import tally
+
         weights = counts.astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas = np.bincount(groups, minlength=len(counts)).astype(np.float64) @ weights
-        angles = np.bincount(groups, angle, minlength=len(counts)) @ weights
-        return Counted(areas * scale, np.asarray(angles))
+        areas, angles = tally(groups, angle, len(counts))
+        return Counted((areas @ weights) * scale, np.asarray(angles @ weights))
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
@@ -207,6 +209,13 @@ class Sight:
         if position not in self._counts:
             self._counts[position] = self._belonging.seen_from(position)
         return self._counts[position]
+
+    def _away(self, number: int, position: Vector) -> float:
+        """Return how far a place is from the closest point of a box, metres."""
+        key = number, position
+        if key not in self._distances:
+            self._distances[key] = _distance(self.boxes[number], position)
+        return self._distances[key]
 
     def _amodal(self, number: int, position: Vector) -> float:
         """Return the solid angle that an object takes from a place with nothing else there."""
