@@ -97,7 +97,8 @@ class TopView:
         higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
         reach = line_reach(scene, camera.height)
         faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel, reach)
-        colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
+        if faces.any():
+            colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
         colours[lines] = WALL_COLOUR
         picture = np.array(Image.fromarray(colours).reduce(SMOOTH))
         across, upwards, step = _ticks(camera, plot, self.size)

@@ -227,8 +227,8 @@ class Sight:
                 self.boxes[number].grown(MARGIN_METRES), position
             ):
                 depth = self.renderer.draw(alone, camera, width, height).depth
-                angle = pixel_angles(width, height, camera.vertical_fov)
-                total += float(angle[np.isfinite(depth).ravel()].sum())
+                v, u = np.nonzero(np.isfinite(depth))
+                total += float(_angles(u, v, width, height, camera.vertical_fov).sum())
             self._whole[key] = total
         return self._whole[key]
 
@@ -279,15 +279,22 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     return [(Camera(position, yaw, pitch, 90.0), ALONE_PIXELS, ALONE_PIXELS) for yaw, pitch in ways]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)
 def pixel_angles(width: int, height: int, vertical_fov: float) -> FloatArray:
     """Return the solid angle of every pixel, (H * W,) steradians, row by row."""
+    u, v = np.arange(width)[None], np.arange(height)[:, None]
+    return _angles(u, v, width, height, vertical_fov).ravel()
+
+
+def _angles(
+    u: NDArray[np.intp], v: NDArray[np.intp], width: int, height: int, vertical_fov: float
+) -> FloatArray:
+    """Return the solid angle of pixels in columns u and rows v, steradians."""
     focal = height / 2 / math.tan(math.radians(vertical_fov) / 2)
-    u = (np.arange(width) + 0.5 - width / 2) / focal
-    v = (np.arange(height) + 0.5 - height / 2) / focal
-    squares = 1 + u[None] ** 2 + v[:, None] ** 2
+    right, below = (u + 0.5 - width / 2) / focal, (v + 0.5 - height / 2) / focal
+    squares = 1 + right**2 + below**2
     angles: FloatArray = 1 / (squares * np.sqrt(squares) * focal**2)
-    return angles.ravel()
+    return angles
 
 
 def _aimed(position: Vector, point: FloatArray) -> Camera:
