@@ -111,7 +111,7 @@ def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
 
 def _remove_strange(
     pages: Path,
-    before: Mapping[Path, tuple[int, int]],
+    before: Mapping[str, tuple[int, int]],
     report: ReportData,
     pictures: set[Path],
 ) -> None:
@@ -120,16 +120,17 @@ def _remove_strange(
     Plans and scenes are kept, which were checked when they were read, and pictures of the run.
     """
     names = {safe_name(state.question.scene) for state in report.states}
-    kept = {pages / place for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
+    kept = {f"{pages}/{place}" for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
     now = _lying(pages)
-    for file in before.keys() - kept - pictures:
-        if file.parent != pages and now.get(file) == before[file]:
-            file.unlink()
+    for file in before.keys() - kept - set(map(str, pictures)):
+        if Path(file).parent != pages and now.get(file) == before[file]:
+            Path(file).unlink()
 
 
-def _lying(pages: Path) -> dict[Path, tuple[int, int]]:
-    """Return what tells the files below a folder from those that are written in their places."""
-    states = ((file, file.lstat()) for file in pages.rglob("*") if not file.is_dir())
+def _lying(pages: Path) -> dict[str, tuple[int, int]]:
+    """Return by their paths what tells the files below a folder from those that are written in their places."""
+    files = (f"{folder}/{name}" for folder, _, names in os.walk(pages) for name in names)
+    states = ((file, os.lstat(file)) for file in files)
     return {file: (state.st_ino, state.st_mtime_ns) for file, state in states}
 
 
