@@ -41,8 +41,8 @@ class Stop:
     """A pose on the plan: a turn of a free dialogue, a view of one whose views were chosen for it.
 
     number: as the page numbers it, from 1. target: the id on the page of what belongs to it. spot: the
-    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path; round:
-    whether it looked everywhere; map_only: whether it was shown a map alone.
+    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path.
+    map_only: whether it was shown a map alone.
     """
 
     number: int
@@ -51,7 +51,6 @@ class Stop:
     pixel: Pixel
     spot: Pixel
     wedge: str
-    round: bool
     map_only: bool
     words: str
 
@@ -228,7 +227,6 @@ def _stop(pose: _Pose, pixel: Pixel, picture: tuple[int, int], taken: _Taken) ->
         pixel=pixel,
         spot=taken.place_number(pixel, yaw),
         wedge=_circle(pixel) if everywhere else _wedge(pixel, yaw, angle),
-        round=everywhere,
         map_only=not pose.kinds,
         words=where(pose.camera),
     )
