@@ -34,7 +34,7 @@ FORMATS = (
 
 
 @click.command("export")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
 @click.option(
     "--format",
     "form",
@@ -89,7 +89,7 @@ def export_command(
     force: bool,
     output: str,
 ) -> None:
-    """Hand RUNS on to training, tables and viewers; a run is recent, a name or a path.
+    """Hand runs on to training, tables and viewers: the newest, unless others are named.
 
     \b
     Examples:
