@@ -118,7 +118,7 @@ def export_command(
     if correct and least_score is not None:
         raise UsageError("give either --correct or --least-score")
     least = RIGHT if correct else least_score
-    folders = [find_run(Path(output), name) for name in runs]
+    folders = [find_run(Path(output), name) for name in runs or ("recent",)]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice")
     if form in registry.built_in("logger"):
