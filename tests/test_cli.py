@@ -190,6 +190,7 @@ def test_the_help_tells_commands_before_options(call):
         (["help"], "render-agent --help"),
         (["reprot"], "did you mean 'report'?"),
         (["report", "recent", "--batch-size", "3"], "--batch-size belongs to a run"),
+        (["ls", "--config", "c.yaml"], "--config goes before the command ls"),
         (
             ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
             "leave it out",
