@@ -51,7 +51,7 @@ class Rasteriser:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = begun_pool(self.threads, "render")
-        self._gaussians: GaussianRasteriser | GpuGaussians | None = None
+        self._splats: list[GaussianRasteriser | GpuGaussians] = []  # one, once a splat is drawn
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
         self._coloured = True
 
@@ -68,9 +68,9 @@ class Rasteriser:
         """
         check_size(width, height)
         if scene.gaussians is not None:
-            if self._gaussians is None:
-                self._gaussians = gpu_renderer() or GaussianRasteriser(self._in_parts)
-            return self._gaussians.draw(scene, camera, width, height)
+            if not self._splats:
+                self._splats.append(gpu_renderer() or GaussianRasteriser(self._in_parts))
+            return self._splats[0].draw(scene, camera, width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
         if blocks is None:
@@ -85,8 +85,8 @@ class Rasteriser:
         """End the threads and forget the blocks."""
         self._pool.shutdown()
         self._blocks.clear()
-        if self._gaussians is not None:
-            self._gaussians.close()
+        for renderer in self._splats:
+            renderer.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
         seen = visible(mesh.boxes, view, width, height)
