@@ -190,6 +190,7 @@ def test_the_help_tells_commands_before_options(call):
         (["help"], "render-agent --help"),
         (["reprot"], "did you mean 'report'?"),
         (["report", "recent", "--batch-size", "3"], "--batch-size belongs to a run"),
+        (["ls", "--config", "c.yaml"], "--config goes before the command ls"),
         (
             ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
             "leave it out",
@@ -335,9 +336,13 @@ def test_what_is_missing_is_one_sentence_and_exit_code_1(call, tmp_path):
         ["--ply", "none.ply", "--question", "?"],
         ["--continue", "recent"],
         ["show", "recent"],
+        ["show"],  # the newest run, as of all that follow
+        ["power", "--difference", "3"],
+        ["export", "--format", "messages", "--to", "x.jsonl"],
+        ["push", "--repo", "a/b"],
     ):
         code, output, errors = call(
-            *arguments, *(["--engine", "scripted"] * (arguments[0] != "show"))
+            *arguments, *(["--engine", "scripted"] * arguments[0].startswith("--"))
         )
         assert (code, output, len(errors.strip().splitlines())) == (1, "", 1), (arguments, errors)
         assert errors.startswith("error: ")

@@ -163,9 +163,16 @@ def test_what_takes_long_says_how_far_it_is_and_what_is_short_says_nothing(monke
             clock[0] += shown.PLAIN_LINE_SECONDS
             bar.update(1e9)
             bar.refresh()
+        with stage("measuring", 288) as measuring:
+            clock[0] += shown.PLAIN_LINE_SECONDS
+            measuring.advance()  # how long one takes says nothing of the rest
+            clock[0] += shown.PLAIN_LINE_SECONDS
+            measuring.advance(71)
     assert console.file.getvalue().splitlines() == [
         "fetching a model",
         "fetching a model · 1.0 GB of 4.0 GB · 100 MB/s · about 30 s left",
+        "measuring · 1 of 288",
+        "measuring · 72 of 288 · about 60 s left",
     ]
 
 

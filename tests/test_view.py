@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Semaphore, Thread
 
 import pytest
-from factories.pages import assert_nothing_serious
+from factories.pages import assert_nothing_serious, seen_at
 from factories.runs import Silent, make_config, make_questions, play, walking
 from playwright.sync_api import expect
 
@@ -120,6 +120,8 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
             "[...document.images].filter(i => i.complete && !i.naturalWidth).length"
         )
         assert broken == 0
+        seen_at(page, 390, "dark")
+        assert_nothing_serious(page, 390)
 
 
 def test_the_3d_view_follows_the_run(tmp_path, scratch, page):

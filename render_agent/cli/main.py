@@ -432,6 +432,10 @@ def _with_source(error: click.ClickException) -> click.ClickException:
                 f" {context.info_name}",
                 context,
             )
+        if any(error.option_name in each.opts for each in context.find_root().command.params):
+            return click.UsageError(
+                f"{error.option_name} goes before the command {context.info_name}", context
+            )
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         name = error.param.name or ""
         source = context.get_parameter_source(name)

@@ -15,6 +15,8 @@ EDGES = np.array(
 )
 """The twelve edges of a box as pairs of its corners."""
 
+_SIGNS = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class OrientedBox:
@@ -30,8 +32,7 @@ class OrientedBox:
     @property
     def corners(self) -> Array:
         """Its corners, (8, 3) metres; bit 2, 1, 0 of their number choose the end of axis 0, 1, 2."""
-        signs = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - 0.5
-        corners: Array = self.centre + (signs * self.size) @ self.axes
+        corners: Array = self.centre + (_SIGNS * self.size) @ self.axes
         return corners
 
     @property

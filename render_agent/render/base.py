@@ -69,3 +69,9 @@ class Renderer(Protocol):
     def close(self) -> None:
         """Give back what it holds; it draws no more."""
         ...
+
+
+def colourless(renderer: Renderer) -> Renderer:
+    """Return a renderer that shares all with this one and may leave the colours of frames empty; itself where it cannot."""
+    made: Renderer = getattr(renderer, "colourless", lambda: renderer)()
+    return made

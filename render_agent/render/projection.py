@@ -30,9 +30,10 @@ def projection(camera: Camera | MapCamera, width: int, height: int) -> Projectio
     if isinstance(camera, MapCamera):
         return Projection(_map_matrix(camera, width, height), False, 0.0)
     turn = camera.pose[:3, :3].T
-    local = np.column_stack([turn, -turn @ np.asarray(camera.position)])
-    matrix = np.vstack([camera.intrinsics(width, height) @ local, local[2]])
-    return Projection(np.ascontiguousarray(matrix), True, NEAR_METRES)
+    local, matrix = np.empty((3, 4)), np.empty((4, 4))
+    local[:, :3], local[:, 3] = turn, -turn @ np.asarray(camera.position)
+    matrix[:3], matrix[3] = camera.intrinsics(width, height) @ local, local[2]
+    return Projection(matrix, True, NEAR_METRES)
 
 
 def _map_matrix(camera: MapCamera, width: int, height: int) -> FloatArray:

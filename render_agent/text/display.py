@@ -22,6 +22,9 @@ SHORT_SECONDS = 1.0
 """What takes less than this is not told in plain lines."""
 
 
+KNOWN_SHARE = 0.03
+"""The time left is told once this share is done: the first part says little of the pace."""
+
 Item = TypeVar("Item")
 
 
@@ -169,7 +172,7 @@ class Stage:
         if not self.total:
             return f"{self.words} · {duration(seconds)}"
         parts = [self.words, f"{self._count(self.done)} of {self._count(self.total)}"]
-        if self.done and seconds >= SHORT_SECONDS:
+        if self.done >= KNOWN_SHARE * self.total and seconds >= SHORT_SECONDS:
             pace = self.done / seconds
             parts += [f"{self._count(pace)}/s"] if self.in_bytes else []
             parts.append(f"about {duration(max(0.0, self.total - self.done) / pace)} left")

@@ -61,7 +61,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     said = json.loads(last.reply)["objects"]
     assert len(said) == len(last.believed) > 3
     assert svgs[-1].count("<text") == len(said)
-    shown = plan.pixels(np.array([[*thing["position"], 0.0] for thing in said]))
+    shown = np.array([plan.pixel((*thing["position"], 0.0)) for thing in said])
     assert {mark.fate for mark in last.believed} <= {"found", "doubled", "invented"}
     inside = {(mark.name, mark.position): mark.pixel for mark in last.believed if not mark.outside}
     for thing, pixel in zip(said, shown, strict=True):

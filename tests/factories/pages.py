@@ -3,10 +3,20 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+HEIGHTS = {1440: 900, 1280: 720, 390: 844}
+"""By the width of a window how high it is: a desk's, a laptop's, a phone's."""
+
 IN_BOTH_LIGHTS = pytest.mark.parametrize(
-    ("width", "scheme"), [pytest.param(1400, "light", marks=pytest.mark.slow), (390, "dark")]
+    ("width", "scheme"),
+    [
+        pytest.param(
+            width, scheme, marks=[] if (width, scheme) == (390, "dark") else pytest.mark.slow
+        )
+        for width in HEIGHTS
+        for scheme in ("light", "dark")
+    ],
 )
-"""What axe finds of colours depends on the scheme alone, and of the layout on the width alone."""
+"""The quick test looks once: where there is least room, and in the lights in which colours are set anew."""
 
 
 def assert_nothing_serious(page, width=None):
@@ -23,5 +33,5 @@ def assert_nothing_serious(page, width=None):
 
 def seen_at(page, width, scheme):
     """Let the page be looked at in a window so wide, in the light or in the dark."""
-    page.set_viewport_size({"width": width, "height": 900})
+    page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
     page.emulate_media(color_scheme=scheme)

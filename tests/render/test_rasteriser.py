@@ -13,6 +13,7 @@ from factories.rooms import RED, as_cloud, box, mesh, room
 
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.base import colourless
 from render_agent.render.rasteriser.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.raycast import RayCaster
@@ -138,6 +139,19 @@ def test_the_same_pixels_for_any_number_of_threads_and_every_run(camera, cloud):
         assert (frame.colours == frames[0].colours).all()
         assert (frame.depth == frames[0].depth).all()
         assert (frame.primitive == frames[0].primitive).all()
+
+
+@pytest.mark.parametrize(
+    "camera", [Camera((0.0, 0.0, 0.0), 40.0, 10.0), MapCamera((0, 0), 0.5, 0.02)]
+)
+def test_without_colours_depth_and_faces_are_the_same_bits(rasteriser, camera):
+    scene = tessellated(3)
+    for shown in (scene, replace(scene, points=scene.points + 9, faces=scene.faces[:0])):
+        whole = rasteriser.draw(shown, camera, 90, 70)
+        plain = colourless(rasteriser).draw(shown, camera, 90, 70)
+        assert not plain.colours.size
+        assert plain.depth.tobytes() == whole.depth.tobytes()
+        assert plain.primitive.tobytes() == whole.primitive.tobytes()
 
 
 def test_degenerate_and_enormous_triangles(rasteriser):

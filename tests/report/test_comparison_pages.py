@@ -153,7 +153,28 @@ def test_every_page_refers_to_what_is_there(two):
     assert len(pages) == 5
     targets = [assert_whole(file) for file in pages]
     pictures = [value for _, name, value in targets[1].found if name == "src"]
-    assert any(value.startswith("../../../2") for value in pictures)  # they stay where the runs are
+    assert any(value.startswith("../b/views/") for value in pictures)
+
+
+def test_pages_lead_to_the_runs_own_pages_where_they_lie_beside_them(runs, two, tmp_path):
+    output, names = runs
+    assert "Its page in the report" not in (two.parent / "questions" / "1.html").read_text()
+    assert called("report", names[1], "--output", output, "--no-diagnosis").exit_code == 0
+    for place in (two.parent, tmp_path / "handed" / "on"):
+        words = ("--output", output, "--no-diagnosis", "--page", place)
+        assert called("compare", *names[:2], *words).exit_code == 0
+    ways = [
+        value
+        for page in (two, two.parent / "questions" / "1.html")
+        for _, name, value in assert_whole(page).found
+        if name == "href" and f"{names[1]}/report/" in value
+    ]
+    assert [way.split("/report/")[1] for way in ways] == ["index.html", "questions/1.html"]
+    shutil.move(tmp_path / "handed" / "on", tmp_path / "moved")
+    for page in (tmp_path / "moved").rglob("*.html"):
+        assert_whole(page)
+        assert "/report/" not in page.read_text()
+    shutil.rmtree(output / names[1] / "report")
 
 
 @IN_BOTH_LIGHTS
@@ -223,7 +244,8 @@ def test_one_run_is_compared_with_nothing(runs):
     assert "two runs at the least" in str(refused.exception)
 
 
-def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path):
+@IN_BOTH_LIGHTS
+def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path, width, scheme):
     """A run on a mesh, and one on a cloud of the same room."""
     output, names = runs
     questions = make_questions(tmp_path, 2)
@@ -247,6 +269,8 @@ def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path):
         one, other = (np.array(Image.open(place / file)).astype(int) for file in (mesh, points))
         differences.append(np.abs(one - other).mean())
     assert 0 < max(differences) < 25  # the same places, drawn of something else
+    seen_at(page, width, scheme)
+    assert_nothing_serious(page, width)
     said = called("compare", *names[:2], "--output", output, "--no-diagnosis", "--page", place)
     assert said.exit_code == 0
     assert "side by side" not in (place / "index.html").read_text().split("<main")[0]

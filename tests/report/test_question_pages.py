@@ -86,7 +86,7 @@ def pages_of(folder, **options):
     place = folder.path / "report"
     copy_assets(place)
     report = read_run(folder, **options)
-    link_pictures(report, place)
+    link_pictures(report.folder.path, report.states, place)
     write_pages(report, place, 1)
     (place / "questions.js").write_text("")
     return place
@@ -398,7 +398,7 @@ def test_missing_scans_and_scans_that_are_gone(page, tmp_path):
     (tmp_path / "room.ply").unlink()
     place = pages_of(folder)
     page.goto(address(place, "7"))
-    assert "its scan is missing" in page.inner_text(".facts")
+    assert "its scan was not found" in page.inner_text(".facts")
     assert page.locator(".map").count() == 0
     page.goto(address(place, "0"))
     assert page.locator(".map image").count() == 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import patient
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 from PIL import Image
 from scipy.spatial.transform import Rotation
@@ -88,10 +89,10 @@ def large_scene():
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    """The page of one question of a run of several turns."""
+    """The page of one question of a run of several turns, which has a counterpart."""
     if not (ASSETS / "view3d.js").is_file():
         pytest.skip("the 3D view is not built here: see scripts/view3d/build")
-    folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4)
+    folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("rotate",))
     return reported(folder).parent / "questions" / "3.html"
 
 
@@ -125,6 +126,21 @@ def test_the_view_shows_the_room_the_turns_and_asks_nobody(window, page_file, tm
         assert number.text_content().startswith("Turn 2 of")
         page.keyboard.press("ArrowLeft")
         assert number.text_content().startswith("Turn 1 of")
+    finally:
+        page.close()
+
+
+@IN_BOTH_LIGHTS
+def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
+    window, page_file, width, scheme
+):
+    page, _ = opened(window, page_file)
+    try:
+        seen_at(page, width, scheme)
+        assert_nothing_serious(page, width)
+        for name in ("pairs.html", "all.html"):
+            page.goto((page_file.parents[1] / name).as_uri())
+            assert_nothing_serious(page, width)
     finally:
         page.close()
 

@@ -11,7 +11,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -194,15 +194,15 @@ def _visibility(
     folder: RunFolder,
     config: RunConfig,
     states: Sequence[QuestionState],
-    measure: Callable[[Sequence[SceneTask]], Iterable[Mapping[str, Visibility]]],
+    measure: Callable[[Sequence[SceneTask]], Iterable[tuple[int, Mapping[str, Visibility]]]],
 ) -> dict[str, Visibility]:
     """Return what the views of every question with a scan showed, measured now or kept from before."""
     known, keys, tasks = _compare(folder, config, states)
     before = len(known)
     with stage("measuring what the views of each scene showed", len(tasks)) as measuring:
-        for visibility in measure(tasks):
+        for scenes, visibility in measure(tasks):
             known |= visibility
-            measuring.advance()
+            measuring.advance(scenes)
     if len(known) > before:
         write_cache(
             folder.path, {name: (keys[name], known[name]) for name in keys if name in known}
@@ -253,11 +253,11 @@ def _measure_all(
     processes: int | None,
     pool: Executor | None,
     with_scene: WithScene | None,
-) -> Iterator[Mapping[str, Visibility]]:
-    """Give what each scene's questions showed, scene by scene, in order."""
+) -> Iterator[tuple[int, Mapping[str, Visibility]]]:
+    """Give what the questions of some scenes showed, and how many scenes these are, as they are done."""
     count = _worthwhile(len(tasks)) if processes is None else processes
     if min(count, len(tasks)) <= 1:
-        yield from _measure(config, tasks, with_scene)
+        yield from ((1, visibility) for visibility in _measure(config, tasks, with_scene))
         return
     # by file, as those of one file of annotations are cheap to read together; a few parts for each
     # process, so that all end together
@@ -265,8 +265,10 @@ def _measure_all(
     size = -(-len(ordered) // (PARTS_PER_PROCESS * count))
     parts = [ordered[first : first + size] for first in range(0, len(ordered), size)]
     with nullcontext(pool) if pool else spawned(count) as workers:
-        for some in workers.map(partial(_measure_part, config, with_scene), parts):
-            yield from some
+        for done in as_completed(
+            [workers.submit(_measure_part, config, with_scene, part) for part in parts]
+        ):
+            yield done.result()
 
 
 def spawned(count: int) -> ProcessPoolExecutor:
@@ -279,8 +281,11 @@ def spawned(count: int) -> ProcessPoolExecutor:
 
 def _measure_part(
     config: RunConfig, with_scene: WithScene | None, tasks: Sequence[SceneTask]
-) -> list[Mapping[str, Visibility]]:
-    return list(_measure(config, tasks, with_scene))
+) -> tuple[int, Mapping[str, Visibility]]:
+    found: dict[str, Visibility] = {}
+    for visibility in _measure(config, tasks, with_scene):
+        found |= visibility
+    return len(tasks), found
 
 
 def _measure(

@@ -19,7 +19,7 @@ from render_agent.dialogue.state import View
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
-from render_agent.render.base import Renderer
+from render_agent.render.base import Renderer, colourless
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
@@ -85,7 +85,7 @@ def measure_scene(
 
     facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
-    room = Room(scene, lambda: space, facts or NOTHING, size)
+    room, renderer = Room(scene, lambda: space, facts or NOTHING, size), colourless(renderer)
     return {
         shown.question_id: Visibility(named_boxes(shown, facts), _turns(shown, room, renderer))
         for shown in questions
@@ -108,7 +108,7 @@ def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisib
                     round(seen.distance, 3),
                 )
                 sightings.append(Sighting(view.number, box, area, share, distance))
-            covered |= room.shown(view, renderer).covered
+            covered |= room.covered_by(view, renderer)
         coverage = round(float(covered.mean()), 4) if len(covered) else None
         turns.append(TurnVisibility(coverage, tuple(sightings)))
     return tuple(turns)

@@ -14,6 +14,7 @@ from render_agent.analysis.report.data import ReportData, page_file, read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
 from render_agent.analysis.report.question.question_page import write_pages
+from render_agent.dialogue.state import QuestionState
 from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
@@ -47,7 +48,7 @@ def build(
         pictures: set[Path] = set()
 
         def meanwhile() -> None:
-            pictures.update(link_pictures(report, pages))
+            pictures.update(link_pictures(report.folder.path, report.states, pages))
             write_index(report, pages)
 
         write_pages(report, pages, count, pool, meanwhile)
@@ -62,15 +63,14 @@ def copy_assets(pages: Path) -> None:
         write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
 
 
-def link_pictures(report: ReportData, pages: Path) -> set[Path]:
-    """Give a report the pictures that its turns name, under `views`: as hard links, or copies where there are none.
+def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> set[Path]:
+    """Give pages the pictures that turns of a run name, under `views`: as hard links, or copies where there are none.
 
     Return those that are there. A picture that is gone is left out. RunLogError where one leads out of the run, or
     cannot be written.
     """
-    run = report.folder.path
     refuse_links_out(run / "views")
-    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
+    drawn = {file for state in states for turn in state.turns for file in turn.drawn}
     linked = set()
     for file in filter(is_picture, drawn):
         source, target = run / file, pages / file
@@ -111,7 +111,7 @@ def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
 
 def _remove_strange(
     pages: Path,
-    before: Mapping[Path, tuple[int, int]],
+    before: Mapping[str, tuple[int, int]],
     report: ReportData,
     pictures: set[Path],
 ) -> None:
@@ -120,16 +120,17 @@ def _remove_strange(
     Plans and scenes are kept, which were checked when they were read, and pictures of the run.
     """
     names = {safe_name(state.question.scene) for state in report.states}
-    kept = {pages / place for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
+    kept = {f"{pages}/{place}" for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
     now = _lying(pages)
-    for file in before.keys() - kept - pictures:
-        if file.parent != pages and now.get(file) == before[file]:
-            file.unlink()
+    for file in before.keys() - kept - set(map(str, pictures)):
+        if Path(file).parent != pages and now.get(file) == before[file]:
+            Path(file).unlink()
 
 
-def _lying(pages: Path) -> dict[Path, tuple[int, int]]:
-    """Return what tells the files below a folder from those that are written in their places."""
-    states = ((file, file.lstat()) for file in pages.rglob("*") if not file.is_dir())
+def _lying(pages: Path) -> dict[str, tuple[int, int]]:
+    """Return by their paths what tells the files below a folder from those that are written in their places."""
+    files = (f"{folder}/{name}" for folder, _, names in os.walk(pages) for name in names)
+    states = ((file, os.lstat(file)) for file in files)
     return {file: (state.st_ino, state.st_mtime_ns) for file, state in states}
 
 

@@ -34,7 +34,7 @@ FORMATS = (
 
 
 @click.command("export")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
 @click.option(
     "--format",
     "form",
@@ -89,7 +89,7 @@ def export_command(
     force: bool,
     output: str,
 ) -> None:
-    """Hand RUNS on to training, tables and viewers; a run is recent, a name or a path.
+    """Hand runs on to training, tables and viewers: the newest, unless others are named.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def export_command(
     if correct and least_score is not None:
         raise UsageError("give either --correct or --least-score")
     least = RIGHT if correct else least_score
-    folders = [find_run(Path(output), name) for name in runs]
+    folders = [find_run(Path(output), name) for name in runs or ("recent",)]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice")
     if form in registry.built_in("logger"):

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from render_agent.cli.completion import runs
-from render_agent.cli.options import WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 
 
 @click.command("power")
-@click.argument("run", shell_complete=runs)
+@RUN
 @click.option(
     "--difference",
     type=click.FloatRange(0, 100, min_open=True),
@@ -47,7 +47,7 @@ def power_command(
 
     \b
     Examples:
-      render-agent power recent --difference 3
+      render-agent power --difference 3
       render-agent power RUN_A --difference 3 --against RUN_B
     """
     from render_agent.errors import UsageError

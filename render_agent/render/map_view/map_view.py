@@ -93,12 +93,13 @@ class TopView:
         frame = self.renderer.draw(scene, fine, *large)
         colours = frame.colours.copy()
         lines = section_lines(scene, fine, large)
-        crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
-        higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
-        reach = line_reach(scene, camera.height)
-        faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel, reach)
-        colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
-        colours[lines] = WALL_COLOUR
+        if lines.any():
+            crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
+            higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
+            reach = line_reach(scene, camera.height)
+            faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel, reach)
+            colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
+            colours[lines] = WALL_COLOUR
         picture = np.array(Image.fromarray(colours).reduce(SMOOTH))
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)

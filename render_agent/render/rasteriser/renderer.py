@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from copy import copy
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -42,7 +43,7 @@ class Rasteriser:
     threads: how many draw at once, as many as the machine has processors unless given; the pixels
     are the same for any number. Splats are drawn on the GPU where gsplat is installed and there is one.
     The blocks of a scene are built when it is first drawn and live as
-    long as the scene.
+    long as the scene. `colourless` draws the same without colours, which takes half as long.
     """
 
     name = "rasteriser"
@@ -50,8 +51,15 @@ class Rasteriser:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = begun_pool(self.threads, "render")
-        self._gaussians: GaussianRasteriser | GpuGaussians | None = None
+        self._splats: list[GaussianRasteriser | GpuGaussians] = []  # one, once a splat is drawn
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
+        self._coloured = True
+
+    def colourless(self) -> Rasteriser:
+        """Return one that shares all with this one, and leaves the colours of a mesh's frames empty."""
+        other = copy(self)
+        other._coloured = False
+        return other
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
@@ -60,9 +68,9 @@ class Rasteriser:
         """
         check_size(width, height)
         if scene.gaussians is not None:
-            if self._gaussians is None:
-                self._gaussians = gpu_renderer() or GaussianRasteriser(self._in_parts)
-            return self._gaussians.draw(scene, camera, width, height)
+            if not self._splats:
+                self._splats.append(gpu_renderer() or GaussianRasteriser(self._in_parts))
+            return self._splats[0].draw(scene, camera, width, height)
         projected = projection(camera, width, height)
         blocks = self._blocks.get(scene)
         if blocks is None:
@@ -77,12 +85,13 @@ class Rasteriser:
         """End the threads and forget the blocks."""
         self._pool.shutdown()
         self._blocks.clear()
-        if self._gaussians is not None:
-            self._gaussians.close()
+        for renderer in self._splats:
+            renderer.close()
 
     def _mesh(self, mesh: MeshBlocks, view: Projection, width: int, height: int) -> Frame:
         seen = visible(mesh.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
+        coloured = self._coloured
 
         def band(rows: Band) -> None:
             zbuffer.draw_faces(
@@ -90,6 +99,8 @@ class Rasteriser:
                 seen.blocks, seen.rectangles, seen.nearest,
                 view.matrix, view.perspective, view.near, mesh.pages, *rows, keys, nearest,
             )  # fmt: skip
+            if not coloured:
+                return
             zbuffer.colour_faces(
                 mesh.vertices, mesh.colours, mesh.faces, mesh.order,
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
@@ -98,7 +109,14 @@ class Rasteriser:
         # bands are for several threads: a face that lies in two of them is projected twice
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
         self._in_parts(band, height, rows)
-        return Frame(colours, keys, nearest)
+        if coloured:
+            return Frame(colours, keys, nearest)
+        nothing = nearest < 0
+        depth = np.float32(1.0) / keys if view.perspective else -keys
+        depth[nothing] = np.inf
+        primitive = mesh.order.take(nearest) if len(mesh.order) else nearest
+        primitive[nothing] = -1
+        return Frame(_NO_COLOURS, depth, primitive)
 
     def _cloud(
         self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int
@@ -145,6 +163,7 @@ class Rasteriser:
 
 
 _BACKGROUND = np.array(BACKGROUND, np.uint8)
+_NO_COLOURS = np.empty((0, 0, 3), np.uint8)
 
 
 def _buffers(

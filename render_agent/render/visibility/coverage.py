@@ -68,27 +68,14 @@ class Surface:
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
         """Return which points, (n,), show in a view of the scene and lie within REACH."""
-        height, width = frame.depth.shape
+        from render_agent.render.visibility.counting import shown_points
+
         local = camera.seen(self.points)
-        visible = np.zeros(len(local), bool)
-        ahead = np.flatnonzero((local[:, 2] > 0) & ((local**2).sum(axis=1) <= REACH_METRES**2))
-        depth = local[ahead, 2]
-        across = local[ahead, :2] * (camera.focal(height) / depth)[:, None]
-        u, v = across[:, 0] + width / 2, across[:, 1] + height / 2
-        within = (u >= 0) & (u < width) & (v >= 0) & (v < height)
-        ahead, depth, u, v = ahead[within], depth[within], u[within], v[within]
-        # of the four pixels around it the farthest, as a slanting surface has more than one depth
-        left = np.clip(np.floor(u - 0.5).astype(np.intp), 0, width - 1)
-        top = np.clip(np.floor(v - 0.5).astype(np.intp), 0, height - 1)
-        right, below = np.minimum(left + 1, width - 1), np.minimum(top + 1, height - 1)
-        seen = frame.depth
-        farthest = np.maximum(
-            np.maximum(seen[top, left], seen[top, right]),
-            np.maximum(seen[below, left], seen[below, right]),
+        limits = REACH_METRES, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
+        seen: NDArray[np.bool_] = shown_points(
+            local, frame.depth, camera.focal(len(frame.depth)), *limits
         )
-        there = np.isfinite(farthest) & (depth <= farthest * (1 + SLACK_PER_METRE) + SLACK_METRES)
-        visible[ahead[there]] = True
-        return visible
+        return seen
 
 
 def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:

@@ -104,6 +104,7 @@ class Sight:
         self._counts: dict[Vector, NDArray[np.bool_]] = {}
         self._alone: dict[tuple[int, bytes], Scene] = {}
         self._whole: dict[tuple[int, Vector], float] = {}
+        self._distances: dict[tuple[int, Vector], float] = {}
 
     def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Seen]:
         """Return how each of the boxes is seen; which: their numbers, all unless given.
@@ -132,7 +133,7 @@ class Sight:
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
         above = *camera.centre, camera.height + FAR_ABOVE_METRES
         counts, groups = self._grouped(frame, coarse, above)
-        return self._sums(counts, groups, np.zeros(len(groups)))
+        return self._sums(counts, groups, np.empty(0))
 
     def seen(
         self, counted: Counted, position: Vector, which: Sequence[int] | None = None
@@ -147,7 +148,7 @@ class Sight:
             if area:
                 whole = self._amodal(number, position)
                 share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
-            seen_boxes.append(Seen(area, share, _distance(self.boxes[number], position)))
+            seen_boxes.append(Seen(area, share, self._away(number, position)))
         return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
@@ -170,7 +171,7 @@ class Sight:
 
     def forget(self) -> None:
         """Forget what was found out from places; what of the surface belongs to boxes stays known."""
-        for cache in (self._counts, self._alone, self._whole):
+        for cache in (self._counts, self._alone, self._whole, self._distances):
             cache.clear()
 
     def _grouped(
@@ -186,11 +187,12 @@ class Sight:
     def _sums(
         self, counts: NDArray[np.bool_], groups: NDArray[np.int32], angle: FloatArray
     ) -> Counted:
+        from render_agent.render.visibility.counting import tally
+
         weights = counts.astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas = np.bincount(groups, minlength=len(counts)).astype(np.float64) @ weights
-        angles = np.bincount(groups, angle, minlength=len(counts)) @ weights
-        return Counted(areas * scale, np.asarray(angles))
+        areas, angles = tally(groups, angle, len(counts))
+        return Counted((areas @ weights) * scale, np.asarray(angles @ weights))
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
@@ -208,6 +210,13 @@ class Sight:
             self._counts[position] = self._belonging.seen_from(position)
         return self._counts[position]
 
+    def _away(self, number: int, position: Vector) -> float:
+        """Return how far a place is from the closest point of a box, metres."""
+        key = number, position
+        if key not in self._distances:
+            self._distances[key] = _distance(self.boxes[number], position)
+        return self._distances[key]
+
     def _amodal(self, number: int, position: Vector) -> float:
         """Return the solid angle that an object takes from a place with nothing else there."""
         key = number, position
@@ -218,8 +227,8 @@ class Sight:
                 self.boxes[number].grown(MARGIN_METRES), position
             ):
                 depth = self.renderer.draw(alone, camera, width, height).depth
-                angle = pixel_angles(width, height, camera.vertical_fov)
-                total += float(angle[np.isfinite(depth).ravel()].sum())
+                v, u = np.nonzero(np.isfinite(depth))
+                total += float(_angles(u, v, width, height, camera.vertical_fov).sum())
             self._whole[key] = total
         return self._whole[key]
 
@@ -270,15 +279,22 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     return [(Camera(position, yaw, pitch, 90.0), ALONE_PIXELS, ALONE_PIXELS) for yaw, pitch in ways]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)
 def pixel_angles(width: int, height: int, vertical_fov: float) -> FloatArray:
     """Return the solid angle of every pixel, (H * W,) steradians, row by row."""
+    u, v = np.arange(width)[None], np.arange(height)[:, None]
+    return _angles(u, v, width, height, vertical_fov).ravel()
+
+
+def _angles(
+    u: NDArray[np.intp], v: NDArray[np.intp], width: int, height: int, vertical_fov: float
+) -> FloatArray:
+    """Return the solid angle of pixels in columns u and rows v, steradians."""
     focal = height / 2 / math.tan(math.radians(vertical_fov) / 2)
-    u = (np.arange(width) + 0.5 - width / 2) / focal
-    v = (np.arange(height) + 0.5 - height / 2) / focal
-    squares = 1 + u[None] ** 2 + v[:, None] ** 2
+    right, below = (u + 0.5 - width / 2) / focal, (v + 0.5 - height / 2) / focal
+    squares = 1 + right**2 + below**2
     angles: FloatArray = 1 / (squares * np.sqrt(squares) * focal**2)
-    return angles.ravel()
+    return angles
 
 
 def _aimed(position: Vector, point: FloatArray) -> Camera:

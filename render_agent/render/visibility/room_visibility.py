@@ -78,7 +78,8 @@ class Room:
         self._surface: Surface | None = None
         self._at_hand: OrderedDict[Pose, Looks] = OrderedDict()
         self._counted: OrderedDict[tuple[str, Camera | MapCamera], Counted] = OrderedDict()
-        self._shown: OrderedDict[Pose, tuple[bytes, float, float, float]] = OrderedDict()
+        self._covered: OrderedDict[Pose, bytes] = OrderedDict()
+        self._near: OrderedDict[Pose, tuple[float, float, float]] = OrderedDict()
 
     def seen(self, view: View, which: Sequence[int], renderer: Renderer) -> set[int]:
         """Return those of the boxes, by number, that a view shows well."""
@@ -105,36 +106,41 @@ class Room:
 
     def shown(self, view: View, renderer: Renderer) -> Shown:
         """Return what a view shows of the room's surface, nothing where it is a map."""
-        surface = self._points(renderer)
-        count = len(surface.points)
+        covered = self.covered_by(view, renderer)
         if not isinstance(view.camera, Camera):
-            return Shown(np.zeros(count, bool), 0.0, float("inf"), 0.0)
+            return Shown(covered, 0.0, float("inf"), 0.0)
         pose = view.kind, view.camera
-        if pose not in self._shown:
+        if pose not in self._near:
             looks = self._looks(pose, renderer)
-            covered = np.zeros(count, bool)
-            for _, each, frame in looks:
-                covered |= surface.seen(frame, each)
             depth = np.concatenate([frame.depth.ravel() for *_, frame in looks])
             near = depth[depth < NEAR_METRES]
             middle = float(np.median(near)) if len(near) else float("inf")
             empty = float(np.isinf(depth).mean())
-            self._shown[pose] = (
-                np.packbits(covered).tobytes(),
-                len(near) / len(depth),
-                middle,
-                empty,
-            )
-        _touch(self._shown, pose, KEPT_VIEWS)
-        bits, near_share, middle, empty = self._shown[pose]
-        covered = np.unpackbits(np.frombuffer(bits, np.uint8), count=count).astype(bool)
-        return Shown(covered, near_share, middle, empty)
+            self._near[pose] = len(near) / len(depth), middle, empty
+        _touch(self._near, pose, KEPT_VIEWS)
+        return Shown(covered, *self._near[pose])
+
+    def covered_by(self, view: View, renderer: Renderer) -> NDArray[np.bool_]:
+        """Return which points of the room's visible surface a view shows, none where it is a map."""
+        surface = self._points(renderer)
+        count = len(surface.points)
+        if not isinstance(view.camera, Camera):
+            return np.zeros(count, bool)
+        pose = view.kind, view.camera
+        if pose not in self._covered:
+            covered = np.zeros(count, bool)
+            for _, each, frame in self._looks(pose, renderer):
+                covered |= surface.seen(frame, each)
+            self._covered[pose] = np.packbits(covered).tobytes()
+        _touch(self._covered, pose, KEPT_VIEWS)
+        bits = np.frombuffer(self._covered[pose], np.uint8)
+        return np.unpackbits(bits, count=count).astype(bool)
 
     def covered(self, views: Sequence[View], renderer: Renderer) -> NDArray[np.bool_]:
         """Return which points of the room's visible surface views show together."""
         together = np.zeros(len(self._points(renderer).points), bool)
         for view in dict.fromkeys(views):
-            together |= self.shown(view, renderer).covered
+            together |= self.covered_by(view, renderer)
         return together
 
     def coverage(self, views: Sequence[View], renderer: Renderer) -> float:
@@ -149,7 +155,7 @@ class Room:
 
     def forget(self) -> None:
         """Forget what views show; the scene's boxes and its visible surface stay known."""
-        for cache in (self._at_hand, self._counted, self._shown):
+        for cache in (self._at_hand, self._counted, self._covered, self._near):
             cache.clear()
         if self._sight is not None:
             self._sight.forget()

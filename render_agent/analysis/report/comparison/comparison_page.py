@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.analysis.report.build import copy_assets, remove_stale
+from render_agent.analysis.report.build import REPORT, copy_assets, link_pictures, remove_stale
 from render_agent.analysis.report.comparison.comparison_plots import (
     differences,
     ladder,
@@ -52,8 +52,9 @@ LISTED = ("type", "dataset", "scene", "outcome")
 class SidePart:
     """One run's part of a page of a changed question; None where the run does not have it.
 
-    prefix: of the ids of its parts. pictures: the way from the page to the run folder. plans: to the
-    folder that its plan is named from.
+    prefix: of the ids of its parts. pictures: the way from the page to the folder of the run's pictures. plans:
+    to the folder that its plan is named from. own: to the question's page in the run's own report, None where
+    there is none.
     """
 
     run: ComparedRun
@@ -61,6 +62,7 @@ class SidePart:
     prefix: str
     pictures: str
     plans: str
+    own: str | None
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
@@ -84,7 +86,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     text = page.render(
         comparison.frame,
         root="",
-        runs=[(run, _report_of(run, folder)) for run in comparison.runs],
+        runs=[(run, _own_page(run, "index.html", folder)) for run in comparison.runs],
         table=_table(comparison),
         beliefs=_beliefs(comparison),
         tests=_tests(comparison),
@@ -109,6 +111,9 @@ def _write_changed(comparison: Comparison, folder: Path) -> None:
     states = [{state.id: state for state in run.report.states} for run in comparison.runs]
     plans = [plans_of(run.report, folder / _shown(run)) for run in comparison.runs]
     beside = neighbours(change.question_id for change in comparison.changes)
+    for run, own in zip(comparison.runs, states, strict=True):
+        shown = (own[name] for name in beside if name in own)
+        link_pictures(run.report.folder.path, shown, folder / run.letter.lower())
     template, frame = environment("analysis/report").get_template("compared.html"), comparison.frame
     try:
         for change in tracked(comparison.changes, "writing pages"):
@@ -153,19 +158,21 @@ def _side_part(
             plans.of(state, diagnosis),
             report.config,
         )
-    run_folder = _address(report.folder.path, folder / "questions")
-    return SidePart(run, part, f"{run.letter.lower()}-", f"{run_folder}/", f"../{_shown(run)}/")
+    letter = run.letter.lower()
+    own = None if state is None else _own_page(run, page_of(state.id), folder, "questions")
+    return SidePart(run, part, f"{letter}-", f"../{letter}/", f"../{_shown(run)}/", own)
 
 
-def _report_of(run: ComparedRun, folder: Path) -> str | None:
-    """Return the way to a run's own report, None where there is none."""
-    index = run.report.folder.path / "report" / "index.html"
-    return _address(index, folder) if index.is_file() else None
+def _own_page(run: ComparedRun, page: str, folder: Path, place: str = "") -> str | None:
+    """Return the way from a page in `place` of the comparison's folder to one of a run's own report, None where there is none.
 
-
-def _address(path: Path, folder: Path) -> str:
-    """Return the address of a file on pages that lie in `folder`: a folder's name may hold any sign."""
-    return quote(Path(os.path.relpath(path, folder)).as_posix())
+    Nor is there one where the comparison does not lie beside the runs: that folder is made to be handed on.
+    """
+    path = run.report.folder.path / REPORT / page
+    beside = folder.absolute().parent.parent == run.report.folder.path.absolute().parent
+    if not beside or not path.is_file():
+        return None
+    return quote(Path(os.path.relpath(path, folder / place)).as_posix())
 
 
 def _table(comparison: Comparison) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from render_agent.analysis.diagnosis.failure_summary import seen_between
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
 from render_agent.analysis.report.maps.floor_plan import Plan
@@ -224,7 +222,7 @@ def _pose(plan: Plan, position: tuple[float, float], yaw: float | None, z: float
 
 
 def _pixels(plan: Plan, points: Sequence[tuple[float, float]], z: float = 0.0) -> list[Pixel]:
-    return [(float(u), float(v)) for u, v in plan.pixels(np.array([(x, y, z) for x, y in points]))]
+    return [plan.pixel((x, y, z)) for x, y in points]
 
 
 def _inside(plan: Plan, pixel: Pixel) -> Pixel:

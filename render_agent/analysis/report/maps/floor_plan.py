@@ -15,7 +15,7 @@ from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.report.view3d.scene_file import is_scene, scene_file, write_scene
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.geometry.camera import Camera, MapCamera, Vector
 from render_agent.observation.picture_store import safe_name
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.map_view import TopView, framed
@@ -56,9 +56,10 @@ class Plan:
         """The part of the picture that shows the place."""
         return Plot.inside(*self.size)
 
-    def pixels(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return where world points (n, 3), metres, are on the plan: (n, 2) as (u, v)."""
-        return self.camera.project(points, *self.size)[0]
+    def pixel(self, point: Vector) -> tuple[float, float]:
+        """Return where a world point, metres, is on the plan, as (u, v)."""
+        (x, y), scale = self.camera.centre, self.camera.metres_per_pixel
+        return (point[0] - x) / scale + self.size[0] / 2, self.size[1] / 2 - (point[1] - y) / scale
 
 
 @dataclass(frozen=True)

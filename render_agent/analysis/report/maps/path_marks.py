@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
 
-import numpy as np
-
 from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState, Turn
-from render_agent.geometry.camera import Camera, Vector
+from render_agent.geometry.camera import Camera
 from render_agent.render.map_view.overlay import Plot
 
 Pixel = tuple[float, float]
@@ -43,8 +41,8 @@ class Stop:
     """A pose on the plan: a turn of a free dialogue, a view of one whose views were chosen for it.
 
     number: as the page numbers it, from 1. target: the id on the page of what belongs to it. spot: the
-    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path; round:
-    whether it looked everywhere; map_only: whether it was shown a map alone.
+    pixel of the disc with its number. wedge: the outline of where it looked, as an SVG path.
+    map_only: whether it was shown a map alone.
     """
 
     number: int
@@ -53,7 +51,6 @@ class Stop:
     pixel: Pixel
     spot: Pixel
     wedge: str
-    round: bool
     map_only: bool
     words: str
 
@@ -119,7 +116,7 @@ def marks(
     """
     taken = _Taken(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
-    pixels = [_pixel(plan, pose.camera.position) for pose in poses]
+    pixels = [plan.pixel(pose.camera.position) for pose in poses]
     for pixel in pixels:
         taken.add(pixel, 4, 4)
     stops = tuple(
@@ -133,7 +130,7 @@ def marks(
     )
     if passive or not state.turns:
         return MapMarks(stops, drawn)
-    end = _pixel(plan, state.turns[-1].camera.position)
+    end = plan.pixel(state.turns[-1].camera.position)
     moved = math.dist(end, pixels[-1]) > 1
     blocks = tuple(block for turn in state.turns if (block := _block(turn, plan)) is not None)
     path = (*pixels, end) if moved else tuple(pixels)
@@ -168,7 +165,7 @@ def candidate_marks(state: QuestionState, plan: Plan) -> list[TurnMarks]:
             camera = candidate.camera
             taken = candidate.number == turn.evidence.chosen or camera == turn.camera
             if candidate.goes_on and not taken:
-                pixel = _pixel(plan, camera.position)
+                pixel = plan.pixel(camera.position)
                 tip = _towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
                 marks.append(CandidateMark(pixel, tip, str(candidate.number + 1)))
         if marks:
@@ -230,15 +227,9 @@ def _stop(pose: _Pose, pixel: Pixel, picture: tuple[int, int], taken: _Taken) ->
         pixel=pixel,
         spot=taken.place_number(pixel, yaw),
         wedge=_circle(pixel) if everywhere else _wedge(pixel, yaw, angle),
-        round=everywhere,
         map_only=not pose.kinds,
         words=where(pose.camera),
     )
-
-
-def _pixel(plan: Plan, position: Vector) -> Pixel:
-    u, v = plan.pixels(np.array([position]))[0]
-    return float(u), float(v)
 
 
 def _svg_points(pixels: Sequence[Pixel]) -> str:
@@ -282,12 +273,12 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
         else turn.stood.turned(max(-180.0, min(180.0, turn.action.rotation)))
     )
     goal = heading.offset(forward, left, 0.0)
-    moved = np.subtract(turn.camera.position, turn.stood.position)
-    if math.hypot(*goal[:2]) - math.hypot(*moved[:2]) < SHORT_METRES:
+    (x, y, _), (x0, y0, _) = turn.camera.position, turn.stood.position
+    if math.hypot(*goal[:2]) - math.hypot(x - x0, y - y0) < SHORT_METRES:
         return None
     way = math.degrees(math.atan2(goal[1], goal[0]))
     ahead = _towards(
-        _pixel(plan, turn.camera.position), way, Limits().clearance / plan.camera.metres_per_pixel
+        plan.pixel(turn.camera.position), way, Limits().clearance / plan.camera.metres_per_pixel
     )
     bar = (_towards(ahead, way + 90, HALF_BAR_PIXELS), _towards(ahead, way - 90, HALF_BAR_PIXELS))
     return Block(turn.number + 1, bar, turn.feedback)
@@ -304,7 +295,7 @@ def _box(
 ) -> BoxMark:
     name = name_of(box, boxes)
     outline = box_outline(box, plan)
-    middle = _pixel(plan, box.centre)
+    middle = plan.pixel(box.centre)
     above = middle[0], min(v for _, v in outline) - 9
     below = middle[0], max(v for _, v in outline) + 9
     half = LETTER_PIXELS * len(name) / 2
@@ -317,18 +308,16 @@ def _box(
 
 def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
     """Return the outline of a box from above: that of the sum of its three edges, in order of direction."""
-    edges = [np.array(axis[:2]) * size for axis, size in zip(box.axes, box.size, strict=True)]
-    edges = [edge if (edge[1], edge[0]) > (0, 0) else -edge for edge in edges]
-    edges = sorted(
-        (edge for edge in edges if np.hypot(*edge) > 1e-6),
-        key=lambda edge: math.atan2(edge[1], edge[0]),
-    )
-    corner = np.array(box.centre[:2]) - np.sum(edges, axis=0) / 2
-    corners = []
-    for step in (*edges, *(-edge for edge in edges)):
-        corners.append((*corner, box.centre[2]))
-        corner = corner + step
-    return tuple((float(u), float(v)) for u, v in plan.pixels(np.array(corners)))
+    edges = [(x * size, y * size) for (x, y, _), size in zip(box.axes, box.size, strict=True)]
+    edges = [(x, y) if (y, x) > (0, 0) else (-x, -y) for x, y in edges]
+    edges = [edge for edge in edges if math.hypot(*edge) > 1e-6]
+    edges.sort(key=lambda edge: math.atan2(edge[1], edge[0]))
+    x, y = (box.centre[axis] - sum(edge[axis] for edge in edges) / 2 for axis in (0, 1))
+    outline = []
+    for right, up in (*edges, *((-x, -y) for x, y in edges)):
+        outline.append(plan.pixel((x, y, box.centre[2])))
+        x, y = x + right, y + up
+    return tuple(outline)
 
 
 def _whole(degrees: float) -> str:

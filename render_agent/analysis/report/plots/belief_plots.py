@@ -11,7 +11,7 @@ from render_agent.analysis.diagnosis.model import Failure
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, whole
-from render_agent.analysis.report.words import in_order, type_words
+from render_agent.analysis.report.words import FAILURE_WORDS, in_order, meant, type_words
 from render_agent.beliefs.belief_summary import REVISION, WORDS
 
 COLOURS = {
@@ -24,15 +24,6 @@ COLOURS = {
     Failure.UNKNOWN: palette.SKY,
 }
 """The colour of what broke first, in the order in which it would."""
-
-MEANT = {
-    Failure.NEVER_SEEN: "Never seen: something that the question names was never seen well.",
-    Failure.PERCEPTION: "Perception: seen well, and never on its map, or not where it is.",
-    Failure.MEMORY: "Memory: on its map, and later lost.",
-    Failure.REASONING: "Reasoning: the right answer follows from its last map, and another was given.",
-    Failure.NOT_READABLE: "Not readable: no answer, or no belief, could be read.",
-    Failure.UNKNOWN: "Unknown: nothing tells what had to be on its map.",
-}
 
 FOLLOWED = {
     "seen_found": "seen well, on the map, %",
@@ -115,7 +106,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
             for name, row in rows.items()
         ],
         height=1.3 + 0.27 * len(rows),
-        note=" ".join([reading(summary["all"]), *(MEANT[f] for f in present if f in MEANT)]),
+        note=f"{reading(summary['all'])} {meant(present, FAILURE_WORDS)}",
     )
 
 

@@ -20,28 +20,9 @@ from render_agent.analysis.report.plots.vector_plot import (
     name_rows,
     whole,
 )
-from render_agent.analysis.report.words import in_order, outcome, type_words
+from render_agent.analysis.report.words import causes_meant, in_order, outcome, type_words
 from render_agent.score.intervals import LEAST_SCENES, ratio
 from render_agent.score.summary import score_bounds
-
-CAUSES = {
-    "misjudged": "Misjudged: all that the question names was seen well, and the answer is wrong.",
-    "never looked": "Never looked: it used its turns, and something that the question names was never"
-    " seen well.",
-    "stopped early": "Stopped early: something that the question names was never seen well, with turns"
-    " left.",
-    "no answer": "No answer: none could be read.",
-    "error": "Error: the question failed, or its scan is missing.",
-    "unknown": "Unknown: the answer is wrong, and nothing tells what it would have had to see.",
-    "open": "Open: not finished, or without a known truth.",
-}
-"""What the causes mean."""
-
-NEVER_SHOWN = (
-    "Never looked: something that the question names was never shown well, and the model did not choose"
-    " its views."
-)
-"""What that cause means where the views were chosen for the model."""
 
 OVER_SCENES = f"jackknife over scenes, none below {LEAST_SCENES} scenes."
 """What the intervals are."""
@@ -171,9 +152,8 @@ def coverage(report: ReportData) -> Plot | None:
 def causes(report: ReportData) -> Plot | None:
     """Why questions went as they did, by type."""
     by_type = causes_by_type(report)
-    meant = CAUSES | ({"never looked": NEVER_SHOWN} if report.config.passive else {})
     present = [cause for cause in palette.CAUSES if any(c[cause] for c in by_type.values())]
-    if set(present) <= {"open"}:
+    if set(present) <= {Cause.OPEN}:
         return None
 
     def paint(axes: Any) -> None:
@@ -204,7 +184,7 @@ def causes(report: ReportData) -> Plot | None:
             for kind, c in by_type.items()
         ],
         height=1.3 + 0.27 * len(by_type),
-        note=" ".join(meant[cause] for cause in present if cause in meant)
+        note=causes_meant(present, passive=report.config.passive)
         + (AS_SHOWN if _mirrored(report) else ""),
     )
 

@@ -5,6 +5,8 @@ Each has a name that the pages' style knows too, as `--NAME`, with another value
 
 from __future__ import annotations
 
+from render_agent.analysis.diagnosis.model import Cause
+
 INK, SOFT, LINE, PAPER = "#1a1f24", "#545c64", "#d9dde1", "#ffffff"
 BLUE, SKY, ORANGE, GREEN = "#0072b2", "#56b4e9", "#e69f00", "#009e73"
 VERMILLION, PURPLE, GREY, PALE = "#d55e00", "#b8578f", "#7f878f", "#c3c9cf"
@@ -28,13 +30,13 @@ NAMES = {
 RIGHT, WRONG, OPEN = BLUE, VERMILLION, PALE
 
 CAUSES = {
-    "right": BLUE,
-    "misjudged": VERMILLION,
-    "never looked": ORANGE,
-    "stopped early": PURPLE,
-    "no answer": GREY,
-    "error": INK,
-    "unknown": SKY,
-    "open": PALE,
+    Cause.RIGHT: BLUE,
+    Cause.MISJUDGED: VERMILLION,
+    Cause.NEVER_LOOKED: ORANGE,
+    Cause.STOPPED_EARLY: PURPLE,
+    Cause.NO_ANSWER: GREY,
+    Cause.ERROR: INK,
+    Cause.UNKNOWN: SKY,
+    Cause.OPEN: PALE,
 }
 """The colour of every cause, in the order in which they are stacked."""

@@ -30,7 +30,7 @@ from render_agent.analysis.report.question.turns import (
     well_seen,
 )
 from render_agent.analysis.report.view3d.page_data import view_data
-from render_agent.analysis.report.words import outcome, type_words
+from render_agent.analysis.report.words import STATUS_WORDS, outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import Message, encodable
@@ -45,15 +45,6 @@ LONG_CHARACTERS = 160
 
 FEW_PAGES = 150
 """So many pages are written before other processes have started."""
-
-STATUS = {
-    "active": "not finished",
-    "answered": "answered: it said done",
-    "exhausted": "out of turns: its last answer counts",
-    "failed": "failed",
-    "missing": "its scan is missing",
-}
-"""What a status means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +116,7 @@ class QuestionPart:
     @property
     def status(self) -> str:
         """How it ended, in words."""
-        return STATUS[str(self.state.status)]
+        return STATUS_WORDS[self.state.status]
 
     @property
     def long(self) -> bool:

@@ -53,7 +53,6 @@ class SightPart:
     view: int
     share: float
     area: float
-    of_picture: float
     distance: float
     well: bool
 
@@ -268,7 +267,6 @@ def _sights(
             view=s.view,
             share=100 * s.share,
             area=s.area,
-            of_picture=100 * s.area / (size[0] * size[1]),
             distance=s.distance,
             well=s.well(size),
         )

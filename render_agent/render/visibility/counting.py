@@ -1,0 +1,55 @@
+"""What is counted in a picture pixel by pixel or point by point, compiled; loaded where something is first counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import kernel
+
+
+@kernel
+def shown_points(
+    local: Any, depths: Any, focal: Any, reach: Any, slack: Any, per_metre: Any
+) -> Any:
+    """Return which points show in a picture, (n,) bool.
+
+    local: (n, 3) metres in the camera's frame. depths: (H, W) float32 metres. focal: pixels. reach: metres,
+    beyond which nothing shows. slack, per_metre: float32; a point may lie behind the surface by the first, where
+    the depth is multiplied by the second.
+    """
+    height, width = depths.shape
+    visible = np.zeros(len(local), np.bool_)
+    for i in range(len(local)):
+        x, y, depth = local[i, 0], local[i, 1], local[i, 2]
+        if not depth > 0 or not x * x + y * y + depth * depth <= reach**2:
+            continue
+        scale = focal / depth
+        u, v = x * scale + width / 2, y * scale + height / 2
+        if not (u >= 0 and u < width and v >= 0 and v < height):
+            continue
+        # of the four pixels around it the farthest, as a slanting surface has more than one depth
+        left, top = max(int(np.floor(u - 0.5)), 0), max(int(np.floor(v - 0.5)), 0)
+        right, below = min(left + 1, width - 1), min(top + 1, height - 1)
+        farthest = max(
+            max(depths[top, left], depths[top, right]),
+            max(depths[below, left], depths[below, right]),
+        )
+        visible[i] = np.isfinite(farthest) and depth <= farthest * per_metre + slack
+    return visible
+
+
+@kernel
+def tally(groups: Any, angle: Any, count: Any) -> Any:
+    """Return how many pixels each group has, (count,), and their solid angles together, (count,) steradians.
+
+    groups: (H * W,) the group of each pixel. angle: (H * W,) of each pixel, none where that is empty.
+    """
+    areas, angles = np.zeros(count), np.zeros(count)
+    for pixel in range(len(groups)):
+        group = groups[pixel]
+        areas[group] += 1.0
+        if len(angle):
+            angles[group] += angle[pixel]
+    return areas, angles
