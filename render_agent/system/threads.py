@@ -45,7 +45,7 @@ def bound_starts() -> None:
         begin(thread)
 
     if begin.__name__ != start_bounded.__name__:
-        threading.Thread.start = start_bounded  # type: ignore[method-assign]
+        threading.Thread.start = start_bounded  # type: ignore[assignment, method-assign]
 
 
 def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
