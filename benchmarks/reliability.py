@@ -32,12 +32,13 @@ MOST_SYNC_PERCENT = 3.0
 MENDED = "; {} failures, mended since and tried again"
 
 NOT_HELD = (
-    "A thread is started while the process has no memory left: whoever starts it waits without end for it to say that it has"
-    " begun (https://github.com/python/cpython/issues/140746). `system/threads.py` makes sure of the room first, which leaves"
-    " the moment between. That is the hang of 'little memory for the process'; killing it loses nothing.",
+    "A thread is started while the process has no memory left: Python waits without end for it to say that it has begun"
+    " (https://github.com/python/cpython/issues/140746). `system/threads.py` makes sure of the room first, and the program waits"
+    " for half a minute and then stops in a sentence. In Python programs that import the package the wait is Python's.",
     "A server may say anything: what is a whole answer of a chat is taken for one, and only its length and keys are looked at.",
-    "Faults in system calls met runs by the scripted engine and over a server, those by a model in the process met power cuts alone:"
-    " `campaign.py --only 'kill -9, by a model'` and its like were not taken to their end. vLLM's engine met no fault: it needs a GPU.",
+    "HTTP/1.1 gives answers no numbers: on a connection that is kept, one that comes late or twice would be taken for the next"
+    " question's. So each request has a connection of its own, and costs what the table says.",
+    "vLLM's engine met no fault: it needs a GPU.",
 )
 """What cannot be held, or was not tried, and why."""
 
@@ -184,6 +185,19 @@ def tell_syncs(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], li
     return rows, lost
 
 
+def tell_connections(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Return a row for each kind of connection: what a new one for every request costs."""
+    words = "{new} ms with a new connection, {kept} ms with kept ones"
+    return [
+        (
+            kind,
+            f"{row['requests']} requests of 200 kB each",
+            f"processor: {words.format(**row['processor'])}; in all, median: {words.format(**row['milliseconds'])}",
+        )
+        for kind, row in found["connections"].items()
+    ], []
+
+
 def tell_bounded(found: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Return a row for every kind, with what the worst of it took."""
     rows, lost = tell_faults(found)
@@ -233,6 +247,12 @@ PARTS = {
         "{python} tests/faults/server_behaviours.py --cases {cases} --seed {seed} --output {output}",
         read_json,
         tell_bounded,
+    ),
+    "connections": Part(
+        "What it costs that no connection to a server is used twice",
+        "{python} benchmarks/connections.py --output {output}",
+        read_json,
+        tell_connections,
     ),
     "runs": Part(
         "Hostile run folders in a browser",

@@ -96,7 +96,10 @@ def holes(known: Iterable[Mapping[str, Any]], pinned: Pins) -> Iterator[str]:
 
 def main(copy: Path, files: list[Path]) -> int:
     """Print the holes; return 1 where there is one, or the copy holds no record at all."""
-    pinned, read = pins(files), list(records(copy))
+    try:
+        pinned, read = pins(files), list(records(copy))
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        sys.exit(f"audit: cannot read {copy}: {error}; fetch OSV's archive of PyPI again")
     found = sorted(set(holes(read, pinned)))
     sys.stdout.write("".join(f"{hole}\n" for hole in found))
     sys.stderr.write(

@@ -94,6 +94,40 @@ def test_a_thread_is_not_waited_for_that_finds_a_stack_and_no_more_memory(free):
     assert done.stdout == "MemoryError\n", done.stderr
 
 
+NEVER_BEGUN = """
+import threading
+from render_agent.system import threads
+threads.bound_starts()
+threads.bound_starts()
+with threads.begun_pool(2, "begun") as pool:
+    print(sum(pool.map(abs, range(-100, 0))))
+once = threading.Thread(target=print, args=("begun",))
+once.start()
+once.join()
+try:
+    once.start()
+except RuntimeError as error:
+    print(error)
+def no_memory(thread):
+    raise MemoryError
+threading.Thread._bootstrap_inner, threads.START_SECONDS = no_memory, 0.1
+for started in (lambda: threads.begun_pool(2, "none"), lambda: threads.start(threading.Thread(target=int))):
+    try:
+        started()
+    except MemoryError as error:
+        print(error)
+"""
+
+
+def test_a_thread_that_dies_before_it_says_that_it_begins_is_not_waited_for_without_end():
+    done = subprocess.run(
+        [sys.executable, "-c", NEVER_BEGUN], capture_output=True, text=True, timeout=300
+    )
+    never = "a thread was started and never began"
+    said = ["5050", "begun", "threads can only be started once", never, never]
+    assert done.stdout.splitlines() == said, done.stderr
+
+
 def test_there_is_room_for_a_thread_where_there_is_memory(monkeypatch):
     find_room()
     monkeypatch.setattr("render_agent.system.threads.SPARE_BYTES", 1 << 62)

@@ -24,6 +24,7 @@ from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
 from render_agent.system.standard_streams import StandardError
+from render_agent.system.threads import bound_starts
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
 
@@ -390,6 +391,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
     install()
+    bound_starts()
     sys.excepthook = _crashed
     sys.stderr = cast("TextIO", StandardError(sys.stderr))
     try:

@@ -15,6 +15,39 @@ SPARE_BYTES = 4 << 20
 """Bytes beside its stack that a thread may need to begin."""
 
 
+START_SECONDS = 15.0
+"""So long, twice, a thread that was started is waited for: a process that was stopped meanwhile has one more turn."""
+
+
+class Begun(threading.Event):
+    """What a thread says once it has begun; whoever started it waits for that so long and no longer."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait; MemoryError where the thread does not begin: it had no memory to say so."""
+        if timeout is not None:
+            return super().wait(timeout)
+        if super().wait(START_SECONDS) or super().wait(START_SECONDS):
+            return True
+        raise MemoryError("a thread was started and never began")
+
+
+def bound_starts() -> None:
+    """Have no start of a thread in this process, whosever it is, wait without end; for programs, not libraries.
+
+    One that finds no memory to say that it has begun is waited for without end otherwise
+    (https://github.com/python/cpython/issues/140746).
+    """
+    begin = threading.Thread.start
+
+    def start_bounded(thread: threading.Thread) -> None:
+        if thread.ident is None:
+            thread._started = Begun()  # type: ignore[attr-defined]  # what `begin` waits for
+        begin(thread)
+
+    if begin.__name__ != start_bounded.__name__:
+        threading.Thread.start = start_bounded  # type: ignore[assignment, method-assign]
+
+
 def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
     """Return a pool of so many threads, named after `name`, all of which have begun.
 
@@ -48,9 +81,7 @@ def start(thread: threading.Thread) -> None:
 def find_room() -> None:
     """Return where a thread can begin now; MemoryError where there is not the memory for it.
 
-    Whoever starts a thread waits until it says that it has begun; one that finds no memory to say so is waited
-    for without end (https://github.com/python/cpython/issues/140746). Memory that is taken by others between this
-    and the thread's first step still ends so.
+    Memory that is taken by others between this and the thread's first step is what `bound_starts` is for.
     """
     bytes(_stack() + SPARE_BYTES)  # mapped, not written, and given back at once
 

@@ -50,17 +50,31 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise OSError(errno.EINVAL, "it is no file")
-    partial = path.with_name(f".{path.name}.part")
-    with writing(path):
-        # Path.open takes no opener
-        with open(partial, "wb", opener=_not_through_a_link) as file:
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
+    # Path.open takes no opener
+    with whole(path) as partial, open(partial, "wb", opener=_not_through_a_link) as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     if durable:
         sync_folder(path.parent)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give the file to write that takes the place of `path` at the end, and is removed where there is an error.
+
+    RunLogError where it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with writing(path):
+            yield partial
+            partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def make_folders(folder: Path, *, durable: bool) -> None:

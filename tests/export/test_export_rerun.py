@@ -11,6 +11,7 @@ import pytest
 from factories.exports import export
 from factories.runs import SMALL, Silent
 
+from render_agent.analysis.export.rerun_recording import write_rerun
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError
 from render_agent.questions.ground_truth import known_facts, placed
@@ -147,3 +148,10 @@ def test_several_questions_are_several_recordings(run, tmp_path):
     export(run, "--format", "rerun", "--force", "--to", tmp_path / "all")
     assert (tmp_path / "all" / "mine").read_text() == "kept"
     assert len(list((tmp_path / "all").glob("*.rrd"))) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_said_and_not_waited_for(run):
+    state = read_states(RunFolder(run))[0]
+    with pytest.raises(OSError, match="No space left on device"):
+        write_rerun("run", state, run, None, None, (96, 72), Path("/dev/full"))

@@ -9,6 +9,7 @@ import pytest
 from factories.exports import export, make_run
 from factories.runs import Silent, make_config, make_questions, walking
 
+from render_agent.analysis.export.loggers import tensorboard
 from render_agent.analysis.export.loggers.base import picture_of
 from render_agent.analysis.export.loggers.observer import logged
 from render_agent.config.paths import public_options
@@ -93,6 +94,18 @@ def test_a_logger_that_fails_stops_no_run(tmp_path):
     (sentence,) = [s for s in go(run, walking(2)) if "tensorboard" in s]
     assert sentence.startswith("nothing more is logged to tensorboard: ")
     assert sentence.endswith("; the run goes on")
+    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+
+
+def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
+
+    def exits(*given):
+        sys.exit("no such project")
+
+    monkeypatch.setattr(tensorboard.TensorBoardLogger, "__init__", exits)
+    (sentence,) = go(run, walking(2))
+    assert sentence == "nothing more is logged to tensorboard: no such project; the run goes on"
     assert RunFolder(run.path).results()["counts"]["answered"] == 2
 
 

@@ -13,8 +13,9 @@ from render_agent.analysis.report.bundle import bundle
 from render_agent.analysis.report.data import read_run
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.errors import UsageError
+from render_agent.errors import RunLogError, UsageError
 from render_agent.runs.log.folder import RunFolder
+from render_agent.system.whole_files import write_whole
 
 USER = "zaphod"
 KEY = "sk-proj-0123456789"
@@ -121,3 +122,21 @@ def test_a_folder_is_not_written_over(run, tmp_path):
     shutil.copy(pages / "index.html", tmp_path / "page.zip")
     with pytest.raises(UsageError, match="is no zip"):
         bundle(report, pages, tmp_path / "page.zip")
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, monkeypatch, new):
+    """Half a bundle in a folder looks like a whole one."""
+    report, left = read_run(run, diagnose=False), iter(range(5))
+
+    def full(path, content, *, durable):
+        if next(left, None) is None:
+            raise RunLogError("No space left on device")
+        return write_whole(path, content, durable=durable)
+
+    monkeypatch.setattr("render_agent.analysis.report.bundle.write_whole", full)
+    if not new:
+        (tmp_path / "out").mkdir()
+    with pytest.raises(RunLogError):
+        bundle(report, reported(run, diagnose=False).parent, tmp_path / "out")
+    assert list(tmp_path.rglob("*")) == ([] if new else [tmp_path / "out"])

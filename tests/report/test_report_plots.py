@@ -11,7 +11,7 @@ from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.index import headline
 from render_agent.analysis.report.plots import belief_plots, cost_plots, outcome_plots, palette
 from render_agent.analysis.report.plots.cost_plots import amount
-from render_agent.analysis.report.plots.vector_plot import above, draw, settled
+from render_agent.analysis.report.plots.vector_plot import above, draw, name_rows, settled
 from render_agent.score.published import FULL, NO_ORDER, PUBLISHED, STATIC, TASKS, comparable
 from render_agent.web.templates import ASSETS
 
@@ -39,6 +39,15 @@ def test_a_plot_is_an_element_that_names_itself_and_its_units():
     assert told == ["A <title>", "What is there."]
     words = [e.text for e in root.iter(f"{SVG}text")]
     assert {"A <title>", "length, m", "questions", "a <b> & 'c'", "two"} <= set(words)
+
+
+def test_a_row_of_half_a_character_is_drawn_as_json_writes_it():
+    def paint(axes):
+        axes.barh([0], [1])
+        name_rows(axes, ["a\ud800\x1b[2J"])
+
+    svg = draw("made", "A title", "What is there.", paint, ("x",), [(1,)]).svg
+    assert r"a\ud800\u001b[2J" in [e.text for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def test_the_same_figures_give_the_same_bytes():

@@ -44,6 +44,7 @@ def test_write_whole_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     with pytest.raises(RunLogError, match="No space left on device"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_pipe_of_that_name_is_not_replaced(tmp_path):

@@ -171,6 +171,8 @@ def test_a_copy_of_the_advisories_is_asked_without_a_network(tmp_path, capsys, v
     assert told == (f"foo-bar {version}: PYSEC-1, CVE-1: it reads too far\n" if has else "")
     (tmp_path / "empty").mkdir()
     assert audit.main(tmp_path / "empty", [tmp_path / "pins.txt"]) == 1
+    with pytest.raises(SystemExit, match=r"cannot read .*none\.zip.*fetch OSV"):
+        audit.main(tmp_path / "none.zip", [tmp_path / "pins.txt"])
 
 
 @pytest.mark.slow  # pip builds it twice

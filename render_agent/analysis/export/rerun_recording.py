@@ -44,8 +44,10 @@ def write_rerun(
     import rerun
 
     recording = rerun.RecordingStream("render_agent", recording_id=f"{name}/{state.id}")
+    # not `save`: its thread ends where a disk is full, and is then waited for without end
+    memory = recording.memory_recording()
     try:
-        recording.save(file, default_blueprint=_blueprint())
+        recording.send_blueprint(_blueprint(), make_active=False)
         recording.send_recording_name(f"{name}, question {state.id}")
         _log_question(recording, state)
         recording.log("world", rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
@@ -55,6 +57,7 @@ def write_rerun(
                 _log_boxes(recording, placed(facts, scene).boxes, named_categories(state.question))
         for turn in state.turns:
             _log_turn(recording, state, turn, pictures, size)
+        file.write_bytes(memory.drain_as_bytes())
     finally:
         recording.disconnect()
 

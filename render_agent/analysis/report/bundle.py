@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from render_agent.analysis.report.build import REPORT
 from render_agent.analysis.report.data import ReportData
 from render_agent.config.paths import public_options
 from render_agent.errors import UsageError
-from render_agent.system.whole_files import json_bytes, make_folders, write_whole, writing
+from render_agent.system.whole_files import json_bytes, make_folders, whole, write_whole
 from render_agent.text.redact import public
 from render_agent.web.templates import PACKAGE
 
@@ -39,24 +40,26 @@ def bundle(report: ReportData, pages: Path, to: Path) -> int:
         return _zipped(report, pages, to)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise UsageError(f"{to} is there already: name a new folder, or a FILE.zip")
-    number = 0
-    for name, content in contents(report, pages):
-        write_whole(to / name, content, durable=False)
-        number += 1
+    number, new = 0, not to.exists()
+    try:
+        for name, content in contents(report, pages):
+            write_whole(to / name, content, durable=False)
+            number += 1
+    except BaseException:  # half a bundle looks like a whole one
+        shutil.rmtree(to, ignore_errors=True)
+        if not new:
+            to.mkdir(exist_ok=True)
+        raise
     return number
 
 
 def _zipped(report: ReportData, pages: Path, to: Path) -> int:
-    partial = to.with_name(f".{to.name}.part")
     make_folders(to.parent, durable=False)
-    with writing(to):
-        with zipfile.ZipFile(partial, "w") as file:
-            for name, content in contents(report, pages):
-                packed = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
-                file.writestr(f"{report.name}/{name}", content, packed)
-            number = len(file.namelist())
-        partial.replace(to)
-    return number
+    with whole(to) as partial, zipfile.ZipFile(partial, "w") as file:
+        for name, content in contents(report, pages):
+            packed = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
+            file.writestr(f"{report.name}/{name}", content, packed)
+        return len(file.namelist())
 
 
 def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:

@@ -26,6 +26,7 @@ from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import NO_SCENES, read_states, results_of
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.runner import Run
+from render_agent.system.threads import start
 from render_agent.text.redact import without_keys
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class LoggerThread:
         self._opened_at = 0
         self._deeds: SimpleQueue[Deed | None] = SimpleQueue()
         self._thread = Thread(target=self._work, args=(run,), name=f"log to {name}", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     def do(self, deed: Deed) -> None:
         """Have it done after what was asked before."""
@@ -83,7 +84,9 @@ class LoggerThread:
                     deed(opened)
             finally:
                 opened.close()
-        except Exception as error:
+        except (
+            BaseException
+        ) as error:  # a tool that exits ends its thread alone, and nobody would know
             self.failed = True
             logger.warning("logging to %s stopped", self.name, exc_info=error)
             reason = without_keys(" ".join(str(error).split()) or type(error).__name__)

@@ -10,7 +10,13 @@ from render_agent.analysis.diagnosis.failure_summary import failure_summary, rea
 from render_agent.analysis.diagnosis.model import Failure
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
-from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, whole
+from render_agent.analysis.report.plots.vector_plot import (
+    Plot,
+    above,
+    draw,
+    name_rows,
+    whole,
+)
 from render_agent.analysis.report.words import FAILURE_WORDS, in_order, meant, type_words
 from render_agent.beliefs.belief_summary import REVISION, WORDS
 
@@ -73,10 +79,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
                 range(len(rows)), shares, left=left, color=COLOURS[failure], label=failure, height=0.72
             )  # fmt: skip
             left = [a + b for a, b in zip(left, shares, strict=True)]
-        axes.set_yticks(
-            range(len(rows)), [f"{name} (n = {r['questions']})" for name, r in rows.items()]
-        )
-        axes.invert_yaxis()
+        name_rows(axes, [f"{name} (n = {r['questions']})" for name, r in rows.items()])
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions, %")
         above(axes, 4)

@@ -165,10 +165,7 @@ def causes(report: ReportData) -> Plot | None:
                 places, shares, left=left, color=palette.CAUSES[cause], label=cause, height=0.72
             )
             left = [a + b for a, b in zip(left, shares, strict=True)]
-        axes.set_yticks(
-            places, [f"{type_words(kind)} (n = {c.total()})" for kind, c in by_type.items()]
-        )
-        axes.invert_yaxis()
+        name_rows(axes, [f"{type_words(kind)} (n = {c.total()})" for kind, c in by_type.items()])
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions, %")
         above(axes, 4)

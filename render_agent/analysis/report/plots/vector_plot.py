@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from render_agent.analysis.report.plots.palette import INK, LINE, NAMES, PAPER, SOFT
 from render_agent.extras import require
+from render_agent.text.sanitize import visible
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
@@ -217,8 +218,8 @@ def above(axes: Any, columns: int = 3) -> None:
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Name the rows of a plot at y = 0, 1, …, the first on top."""
-    axes.set_yticks(range(len(names)), names)
+    """Name the rows of a plot at y = 0, 1, …, the first on top; no font draws what cannot be seen."""
+    axes.set_yticks(range(len(names)), [visible(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
