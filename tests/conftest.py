@@ -1,11 +1,13 @@
 """What every test needs: a clean environment, and the real data where they lie."""
 
 import gc
+import hashlib
 import os
 import shutil
 import signal
 import sys
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 from hypothesis import settings
@@ -33,32 +35,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell that starts the tests in the background has them ignore it, and programs that they stop by it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONG = (
-    "test_workers.py",
-    "test_real_model.py",
-    "test_killed_runs.py",
-    "test_campaign.py",
-    "test_continuous.py",
-    "test_fuzz.py",
-    "test_kept_families.py",
-    "test_view.py",
-    "test_question_pages.py",
-    "test_diagnose.py",
-    "test_judge.py",
-    "test_verifier_training.py",
-    "test_odd_runs.py",
-    "test_build_report.py",
-    "test_choice_pages.py",
-    "test_index_page.py",
-    "test_sweep.py",
-    "test_controller.py",
-    "test_play.py",
-    "test_end_to_end.py",
-    "test_judging.py",
-    "test_policy.py",
-    "test_docstrings.py",
-    "test_run_memory.py",
-)
+LONG = [
+    f"test_{name}.py"
+    for name in (
+        "workers view play whose_code_runs question_pages splat_formats real_model kept_families"
+        " cloud_formats homes pages_policy comparison_pages verifier_training index_page questions"
+        " code_in_files killed_runs diagnose choice_pages apart keys_and_tokens broken_scans fuzz"
+        " cuda_graphs free_space passive stress end_to_end scoring odd_runs policies export_inspect"
+        " judge campaign continuous docstrings build_report run_memory"
+    ).split()
+]
 """Files that take longest, so that they come first: the other processes still have work meanwhile."""
 
 
@@ -72,6 +58,47 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_spaces():
+    """Where a camera can stand in a room is found out once: hundreds of small runs are about the same few rooms.
+
+    Runs alone share it; whoever makes a free space by itself gets one of its own.
+    """
+    from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
+    from render_agent.scene.free_space.free_space import FreeSpace
+
+    known, build, search = {}, SceneCache.space, FreeSpace.start_position
+
+    def key(scene):
+        told = hashlib.sha256(scene.points.tobytes() + scene.bounds.tobytes())
+        told.update(b"" if scene.faces is None else scene.faces.tobytes())
+        return told.digest(), scene.floor, scene.ceiling, scene.mirrored_at
+
+    def space(cache, question):
+        entry = cache._entry(question)
+        scene = entry.scene.result()
+        if cache.limit != MAX_CACHE_BYTES or scene.gaussians is not None:
+            return build(cache, question)
+        if entry.space is None:
+            entry.space = known.get(key(scene))
+        if entry.space is None:
+            known[key(scene)] = build(cache, question)
+        return entry.space
+
+    places = WeakKeyDictionary()
+
+    def start_position(space, height=1.6):
+        found = places.setdefault(space, {})
+        if height not in found:
+            found[height] = search(space, height)
+        return found[height].copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SceneCache, "space", space)
+        patch.setattr(FreeSpace, "start_position", start_position)
+        yield
 
 
 @pytest.fixture(autouse=True)

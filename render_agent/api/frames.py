@@ -25,10 +25,10 @@ from render_agent.score.causal import verdict
 if TYPE_CHECKING:
     import pandas
 
-TEXT, CATEGORY, NUMBER, COUNT, FLAG = "string", "category", "float64", "Int64", "boolean"
+CATEGORY, NUMBER = "category", "float64"
 
-DTYPES = {"text": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG}
-"""How a frame holds the kinds of columns that `export` writes."""
+DTYPES = {"text": "string", "int": "Int64", "float": NUMBER, "bool": "boolean", "few": CATEGORY}
+"""How a frame holds the kinds of columns that `export` writes, and texts of which there are few."""
 
 CATEGORIES = {
     *("run", "type", "dataset", "scene", "status", "cause", "phase", "finish", "member"),
@@ -39,133 +39,58 @@ CATEGORIES = {
 
 def _typed(columns: Columns) -> dict[str, str]:
     return {
-        name: CATEGORY if kind == "text" and name in CATEGORIES else DTYPES[kind]
+        name: DTYPES["few" if kind == "text" and name in CATEGORIES else kind]
         for name, kind in columns.items()
+    }
+
+
+def _columns(groups: str) -> dict[str, str]:
+    """Return columns with their types; each group, up to a bar, is a kind and the columns of it."""
+    return {
+        name: DTYPES[kind]
+        for kind, *names in (group.split() for group in groups.split("|"))
+        for name in names
     }
 
 
 QUESTIONS = _typed(COLUMNS_OF_QUESTIONS)
 TURNS = _typed(COLUMNS_OF_TURNS)
 CANDIDATES = _typed(COLUMNS_OF_CANDIDATES)
-
-TYPES = {
-    "n": COUNT,
-    **{
-        f"{name}_percent": NUMBER
-        for name in ("score", "low", "high", "error", "random", "frequency")
-    },
-    "scenes": COUNT,
-}
-"""Columns of a frame of types with their types."""
-
-PAIRS = {
-    **dict.fromkeys(("question_id", "counterpart_id"), TEXT),
-    **dict.fromkeys(("change", "type", "dataset", "scene"), CATEGORY),
-    "must_change": FLAG,
-    "verdict": CATEGORY,
-    **dict.fromkeys(("answer", "answer_changed", "truth", "truth_changed"), TEXT),
-    **dict.fromkeys(("score", "score_changed"), NUMBER),
-}
-"""Columns of a frame of pairs with their types."""
-
-SIGHTINGS = {
-    "question_id": TEXT,
-    "turn": COUNT,
-    "view": COUNT,
-    "category": CATEGORY,
-    "number": COUNT,
-    "area_pixels": NUMBER,
-    "share": NUMBER,
-    "distance_metres": NUMBER,
-}
-"""Columns of a frame of sightings with their types."""
-
-BELIEFS = {
-    "question_id": TEXT,
-    "type": CATEGORY,
-    "scene": CATEGORY,
-    "turn": COUNT,
-    "readable": FLAG,
-    **dict.fromkeys(("true", "believed", "found", "doubled", "invented"), COUNT),
-    "position_metres": NUMBER,
-    **dict.fromkeys(("sides_right", "sides", "nearer_right", "nearer"), COUNT),
-    "self_metres": NUMBER,
-    "self_degrees": NUMBER,
-    "own_answer": TEXT,
-    "own_score_percent": NUMBER,
-    "failure": CATEGORY,
-}
-"""Columns of a frame of beliefs with their types."""
-
-FIGURES = {
-    **dict.fromkeys(("part", "group", "figure"), TEXT),
-    **dict.fromkeys(("value", "low", "high", "p", "p_holm"), NUMBER),
-    **dict.fromkeys(("n", "scenes"), COUNT),
-}
-"""Columns of a frame of all figures with their types."""
-
-POWER = {
-    **dict.fromkeys(("correlation", "deviation_percent"), NUMBER),
-    **dict.fromkeys(("scenes", "questions"), COUNT),
-    "seen_percent": NUMBER,
-}
-"""Columns of a frame of what a difference needs with their types."""
-
-AUDIT = {
-    **dict.fromkeys(("type", "method"), CATEGORY),
-    "n": COUNT,
-    **{
-        f"{name}_percent": NUMBER
-        for name in ("score", "low", "high", "chance", "gain", "gain_low", "gain_high")
-    },
-    **dict.fromkeys(("p", "p_holm"), NUMBER),
-}
-"""Columns of a frame of an audit with their types."""
-
-AUDITED = {
-    "question_id": TEXT,
-    **dict.fromkeys(("type", "scene"), CATEGORY),
-    **dict.fromkeys(("chance", "frequency", "category", "text"), NUMBER),
-    "falls": FLAG,
-}
-"""Columns of a frame of audited questions with their types."""
-
-COMPARED_BELIEFS = {
-    **dict.fromkeys(("a", "b", "difference", "low", "high", "p", "p_holm"), NUMBER),
-    **dict.fromkeys(("scenes", "n"), COUNT),
-}
-"""Columns of a frame of differences between beliefs with their types."""
-
-DIFFERENCES = {
-    **{f"{name}_percent": NUMBER for name in ("a", "b", "difference", "low", "high", "error")},
-    "p": NUMBER,
-    "p_holm": NUMBER,
-    "scenes": COUNT,
-}
-"""Columns of a frame of differences with their types."""
-
-RUNGS = {
-    "mean": CATEGORY,
-    "tools": CATEGORY,
-    **{f"{name}_percent": NUMBER for name in ("score", "gain", "low", "high", "error")},
-    "p": NUMBER,
-    "p_holm": NUMBER,
-    "scenes": COUNT,
-}
-"""Columns of a frame of the ladder of help with their types."""
-
-CHANGED = {
-    "question_id": TEXT,
-    "type": CATEGORY,
-    "dataset": CATEGORY,
-    "scene": CATEGORY,
-    "truth": TEXT,
-    "answer_a": TEXT,
-    "answer_b": TEXT,
-    "score_a": NUMBER,
-    "score_b": NUMBER,
-}
-"""Columns of a frame of questions that changed sides with their types."""
+TYPES = _columns(
+    "int n | float score_percent low_percent high_percent error_percent random_percent frequency_percent | int scenes"
+)
+PAIRS = _columns(
+    "text question_id counterpart_id | few change type dataset scene | bool must_change | few verdict"
+    " | text answer answer_changed truth truth_changed | float score score_changed"
+)
+SIGHTINGS = _columns(
+    "text question_id | int turn view | few category | int number | float area_pixels share distance_metres"
+)
+BELIEFS = _columns(
+    "text question_id | few type scene | int turn | bool readable | int true believed found doubled invented"
+    " | float position_metres | int sides_right sides nearer_right nearer | float self_metres self_degrees"
+    " | text own_answer | float own_score_percent | few failure"
+)
+FIGURES = _columns("text part group figure | float value low high p p_holm | int n scenes")
+POWER = _columns("float correlation deviation_percent | int scenes questions | float seen_percent")
+AUDIT = _columns(
+    "few type method | int n | float score_percent low_percent high_percent chance_percent gain_percent"
+    " gain_low_percent gain_high_percent p p_holm"
+)
+AUDITED = _columns(
+    "text question_id | few type scene | float chance frequency category text | bool falls"
+)
+COMPARED_BELIEFS = _columns("float a b difference low high p p_holm | int scenes n")
+DIFFERENCES = _columns(
+    "float a_percent b_percent difference_percent low_percent high_percent error_percent p p_holm | int scenes"
+)
+RUNGS = _columns(
+    "few mean tools | float score_percent gain_percent low_percent high_percent error_percent p p_holm | int scenes"
+)
+CHANGED = _columns(
+    "text question_id | few type dataset scene | text truth answer_a answer_b | float score_a score_b"
+)
+"""The columns of every frame with their types."""
 
 LEVELS: dict[str, Sequence[str]] = {
     "status": [str(status) for status in Status],

@@ -305,6 +305,7 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     return run
 
 
+@cache
 def _program() -> str:
     """Return the program's version; a checkout need not be installed."""
     try:

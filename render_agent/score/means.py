@@ -125,6 +125,7 @@ def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
     """Return the mean of arrays of one shape, leaving NaN out; `none`, NaN, where there is nothing else."""
     if not scores:
         return none
-    known = np.ma.masked_invalid(np.stack(scores))
-    mean: FloatArray = np.ma.filled(known.mean(axis=0), np.nan)
-    return mean
+    stacked = np.stack(scores)
+    known = ~np.isnan(stacked)
+    number = known.sum(axis=0)
+    return np.divide(np.where(known, stacked, 0).sum(axis=0), number, out=none.copy(), where=number > 0)

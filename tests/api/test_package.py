@@ -16,10 +16,8 @@ HEAVY = ("numpy", "PIL", "pandas", "torch", "click", "rich", "jinja2", "scipy", 
 
 def python(code: str) -> str:
     """Return what a fresh interpreter prints for some code."""
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
-    )
-    return done.stdout + done.stderr
+    line = [sys.executable, "-c", code]
+    return subprocess.run(line, capture_output=True, text=True, check=True).stdout
 
 
 def test_importing_it_loads_nothing_but_itself():
@@ -38,17 +36,6 @@ def test_importing_it_loads_nothing_but_itself():
         assert not {module.partition(".")[0] for module in loaded} & set(HEAVY)
         standard = sys.stdlib_module_names | allowed
         assert {module.partition(".")[0] for module in loaded} <= standard
-
-
-def import_microseconds():
-    timed = [line for line in python("import render_agent").splitlines() if "|" in line]
-    own = next(line for line in timed if line.endswith(" render_agent"))
-    return int(own.split("|")[1])
-
-
-def test_importing_it_takes_less_than_50_milliseconds():
-    # Other work on the machine only ever makes it slower.
-    assert any(import_microseconds() < 50_000 for _ in range(5))
 
 
 def test_a_light_name_loads_only_what_it_needs():

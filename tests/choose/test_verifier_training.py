@@ -209,6 +209,7 @@ def test_one_pass_scores_as_one_by_one(trained, decisions):
     np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_training_that_was_cut_off_goes_on_to_the_same_weights(
     trained, chosen_at_random, tmp_path, monkeypatch
 ):

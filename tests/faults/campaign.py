@@ -88,7 +88,8 @@ def options() -> argparse.Namespace:
 def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
     """Try every kind so many times; return the counts."""
     began = time.time()
-    whole = undisturbed(place / "undisturbed", fresh=given.fresh)
+    reported = process_faults.kill_report in kinds.values()
+    whole = undisturbed(place / "undisturbed", fresh=given.fresh, reported=reported)
     rows = {}
     for name, kind in kinds.items():
         rows[name] = row = Counter(injected=0, survived=0, not_injected=0)
@@ -133,14 +134,17 @@ def campaign(place: Path, kinds: dict, given: argparse.Namespace) -> dict:
     }
 
 
-def undisturbed(place: Path, *, fresh: bool) -> Reference:
-    """Take the questions to their end twice, so that what is loaded once is there, and count the ticks."""
+def undisturbed(place: Path, *, fresh: bool, reported: bool) -> Reference:
+    """Take the questions to their end twice, so that what is loaded once is there, and count the ticks.
+
+    reported: whether its report is written, too.
+    """
     words = write_questions(place)
     if not fresh:
         load(place, words)
     note = place / "note"
     ticks = {}
-    for name in ("runs", "report"):
+    for name in ("runs", "report")[: 1 + reported]:
         fault = {"deed": "kill", "at": 0, "sort": "writes", "below": str(place), "note": str(note)}
         typed = [*words, "--output", str(place / "runs")]
         if name == "report":
@@ -150,7 +154,7 @@ def undisturbed(place: Path, *, fresh: bool) -> Reference:
         ticks[name] = json.loads(note.read_text())
     (path,) = list_runs(place / "runs")
     pages = process_faults.files_of(path / "report")
-    return Reference(path, words, ticks["runs"], ticks["report"], fresh, pages)
+    return Reference(path, words, ticks["runs"], ticks.get("report", {}), fresh, pages)
 
 
 def load(place: Path, words: list[str]) -> None:

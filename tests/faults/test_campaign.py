@@ -92,7 +92,7 @@ def test_what_is_not_survived_is_counted_and_named(tmp_path, monkeypatch):
         raise NotHere("there is no such thing")
 
     whole = Reference(tmp_path, [], {}, {}, False, {})
-    monkeypatch.setattr(module, "undisturbed", lambda place, fresh: whole)
+    monkeypatch.setattr(module, "undisturbed", lambda place, **given: whole)
     given = argparse.Namespace(seed=3, first=0, times=40, fresh=False)
     kinds = {"loses": loses, "never": never, "nowhere": nowhere}
     found = module.campaign(tmp_path / "place", kinds, given)

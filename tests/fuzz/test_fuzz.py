@@ -144,6 +144,7 @@ trying.close()
 """
 
 
+@pytest.mark.slow
 def test_what_is_looked_for_is_seen():
     """Errors, endless loops, and memory, also where it is asked for and the refusal hidden."""
     here = Path(__file__).parent

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from factories.rooms import as_cloud, room
+from factories.splats import some_splat
 
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render import registry as choose
 from render_agent.render.rasteriser import blocks, kernels, zbuffer
 from render_agent.render.rasteriser import point_splats as splats
+from render_agent.render.rasteriser.gaussians import blending, ewa
 from render_agent.render.rasteriser.renderer import Rasteriser, compile_kernels
 
 
@@ -48,6 +50,8 @@ ENTRIES = {
     blocks: "face_codes point_codes _gather _boxes _cull _block_spacings",
     zbuffer: "draw_faces colour_faces",
     splats: "draw_points fill_gaps colour_points",
+    blending: "draw_band",
+    ewa: "covariances project",
 }
 """The kernels that Python calls."""
 
@@ -55,7 +59,7 @@ ENTRIES = {
 def test_compiling_ahead_leaves_nothing_to_compile():
     compile_kernels()
     renderer, scene = Rasteriser(threads=2), room()
-    for drawn in (scene, as_cloud(scene, spacing=0.1)):
+    for drawn in (scene, as_cloud(scene, spacing=0.1), some_splat(50)):
         for camera in (Camera((0.0, 0.0, 1.5)), MapCamera((0.0, 0.0), 2.0, 0.02)):
             renderer.draw(drawn, camera, 160, 120)
     renderer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +26,7 @@ from render_agent.render.rasteriser.blocks import (
 from render_agent.render.rasteriser.cloud_levels import CloudLevels, cloud_levels
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
+from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
 
@@ -174,17 +176,22 @@ def _buffers(
     return np.empty(size, np.float32), np.empty(size, np.int32), np.empty((*size, 3), np.uint8)
 
 
-def compile_kernels() -> None:
-    """Compile all kernels (or load them compiled), by drawing a tiny mesh and a tiny cloud."""
+KINDS = ("mesh", "cloud", "splat")
+"""Kinds of scan, each drawn by kernels of its own."""
+
+
+def compile_kernels(*kinds: str) -> None:
+    """Compile the kernels of these kinds of scan, of all unless given (or load them compiled), by drawing tiny ones."""
     corners = np.array([[1, -1, 0], [1, 1, 0], [1, 0, 1]], np.float32)
     bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
-    colours = np.full((3, 3), 128, np.uint8)
-    points = np.repeat(corners, 4, axis=0)
-    faces = np.array([[0, 1, 2]], np.int32)
+    plain = Scene("cloud", corners, np.full((3, 3), 128, np.uint8), None, 0.0, 1.0, bounds)
+    size, turn = np.full((3, 3), 0.1, np.float32), np.full((3, 4), 0.5, np.float32)
+    scenes = {
+        "mesh": replace(plain, faces=np.array([[0, 1, 2]], np.int32)),
+        "cloud": plain,
+        "splat": replace(plain, gaussians=Gaussians(size, turn, size[0], size[:, None], np.eye(3))),
+    }
     renderer = Rasteriser(threads=1)
-    for scene in (
-        Scene("mesh", corners, colours, faces, 0.0, 1.0, bounds),
-        Scene("cloud", points, np.repeat(colours, 4, axis=0), None, 0.0, 1.0, bounds),
-    ):
-        renderer.draw(scene, Camera((0.0, 0.0, 0.5)), 8, 8)
+    for kind in kinds or KINDS:
+        renderer.draw(scenes[kind], Camera((0.0, 0.0, 0.5)), 8, 8)
     renderer.close()
