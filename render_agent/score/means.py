@@ -127,7 +127,6 @@ def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
         return none
     stacked = np.stack(scores)
     known = ~np.isnan(stacked)
-    number = known.sum(axis=0)
-    return np.divide(
-        np.where(known, stacked, 0).sum(axis=0), number, out=none.copy(), where=number > 0
-    )
+    number, mean = known.sum(axis=0), none.copy()
+    np.divide(np.where(known, stacked, 0).sum(axis=0), number, out=mean, where=number > 0)
+    return mean
