@@ -12,8 +12,8 @@ from typing import Any, cast
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
-from render_agent.engines.registry import MODEL_OPTIONS
 from render_agent.engines.memory.device import DeviceMemory, MainMemory, memory_of
+from render_agent.engines.registry import MODEL_OPTIONS
 from render_agent.observation import ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import make_views
