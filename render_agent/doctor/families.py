@@ -67,7 +67,9 @@ def _tried(make: Callable[[str], Any], device: str, dtype: str) -> Mapping[str, 
 
     try:
         made = make(device)
-        made.model.to(getattr(torch, dtype))
+        for part in (*made.model.parameters(), *made.model.buffers()):
+            if part.is_floating_point():
+                part.data = part.data.to(getattr(torch, dtype))
         return _probed(open_model("a small one", pretrained=made))
     except RenderAgentError as error:
         return {"batch": str(error), "reuse": None}

@@ -131,7 +131,10 @@ def small_family(
             if weight.dim() > 1 and not weight.any():
                 torch.nn.init.normal_(weight, std=0.2)
     torch.set_rng_state(state)
-    model = model.to(choose_device(device), getattr(torch, dtype))
+    for part in (*model.parameters(), *model.buffers()):
+        if part.is_floating_point():  # complex ones, as of Llama 4, would lose a part
+            part.data = part.data.to(getattr(torch, dtype))
+    model = model.to(choose_device(device))
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     model.generation_config.update(
         eos_token_id=ends,

@@ -87,7 +87,9 @@ def test_batch_is_single_where_everything_is_read_anew(name):
     assert together.said == alone.said
     # What pads a prompt is counted by Llama 4, so that it takes one at a time.
     assert TransformersEngine(model, batch_size=3).batch_size == (1 if name == "llama4" else 3)
-    assert {reply.error for replies in alone.replies.values() for reply in replies} == {None}
+    errors = {reply.error for replies in alone.replies.values() for reply in replies}
+    # PaliGemma's processor takes no prompt without a picture.
+    assert errors == {None} if name != "paligemma" else None in errors
 
 
 def test_every_family_of_the_table_has_a_small_model_and_says_why_it_keeps_no_more():

@@ -42,8 +42,9 @@ SWITCH_SECONDS = 0.0005
 """Seconds for which another thread may keep the interpreter's lock while this one wants it: by default ten times as
 many, half a step of a GPU."""
 
+REPLIES_A_PROMPT = 4
 PATIENCE_STEPS = 8
-"""One reading for so many replies under way, but no prompt that has room waits longer than so many steps."""
+"""A reading takes a prompt for so many replies under way, but none that has room waits longer than so many steps."""
 
 LEARNED_TURNS = 64
 """Turns after which the length of dialogues is what was seen, and no longer what was expected."""
@@ -188,7 +189,7 @@ class ContinuousEngine:
         able = [sample for sample in self._line if self._is_able(sample)]
         placeable = min(len(able), self.most_rows - self.cache.under_way)
         self._steps_waited += placeable > 0
-        enough = max(1, len(self.scheduler.active) // PATIENCE_STEPS)
+        enough = -(-len(self.scheduler.active) // REPLIES_A_PROMPT)
         if not placeable or (placeable < enough and self._steps_waited < PATIENCE_STEPS):
             return
         self._steps_waited = 0
