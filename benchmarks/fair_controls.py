@@ -256,9 +256,9 @@ def within(interval: Sequence[float] | None) -> str:
     return "–" if interval is None else f"{interval[0]:.1f} … {interval[1]:.1f}"
 
 
-def probability(p: float) -> str:
+def probability(p: float | None) -> str:
     """Return a probability as it is written."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 if __name__ == "__main__":
