@@ -188,8 +188,7 @@ def verdicts(record: Entry) -> list[dict[str, Any]]:
 
     def known(*entries: Entry) -> list[Entry] | None:
         """Return differences that have intervals, else none: those of before were too narrow, and nothing is judged by them."""
-        whole = all(entries) and (record["intervals"] is not None or all(map(_known, entries)))
-        return list(entries) if whole else None
+        return list(entries) if "again" not in record or all(map(_known, entries)) else None
 
     seen = known(sure.get((FREE, ONE_VIEW), gain))
     dark = known(sure.get((BLACK, BLIND), unlit), sure.get((FREE, BLACK), lit))

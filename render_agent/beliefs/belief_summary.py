@@ -365,7 +365,7 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
         parts["own_answer"] = (step.now.worth, 1)
     if (changed := step.now.revision) is not None:
         parts["revised"] = (changed.revised, changed.known)
-        parts["clung"] = (changed.clung, changed.left)
+        parts["clung"] = (changed.clung, changed.known)
     if score is None:
         return parts
     if score.metres is not None:

@@ -15,13 +15,12 @@ class Revision:
     """What became of the changed objects that the last map before the change had right.
 
     known: how many they are; one that was added counts where there was a map. revised: those that are on the later
-    map where they are now, or no more on it, and not where they were. left: those that had a place which they left.
-    clung: those of them that are still on the map there.
+    map where they are now, or no more on it, and not where they were. clung: those that are still where they were, or,
+    added, not on the map.
     """
 
     known: int
     revised: int
-    left: int
     clung: int
 
 
@@ -36,23 +35,20 @@ def revision(
     if before.objects is None or now.objects is None:
         return None
     held = match(before, old).found
-    known = revised = left = clung = 0
+    known = revised = clung = 0
     for edit in edits:
         label = (edit.label or "").lower()
         if edit.verb == "recolour" or label not in {*old, *new}:
             continue
         boxes = list(new.get(label, ()))
-        place = None if edit.verb == "remove" else edit.index
-        if edit.verb == "copy":
-            place = len(boxes) - 1
-        elif (label, edit.index) not in held:
+        added = edit.verb == "copy"
+        if not added and (label, edit.index) not in held:
             continue
-        else:
-            boxes.append(old[label][edit.index])
-        found = match(now, {label: boxes}).found
-        still = edit.verb != "copy" and (label, len(boxes) - 1) in found
+        places = boxes if added else [*boxes, old[label][edit.index]]
+        found = match(now, {label: places}).found
+        newest, place = (label, len(places) - 1), (label, edit.index)
+        stays = (newest in found) is not added
         known += 1
-        left += edit.verb != "copy"
-        clung += still
-        revised += not still and (place is None or (label, place) in found)
-    return Revision(known, revised, left, clung)
+        clung += stays
+        revised += not stays and (added or edit.verb == "remove" or place in found)
+    return Revision(known, revised, clung)

@@ -195,8 +195,9 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     its_faces = own[faces].all(1)
     others = ~own[faces].any(1)  # those between an object and another one go with neither
     torn = points[np.unique(faces[~(its_faces | others)])]
+    objects = np.concatenate([*parts.things.values()])
     if edit.verb == "remove":
-        return _with_floor(replace(scene, faces=faces[others]), points[vertices], torn)
+        return _with_floor(replace(scene, faces=faces[others]), points[vertices], torn, objects)
     there = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
         place = np.zeros(len(points), np.int32)
@@ -210,14 +211,19 @@ def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
     moved = points.copy()
     moved[vertices] = there
     edited = replace(scene, points=moved, faces=faces[its_faces | others])
-    return _with_floor(edited, points[vertices], torn)
+    return _with_floor(edited, points[vertices], torn, objects)
 
 
-def _with_floor(scene: Scene, stood: NDArray[np.float32], torn: NDArray[np.float32]) -> Scene:
+def _with_floor(
+    scene: Scene,
+    stood: NDArray[np.float32],
+    torn: NDArray[np.float32],
+    objects: NDArray[np.intp],
+) -> Scene:
     """Return a scene with floor laid under where an object stood, (n, 3) metres, if none is there.
 
-    torn: (m, 3), what faces hung on that joined it to others and are gone. The new floor has the height and colour of the
-    floor nearest to it.
+    torn: (m, 3), what faces hung on that joined it to others and are gone. objects: the vertices of all objects, whose
+    undersides are no floor. The new floor has the height and colour of the floor nearest to it.
     """
     from scipy.spatial import cKDTree
 
@@ -238,6 +244,8 @@ def _with_floor(scene: Scene, stood: NDArray[np.float32], torn: NDArray[np.float
     if not len(cells):
         return scene
     floor = np.unique(floor_faces)
+    bare_floor = np.setdiff1d(floor, objects)
+    floor = bare_floor if len(bare_floor) else floor
     like = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
     first = len(scene.points) + cells[:, 0] * len(rows) + cells[:, 1]
     right = first + len(rows)

@@ -82,11 +82,15 @@ def markdown(found: Mapping[str, Any]) -> str:
 def about(found: Mapping[str, Any]) -> str:
     """Return in a few sentences what was measured, and what was left out."""
     left = found["left_out"]
+    bounded = any(
+        row["minus_random"]["interval"] for row in found["success"].values() if row["minus_random"]
+    )
     scenes = "1 scene" if found["scenes"] == 1 else f"{found['scenes']} scenes"
     return (
         f"{found['workload']} {found['decisions']} decisions of {found['questions']} questions in"
         f" {scenes}. Good is a candidate whose view shows well something that the question"
-        " names and no view has shown well. Intervals: 95 %, over scenes. Left out:"
+        " names and no view has shown well."
+        f"{' Intervals: 95 %, over scenes.' if bounded else ''} Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"
         f" {left['all_shown']} decisions after all of it was seen, and {left['not_drawn']} whose candidates"
         " were not drawn." + "".join(f" {note}" for note in found["notes"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from factories.changes import OBJECTS, changeable_room
-from factories.scenes import RED, write_ply
+from factories.scenes import GREEN, RED, write_ply
 
 from render_agent.errors import SceneError
 from render_agent.geometry.boxes import upright
@@ -116,6 +116,9 @@ def test_floor_is_laid_where_nothing_was_scanned_and_nowhere_else(scene, boxes):
         depth = make_renderer().draw(gone, down, 64, 48).depth
         assert depth[17:31, 27:37] == pytest.approx(2.2, abs=0.02)
         assert (len(gone.points) > len(scene.points)) is laid
+    shelf = Edit("transform", "shelf", shift=(-3.85, 2.7, 0.0))
+    swapped = edited_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
+    assert not (swapped.colours[len(scene.points) :] == GREEN).all(1).any()
 
 
 def test_an_object_that_cannot_be_told_from_others_is_not_edited(scene, boxes):
