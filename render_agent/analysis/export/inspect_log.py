@@ -50,7 +50,7 @@ def write_inspect(
 
     samples = [
         _sample(run, state, row, diagnoses, show)
-        for state, row in zip(run.states, run.rows, strict=True)
+        for state, row in run.entries
     ]
     began = _time(run.folder.path / "config.json")
     finished = run.folder.path / "results.json"
