@@ -201,6 +201,12 @@ def stage(
             display.clear()
 
 
+def tell(words: str) -> None:
+    """Show what goes on just now, where anything is shown: in the live line, or in a plain one now and then."""
+    if _shown:
+        _shown[-1].update(words)
+
+
 def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
     """Give items one by one, and show how many of them are done."""
     with stage(words, len(items)) as part:

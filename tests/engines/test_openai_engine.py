@@ -263,13 +263,17 @@ def test_a_fault_that_passes_is_mended_and_told(made, fault, caplog):
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
-def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
+def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault, monkeypatch):
     def faulty(body):
         return first_text(body)
 
     server = made(StubServer, by_rule(faulty), [fault] * 3)
     engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
+    told = []
+    monkeypatch.setattr("render_agent.engines.openai.retry.tell", told.append)
     (reply,) = engine.generate([ask(5)])
+    assert [words.partition(", ")[2] for words in told] == ["try 2 of 3", "try 3 of 3"]
+    assert all(words.startswith(f"{server.url}: ") for words in told)
     assert server.url in reply.error
     assert "after 3 attempts" in reply.error
     if fault != "stall":  # an attempt may have been given up before its server heard of it

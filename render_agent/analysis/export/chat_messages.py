@@ -65,7 +65,7 @@ def _questions(
     for run in runs:
         folder = run.folder.path.resolve()
         base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
-        for state, row in zip(run.states, run.rows, strict=True):
+        for state, row in run.entries:
             yield run.name, state, row, base
 
 

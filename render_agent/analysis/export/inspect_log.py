@@ -48,10 +48,7 @@ def write_inspect(
         data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
         return f"data:image/png;base64,{data}"
 
-    samples = [
-        _sample(run, state, row, diagnoses, show)
-        for state, row in zip(run.states, run.rows, strict=True)
-    ]
+    samples = [_sample(run, state, row, diagnoses, show) for state, row in run.entries]
     began = _time(run.folder.path / "config.json")
     finished = run.folder.path / "results.json"
     done = not figures["counts"]["active"]

@@ -147,7 +147,7 @@ Rows = Callable[[SelectedRun, Diagnoses], Iterator[dict[str, Any]]]
 def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every chosen question of a run; diagnoses: by id, those that are there."""
     options = _options(run)
-    for state, row in zip(run.states, run.rows, strict=True):
+    for state, row in run.entries:
         yield {
             "run": run.name,
             **{name: row[name] for name in RESULT_COLUMNS if name in row},
@@ -163,7 +163,7 @@ def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, 
 
 def turn_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
     """Give a row for every turn of the chosen questions of a run."""
-    for state, row in zip(run.states, run.rows, strict=True):
+    for state, row in run.entries:
         diagnosis = diagnoses.get(state.id)
         by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
         for turn in state.turns:
@@ -285,7 +285,7 @@ def candidate_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str,
     diagnoses: not needed, as what was not shown is not diagnosed.
     """
     del diagnoses
-    for state, row in zip(run.states, run.rows, strict=True):
+    for state, row in run.entries:
         for turn in state.turns:
             if turn.evidence is None:
                 continue

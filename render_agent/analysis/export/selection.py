@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row
+from render_agent.text.display import tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class SelectedRun:
     def model(self) -> str:
         """The model, as the run recorded it."""
         return str(self.folder.record["engine"]["model"])
+
+    @property
+    def entries(self) -> Iterator[tuple[QuestionState, dict[str, Any]]]:
+        """Its questions with their rows, one by one, while it is shown how many of them are exported."""
+        return zip(tracked(self.states, f"exporting {self.name}"), self.rows, strict=True)
 
 
 def select_runs(folders: Sequence[RunFolder], keep: QuestionFilter) -> list[SelectedRun]:

@@ -129,7 +129,7 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, float]:
 
 def _samples(run: SelectedRun) -> Iterator[dict[str, Any]]:
     """Give what lmms-eval logs of a question; its answer stands for the reply, whose dialogue has many."""
-    for number, (state, row) in enumerate(zip(run.states, run.rows, strict=True)):
+    for number, (state, row) in enumerate(run.entries):
         question = state.question
         known = {
             "id": question.id,

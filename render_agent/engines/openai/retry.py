@@ -16,6 +16,7 @@ from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import backoff
 from render_agent.engines.openai.server_compat import ServerDialect, adapted, is_too_long
 from render_agent.engines.openai.servers import Server, Servers
+from render_agent.text.display import tell
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -174,6 +175,7 @@ class Attempts:
                 raise RequestFailed(f"{server.url} gave no answer ({reason})")
         self.events.append("retried")
         if server.lost is None:
+            tell(f"{server.url}: {fault.kind}, try {self._fruitless + 1} of {most + 1}")
             state.attempt_number = self._tried  # at this server
             self.wait_seconds = max(self._backoff(state), fault.wait or 0.0)
             if unreached or fault.wait is not None or fault.kind is FaultKind.BUSY:

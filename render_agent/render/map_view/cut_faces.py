@@ -61,23 +61,6 @@ def cut_faces(
     lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
     wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it. at_line: metres, see `line_reach`.
     """
-    faces = np.zeros_like(lines)
-    if lines.any():
-        rows, columns = (np.flatnonzero((lines | higher).any(axis=axis)) for axis in (1, 0))
-        # beyond these nothing is crossed and nothing is higher: one pixel of it tells what lies outside
-        part = np.s_[max(rows[0] - 1, 0) : rows[-1] + 2, max(columns[0] - 1, 0) : columns[-1] + 2]
-        faces[part] = _faces(lines[part], scanned[part], higher[part], metres_per_pixel, at_line)
-    return faces
-
-
-def _faces(
-    lines: NDArray[np.bool_],
-    scanned: NDArray[np.bool_],
-    higher: NDArray[np.bool_],
-    metres_per_pixel: float,
-    at_line: float,
-) -> NDArray[np.bool_]:
-    """Return the pixels of cut faces; as `cut_faces`, whose lines are not none."""
     from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
 
     aside = distance_transform_edt(~lines) * metres_per_pixel

@@ -14,6 +14,7 @@ from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.gpu.fused_layers import fuse
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
 from render_agent.engines.transformers.sequences import Sample
+from render_agent.text.display import stage
 
 LOG = logging.getLogger(__name__)
 
@@ -65,10 +66,14 @@ class GraphDecoder(Decoder):
         began = time.perf_counter()
         pool = None
         try:
-            with torch.inference_mode():
+            with (
+                torch.inference_mode(),
+                stage("capturing steps", len(self.buckets), announced=True) as capturing,
+            ):
                 for rows in reversed(self.buckets):
                     self._graphs[rows] = self._captured(rows, pool)
                     pool = pool or self._graphs[rows].pool()
+                    capturing.advance()
         # A model may do in a step what no graph can hold; memory may be short just now.
         except RuntimeError:
             LOG.warning("steps are not captured", exc_info=True)

@@ -16,6 +16,7 @@ from render_agent.engines.memory.device import DeviceMemory, spare
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, new_cache, read
+from render_agent.text.display import stage
 
 LOG = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ def divide(
     """
     enforce(loaded.model.device, fraction)
     free = spare(memory, fraction + KEPT_BACK.get(loaded.model.device.type, 0))
-    line = _line(loaded, memory, picture_size)
+    with stage("measuring memory", announced=True):
+        line = _line(loaded, memory, picture_size)
     if line is None:
         # Not even four pictures at once: prompts will be read one by one.
         return round((1 - READING_SHARE) * free), 1
