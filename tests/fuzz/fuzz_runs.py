@@ -77,13 +77,11 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     from render_agent.analysis.export.writers import ExportOptions, export
     from render_agent.analysis.live.run import LiveRun
     from render_agent.analysis.related_runs import siblings
-    from render_agent.analysis.report.build import build
-    from render_agent.analysis.report.bundle import bundle
+    from render_agent.analysis.report.data import read_run
     from render_agent.cli.commands import runs as commands
     from render_agent.cli.commands import score as scoring
     from render_agent.runs.log.folder import RunFolder
     from render_agent.runs.log.reader import results_of
-    from render_agent.runs.merge_shards import merge
     from render_agent.runs.runner import resume_run
 
     output = place.parent
@@ -96,14 +94,6 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
         runs = select_runs([RunFolder(place)], QuestionFilter())
         for form in ("messages", "pairs", "csv", "turns-csv", "candidates-csv"):
             export(runs, form, folder / "exported", ExportOptions(force=True))
-
-    def joined() -> None:
-        path, _ = merge(output, [RunFolder(output / name) for name in (RUN, OTHER)])
-        shutil.rmtree(path)
-
-    def bundled() -> None:
-        index, report = build(RunFolder(place), diagnose=False)
-        bundle(report, index.parent, folder / "bundle.zip")
 
     def gone_on() -> None:
         resume_run(RunFolder(place), {}).close()
@@ -121,6 +111,5 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     yield compared
     yield exported
     yield gone_on
-    yield joined
-    yield bundled
+    yield lambda: read_run(RunFolder(place), diagnose=False)
     yield followed
