@@ -38,6 +38,8 @@ NOT_HELD = (
     "A server may say anything: what is a whole answer of a chat is taken for one, and only its length and keys are looked at.",
     "HTTP/1.1 gives answers no numbers: on a connection that is kept, one that comes late or twice would be taken for the next"
     " question's. So each request has a connection of its own, and costs what the table says.",
+    "A chat template is a program. It is tried over dialogues of up to 40 turns; one that loops at certain words alone is not found,"
+    " and neither is one that vLLM reads, which writes dialogues in a thread of its own.",
     "vLLM's engine met no fault: it needs a GPU.",
 )
 """What cannot be held, or was not tried, and why."""

@@ -176,7 +176,11 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% en
 
 @pytest.mark.parametrize(
     ("template", "fault"),
-    [(LOOPS, "does not end in 1 s"), ("{{ 'x' * 10**11 }}", "takes more than 2 GB")],
+    [
+        (LOOPS, "does not end in 1 s"),
+        (f"{{% if messages|length > 60 %}}{LOOPS}{{% endif %}}", "does not end in 1 s"),
+        ("{{ 'x' * 10**11 }}", "takes more than 2 GB"),
+    ],
 )
 def test_a_chat_template_that_takes_everything(copy, monkeypatch, template, fault):
     monkeypatch.setattr(template_check, "TRIAL_SECONDS", 1 if "range" in template else 20)

@@ -15,22 +15,25 @@ from render_agent.errors import SetupError
 
 TRIAL_SECONDS = 20
 TRIAL_BYTES = 2 << 30
-"""What a template may take of a processor and of memory for a dialogue of four messages; milliseconds, as a rule."""
+"""What a template may take of a processor and of memory for all dialogues that are tried; milliseconds, as a rule."""
 
 TOO_MUCH = 3
 """Exit code of the trial where memory ran out."""
 
-DIALOGUE = [
-    {"role": "system", "content": [{"type": "text", "text": "You explore a room."}]},
-    {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How many chairs?"}]},
-    {"role": "assistant", "content": [{"type": "text", "text": "{}"}]},
-    {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
-]
+MOST_TURNS = 40
+"""Turns of the longest dialogue that is tried: what loops only later would hang a run in its midst."""
+
+SYSTEM = {"role": "system", "content": [{"type": "text", "text": "You explore a room."}]}
+ASKED = {
+    "role": "user",
+    "content": [{"type": "image"}, {"type": "text", "text": "How many chairs?"}],
+}
+REPLY = {"role": "assistant", "content": [{"type": "text", "text": "{}"}]}
 
 
 @lru_cache(maxsize=8)
 def check_template(template: str, model: str) -> None:
-    """SetupError where a model's chat template does not end, or takes all memory, over a short dialogue.
+    """SetupError where a model's chat template does not end, or takes all memory, over dialogues of 1 to MOST_TURNS turns.
 
     Whatever else is wrong with it is left to the library that uses it.
     """
@@ -51,13 +54,13 @@ def check_template(template: str, model: str) -> None:
     }
     if (fault := faults.get(done.returncode)) is not None:
         raise SetupError(
-            f"the chat template of {model} (chat_template.jinja) {fault} over a dialogue of four messages:"
-            " fetch the model again, or name another"
+            f"the chat template of {model} (chat_template.jinja) {fault} over dialogues of up to"
+            f" {MOST_TURNS} turns: fetch the model again, or name another"
         )
 
 
 def try_template(template: str) -> None:
-    """Write the dialogue by a template, in the environment that transformers gives it."""
+    """Write dialogues by a template, in the environment that transformers gives it."""
     from jinja2 import nodes
     from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -83,7 +86,10 @@ def try_template(template: str) -> None:
         "raise_exception": refuse,
         "strftime_now": lambda form: datetime.now().strftime(form),
     }
-    environment.from_string(template).render(messages=DIALOGUE, add_generation_prompt=True)
+    made = environment.from_string(template)
+    for turns in range(1, MOST_TURNS + 1):
+        messages = [SYSTEM, *[ASKED, REPLY] * (turns - 1), ASKED]
+        made.render(messages=messages, add_generation_prompt=True)
 
 
 def main(seconds: int) -> int:
