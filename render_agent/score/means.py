@@ -127,5 +127,6 @@ def _mean(scores: Sequence[FloatArray], none: FloatArray) -> FloatArray:
         return none
     stacked = np.stack(scores)
     known = ~np.isnan(stacked)
-    number = known.sum(axis=0)
-    return np.divide(np.where(known, stacked, 0).sum(axis=0), number, out=none.copy(), where=number > 0)
+    total, number = np.where(known, stacked, 0).sum(axis=0), known.sum(axis=0)
+    mean: FloatArray = np.divide(total, number, out=none.copy(), where=number > 0)
+    return mean
