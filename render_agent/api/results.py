@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.export.selection import SelectedRun, whole_run
+from render_agent.api import frames
 from render_agent.api.dialogue import Dialogue, Maps
-from render_agent.api.frames import (
-    beliefs_frame,
-    candidates_frame,
-    changed_frame,
-    compared_beliefs_frame,
-    differences_frame,
-    figures_frame,
-    ladder_frame,
-    pairs_frame,
-    power_frame,
-    questions_frame,
-    sightings_frame,
-    turns_frame,
-    types_frame,
-)
 from render_agent.api.notebook_pictures import page
 from render_agent.config import RunConfig, fixed_options
 from render_agent.dialogue.state import QuestionState
@@ -61,17 +47,17 @@ class Comparison:
     @property
     def differences(self) -> pandas.DataFrame:
         """A row a mean, task or type: both scores, b minus a with its 95 % interval and p, in percent."""
-        return differences_frame(self.found)
+        return frames.differences_frame(self.found)
 
     @property
     def beliefs(self) -> pandas.DataFrame:
         """A row a figure of the last beliefs: both values, b minus a with its 95 % interval and p. Empty without --probe."""
-        return compared_beliefs_frame(self.found.get("beliefs", {}))
+        return frames.compared_beliefs_frame(self.found.get("beliefs", {}))
 
     @property
     def changed(self) -> pandas.DataFrame:
         """A row a question that is right in one run and wrong in the other."""
-        return changed_frame(self.found)
+        return frames.changed_frame(self.found)
 
     def __repr__(self) -> str:
         return (
@@ -152,7 +138,7 @@ class RunResults:
         Results, tokens and seconds, the options of the run; `cause`, `coverage` (share of the room's
         surface, 0 to 1) and what else the diagnosis says are missing values until `diagnosis` was called.
         """
-        return questions_frame(self._whole, self._diagnoses)
+        return frames.questions_frame(self._whole, self._diagnoses)
 
     @property
     def turns(self) -> pandas.DataFrame:
@@ -160,7 +146,7 @@ class RunResults:
 
         What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
         """
-        return turns_frame(self._whole, self._diagnoses)
+        return frames.turns_frame(self._whole, self._diagnoses)
 
     @property
     def candidates(self) -> pandas.DataFrame:
@@ -169,27 +155,27 @@ class RunResults:
         Its turn and number from 0, its reply, whether it was taken, `verifier`, `member`, `score` and
         `fused`. Scores compare within a turn and a member only. Empty for a run with one reply a turn.
         """
-        return candidates_frame(self._whole)
+        return frames.candidates_frame(self._whole)
 
     @property
     def types(self) -> pandas.DataFrame:
         """A row a question type: its score with its 95 % interval and the chance levels, in percent."""
-        return types_frame(self.results)
+        return frames.types_frame(self.results)
 
     @property
     def pairs(self) -> pandas.DataFrame:
         """A row a question and its counterpart (`--change`): what was answered, and whether that follows."""
-        return pairs_frame(self._states)
+        return frames.pairs_frame(self._states)
 
     @property
     def sightings(self) -> pandas.DataFrame:
         """A row a named object and view: how much of it was seen. Empty until `diagnosis` was called."""
-        return sightings_frame(self._diagnoses)
+        return frames.sightings_frame(self._diagnoses)
 
     @property
     def beliefs(self) -> pandas.DataFrame:
         """A row a probe: what its map was worth, what broke first. Empty until `diagnosis` was called, and without --probe."""
-        return beliefs_frame(self._states, self._diagnoses)
+        return frames.beliefs_frame(self._states, self._diagnoses)
 
     @property
     def figures(self) -> pandas.DataFrame:
@@ -197,7 +183,7 @@ class RunResults:
         from render_agent.analysis.diagnosis.failure_summary import failure_summary
 
         broken = failure_summary(self._states, self._diagnoses, self.config.image_size)
-        return figures_frame(self.results, broken or {})
+        return frames.figures_frame(self.results, broken or {})
 
     def power(
         self,
@@ -214,7 +200,7 @@ class RunResults:
         from render_agent.score.power import plan
 
         compared = None if against is None else self.compare(against).found
-        return power_frame(plan(self.results, difference, power, compared))
+        return frames.power_frame(plan(self.results, difference, power, compared))
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError where the run has no such question."""
@@ -281,7 +267,7 @@ class RunResults:
             raise UsageError(
                 "only runs that differ in --tools, and in nothing else, are rungs of one ladder"
             )
-        return ladder_frame(found)
+        return frames.ladder_frame(found)
 
     @cached_property
     def _whole(self) -> SelectedRun:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPos
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.questions.rooms import refuse_vsibench_options
 from render_agent.questions.rows import check_name, is_finite, question_from_row, read_rows
-from render_agent.questions.scans import searched, with_scans
-from render_agent.questions.vsibench import roots_of
+from render_agent.questions.vsibench import ScannedBenchmark
 from render_agent.score.means import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.score.metrics import ACCURACY, EXACT, JUDGED, MRA
 from render_agent.text.safe_parse import parse_json, read_bounded
@@ -27,8 +26,8 @@ SCANNET = "scannet"
 Entry = Mapping[str, Any]
 
 
-class ScanBenchmark:
-    """A benchmark in its authors' file, which --questions names.
+class ScanBenchmark(ScannedBenchmark):
+    """A benchmark in its authors' file, which --questions names; VSI-Bench's annotations are refused.
 
     name: as `--benchmark` has it. read: gives the questions of a file. beside: the files that belong to one.
     """
@@ -57,14 +56,6 @@ class ScanBenchmark:
         """Return the files that the questions come from. SetupError where one is not at hand."""
         path = self._path(config)
         return [path, *self.beside(path)]
-
-    def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
-        """Return questions with the scans that are found."""
-        return with_scans(questions, roots_of(config), None, config.scan_kinds)
-
-    def searched(self, config: RunConfig) -> dict[str, str]:
-        """Return by data set where its scans were looked for."""
-        return searched(roots_of(config), config.scan_kinds)
 
     def _path(self, config: RunConfig) -> Path:
         path = Path(config.questions or "")

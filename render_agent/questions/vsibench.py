@@ -17,17 +17,23 @@ from render_agent.text.safe_parse import read_bounded
 QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 """Where the questions are looked for when --questions is not given."""
 
-QUESTION_FILES = (
-    "test.jsonl",
-    "test.json",
-    "test-00000-of-00001.parquet",
-    "VSI-Bench.tsv",
-    "VSIBench.tsv",
-)
+QUESTION_FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")  # fmt: skip
 """What the file of questions is called."""
 
 
-class VSIBench:
+class ScannedBenchmark:
+    """A benchmark about the data sets of VSI-Bench, whose scans lie where `--scannet` and its like say."""
+
+    def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
+        """Return questions with the scans that are found, or rooms built from annotations."""
+        return with_scans(questions, roots_of(config), config.annotations, config.scan_kinds)
+
+    def searched(self, config: RunConfig) -> dict[str, str]:
+        """Return by data set where its scans were looked for."""
+        return searched(roots_of(config), config.scan_kinds)
+
+
+class VSIBench(ScannedBenchmark):
     """VSI-Bench as a benchmark."""
 
     def __call__(self, config: RunConfig) -> list[Question]:
@@ -43,14 +49,6 @@ class VSIBench:
         """Return the files that its questions come from. SetupError where one is not at hand."""
         ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
         return vsibench_files(config.questions, config.subset, **ids)
-
-    def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
-        """Return questions with the scans that are found, or rooms built from annotations."""
-        return with_scans(questions, roots_of(config), config.annotations, config.scan_kinds)
-
-    def searched(self, config: RunConfig) -> dict[str, str]:
-        """Return by data set where its scans were looked for."""
-        return searched(roots_of(config), config.scan_kinds)
 
 
 VSI_BENCH = VSIBench()

@@ -40,7 +40,7 @@ def test_what_ran_side_by_side_counts_once():
 
 
 def test_pieces_of_a_task_follow_each_other_and_add_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("training.stage_timer.PIECE", 0.15)
+    monkeypatch.setattr("training.stage_timer.PIECE", 0.02)
     clock = Clock(tmp_path / "clock.jsonl")
     began = time.monotonic()
     clock.run("rooms", ["sleep", "0.5"], os.environ)

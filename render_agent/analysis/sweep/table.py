@@ -17,34 +17,13 @@ from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, summary
 
 COLUMNS = (
-    "label",
-    "run",
-    "status",
-    "questions",
-    "scored",
-    "official",
-    "official_low",
-    "official_high",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "p_holm",
-    "answered",
-    "exhausted",
-    "failed",
-    "missing",
-    "active",
-    "turns_per_question",
-    "pictures_per_question",
-    "renders_per_question",
-    "tokens_in_per_question",
-    "tokens_out_per_question",
-    "calls_per_question",
-    "seconds_per_question",
-    "renders_of_baseline",
-    "tokens_of_baseline",
-)
+    "label", "run", "status", "questions", "scored", "official", "official_low", "official_high",
+    "difference", "difference_low", "difference_high", "p", "p_holm",
+    "answered", "exhausted", "failed", "missing", "active",
+    "turns_per_question", "pictures_per_question", "renders_per_question", "tokens_in_per_question",
+    "tokens_out_per_question", "calls_per_question", "seconds_per_question",
+    "renders_of_baseline", "tokens_of_baseline",
+)  # fmt: skip
 """The figures of a row, over the runs of all its seeds. Scores and differences are in points of percent;
 pictures are those that the model was shown, renders the distinct ones that were drawn, those of candidates
 too; seconds are those of drawing and generating, its share of the batches. p_holm is p, corrected for the
