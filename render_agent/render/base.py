@@ -19,9 +19,9 @@ NEAR_METRES = 0.05
 """Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
 
 
-PICTURES = 2
+PICTURES = 3
 """Which pictures this version draws; `config.json` keeps it. Raised where any picture of a scan changes so that a
-model could read it differently: 2 since cut faces of broad things, and none on a thin cloud's walls."""
+model could read it differently: 3 since closed boxes of any depth have cut faces."""
 
 
 @dataclass(frozen=True, eq=False)

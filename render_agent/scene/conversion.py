@@ -15,7 +15,7 @@ from render_agent.scene.formats.ply_binary import binary_ply
 from render_agent.scene.formats.splats.ply_writer import splat_ply
 from render_agent.scene.gaussians import CONSTANT_HARMONIC, Gaussians
 from render_agent.scene.model import Scene
-from render_agent.scene.texture import Material
+from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL
 
 SAMPLES = 1_000_000
 """Points or Gaussians that a mesh becomes."""
@@ -173,31 +173,29 @@ def _colours(
     """Return the colours, (n, 3), at places on faces (n,), given by the weights of their corners, (n, 3)."""
     assert scene.faces is not None
     corners = scene.faces[faces]
-    plain = np.einsum("nk,nkd->nd", weights, scene.colours[corners].astype(np.float64))
+    mixed = np.einsum("nk,nkd->nd", weights, scene.colours[corners])
+    colours = np.asarray(np.rint(mixed), np.uint8)
     texture = scene.texture
-    if texture is not None:
-        uv = np.einsum("nk,nkd->nd", weights, texture.uv[corners].astype(np.float64))
-        tints = None
-        if texture.vertex_tints is not None:
-            tints = np.einsum("nk,nkd->nd", weights, texture.vertex_tints[corners] / 255)
-        for index, material in enumerate(texture.materials):
-            own = np.flatnonzero(texture.face_materials[faces] == index)
-            plain[own] = _material_colours(material, uv[own], None if tints is None else tints[own])
-    return np.asarray(np.rint(np.clip(plain, 0, 255)), np.uint8)
-
-
-def _material_colours(
-    material: Material, uv: NDArray[np.float64], tints: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Return the colours, (n, 3) from 0 to 255, of a material at `uv`, (n, 2), of the nearest texels."""
-    linear = np.ones((len(uv), 3))
-    if material.picture is not None:
+    if texture is None:
+        return colours
+    own = texture.face_materials[faces]
+    for index in np.unique(own):
+        material = texture.materials[index]
+        if material.picture is None:  # its colour is in the vertices' already
+            continue
+        chosen = np.flatnonzero(own == index)
+        uv = np.einsum("nk,nkd->nd", weights[chosen], texture.uv[corners[chosen]])
         height, width, _ = material.picture.shape
         column = _texel(uv[:, 0], width, material.wrap[0])
         row = _texel(uv[:, 1], height, material.wrap[1])
-        linear = (material.picture[row, column, :3] / 255) ** 2.2
-    linear = linear * material.tint[:3] * (1.0 if tints is None else tints**2.2)
-    colours: NDArray[np.float64] = 255 * np.clip(linear, 0, 1) ** (1 / 2.2)
+        colours[chosen] = texels = material.picture[row, column, :3]
+        light = np.asarray(material.tint[:3])
+        if texture.vertex_tints is not None:
+            tints = LIGHT_OF_LEVEL[texture.vertex_tints[corners[chosen]]]
+            light = light * np.einsum("nk,nkd->nd", weights[chosen], tints)
+        if (light != 1).any():
+            steps = LIGHT_OF_LEVEL[texels] * light * (len(LEVEL_OF_LIGHT) - 1) + 0.5
+            colours[chosen] = LEVEL_OF_LIGHT[np.clip(steps, 0, len(LEVEL_OF_LIGHT) - 1).astype(int)]
     return colours
 
 

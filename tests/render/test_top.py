@@ -254,6 +254,11 @@ def sheets(part, *kept):
     return corners, colours, np.concatenate([faces[[side, 6 + side]] for side in kept])
 
 
+def seen_from_inside(part):
+    """Return sides whose fronts look inwards: those of a lowered ceiling and the walls below it."""
+    return *part[:2], part[2][:, ::-1]
+
+
 LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
 
 
@@ -275,7 +280,8 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
         sheets(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not seen
         box((2, 0, 0), (2.4, 0.4, 2.7), WALLS),  # a column
         box((1, 1, 2.1), (1.6, 1.6, 2.3), BLUE),  # a lamp hangs
-        sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z),  # a lowered ceiling
+        seen_from_inside(sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z)),
+        box((2.6, -1, 0), (3.7, 0.2, 2.3), BLUE),  # a closed box too deep for a shelf
     )  # fmt: skip
     if not ceiling:
         lid = (scene.points[scene.faces][:, :, 2] > 2.65).all(axis=1)
@@ -287,7 +293,7 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
         seen = picture[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
         return tuple(np.median(seen, axis=0).astype(int))
 
-    for x, y in [(-0.5, -1.85), (3.5, -1.7), (-0.85, 1.7), (2.2, 0.2), (2.5, 2.55)]:
+    for x, y in [(-0.5, -1.85), (3.5, -1.7), (-0.85, 1.7), (2.2, 0.2), (2.5, 2.55), (3.2, -0.4)]:
         assert colour(x, y) == FACE_COLOUR, (x, y)
     assert colour(1.5, -1.85) == GREEN
     for x, y in [(1.3, 1.3), (4.3, 1.7), (0.5, 0.5)]:
@@ -301,7 +307,7 @@ def test_a_broad_top_is_a_thing_where_nobody_saw_what_lies_below(side, seen, fil
     away = np.abs(np.indices((250, 250)) - 124.5).max(axis=0) * 0.02
     inside = away < side / 2
     lines = inside & (away > side / 2 - 0.05)
-    faces = cut_faces(lines, ~inside | seen, inside, 0.02)
+    faces = cut_faces(lines, ~inside | seen, inside, np.zeros((250, 250), np.int8), 0.02)
     assert faces[125, 125] == filled
     assert not faces[away > side / 2 + 0.1].any()
 

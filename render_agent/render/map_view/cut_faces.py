@@ -2,7 +2,8 @@
 
 Few scans are closed surfaces: of a bookshelf there is its front, a top that nobody saw, and no back. So a
 cut face is found in two ways, by what the cut crosses (the section's lines) and by what is seen above it:
-the inside of an outline too narrow for a way, and what lies under a surface that stands on the section.
+the inside of an outline too narrow for a way, and what lies under a surface that stands on the section. What
+is broader may be a niche or a closet under a ceiling of its own. It is a thing where its lid's faces look up.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ CEILING_SHARE = 0.25
 STANDING_SHARE = 0.5
 """A surface above the cut stands on the section where at least this share of its edge lies over lines."""
 
+CLOSED_SHARE = 0.9
+"""A lid whose edge lies over lines for at least this share closes what stands below it on all sides."""
+
+LEVEL_SHARE = 0.9
+"""Faces are level where at least this share of their area is left on the map …"""
+
+ONE_WAY_SHARE = 0.8
+"""… and their fronts are known where this share of those that are seen from the cut look up."""
+
 AT_LINE_METRES = 0.05
 """Metres: an edge this near to a line lies over it."""
 
@@ -53,13 +63,15 @@ def cut_faces(
     lines: NDArray[np.bool_],
     scanned: NDArray[np.bool_],
     higher: NDArray[np.bool_],
+    looks: NDArray[np.int8],
     metres_per_pixel: float,
     at_line: float = AT_LINE_METRES,
 ) -> NDArray[np.bool_]:
     """Return the pixels, (H, W), of cut faces.
 
     lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
-    wall nothing does, and there is nothing to hide. higher: as `reaching_higher` has it. at_line: metres, see `line_reach`.
+    wall nothing does, and there is nothing to hide. higher, looks: see `reaching_higher`, `ways_to_look`. at_line:
+    metres, see `line_reach`.
     """
     from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
 
@@ -91,7 +103,9 @@ def cut_faces(
         np.bincount(each.ravel(), minlength=count + 1) for each in (tops, tops * scanned)
     )
     broad = ~deeper[BROAD_METRES] & (seen <= SEEN_SHARE * sizes)
-    things = (~deeper[WIDE_METRES] | broad) & (standing >= STANDING_SHARE * edges)
+    lids, ceilings = (np.bincount(tops[looks == way], minlength=count + 1) > 0 for way in (1, -1))
+    closed = ~deeper[BROAD_METRES] & lids & ~ceilings & (standing >= CLOSED_SHARE * edges)
+    things = (~deeper[WIDE_METRES] | broad | closed) & (standing >= STANDING_SHARE * edges)
     things[0] = False
     steps = int(np.ceil(reach / metres_per_pixel))
     filled |= binary_dilation(things[tops], iterations=steps) & higher
@@ -116,6 +130,41 @@ def reaching_higher(
         heights = under - renderer.draw(scene, below, *size).depth
     higher: NDArray[np.bool_] = heights > camera.height
     return higher
+
+
+def ways_to_look(
+    scene: Scene, camera: MapCamera, ceiling: float, seen: NDArray[np.int32]
+) -> NDArray[np.int8]:
+    """Return, (H, W), 1 at the middle of a level face above the cut that looks up, -1 of one that looks down, else 0.
+
+    Only of a mesh whose floor looks up: the front of a face is on one side in some scans, on any in others.
+    ceiling: metres, world frame. seen: (H, W), the face that is seen from the cut, -1 where it is unknown.
+    """
+    looks = np.zeros(seen.shape, np.int8)
+    if scene.faces is None:
+        return looks
+    _, upward = _level_faces(scene, scene.faces[seen[seen >= 0]])
+    if not len(upward) or upward.mean() < ONE_WAY_SHARE:
+        return looks
+    heights = scene.points[:, 2]
+    over = (heights > camera.height) & (heights < ceiling - UNDER_CEILING_METRES)
+    middles, upward = _level_faces(scene, scene.faces[over[scene.faces].all(axis=1)])
+    pixels = np.floor(camera.project(middles, *seen.shape[::-1])[0]).astype(np.int64)
+    inside = ((pixels >= 0) & (pixels < seen.shape[::-1])).all(axis=1)
+    for way, chosen in ((1, upward), (-1, ~upward)):  # a lid with a ceiling under it is a ceiling
+        columns, rows = pixels[inside & chosen].T
+        looks[rows, columns] = way
+    return looks
+
+
+def _level_faces(
+    scene: Scene, faces: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the middles, (k, 3) metres, of those of the faces, (m, 3), that are level, and which of them look up."""
+    corners = scene.points[faces].astype(np.float64)
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    level = np.abs(normals[:, 2]) > LEVEL_SHARE * np.linalg.norm(normals, axis=1)
+    return corners[level].mean(axis=1), normals[level, 2] > 0
 
 
 def line_reach(scene: Scene, height: float) -> float:

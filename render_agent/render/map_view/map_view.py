@@ -19,6 +19,7 @@ from render_agent.render.map_view.cut_faces import (
     cut_faces,
     line_reach,
     reaching_higher,
+    ways_to_look,
 )
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
@@ -97,7 +98,9 @@ class TopView:
             crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
             higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
             reach = line_reach(scene, camera.height)
-            faces = cut_faces(crossed, scanned, higher, camera.metres_per_pixel, reach)
+            seen = np.full(large[::-1], -1) if frame.primitive is None else frame.primitive
+            looks = ways_to_look(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
+            faces = cut_faces(crossed, scanned, higher, looks, camera.metres_per_pixel, reach)
             colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
             colours[lines] = WALL_COLOUR
         picture = np.array(Image.fromarray(colours).reduce(SMOOTH))

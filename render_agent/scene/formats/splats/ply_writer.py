@@ -23,23 +23,18 @@ def splat_ply(
     """
     varying = gaussians.harmonics[:, 1:].transpose(0, 2, 1).reshape(len(points), -1)
     opacities = np.clip(gaussians.opacities.astype(np.float64), LEAST, 1 - LEAST)
-    columns = {
-        **_named("xyz", points),
-        **_named(("nx", "ny", "nz"), np.zeros_like(points)),
-        **_named([f"f_dc_{i}" for i in range(3)], gaussians.harmonics[:, 0]),
-        **_named([f"f_rest_{i}" for i in range(varying.shape[1])], varying),
-        "opacity": np.log(opacities / (1 - opacities)),
-        **_named([f"scale_{i}" for i in range(3)], np.log(np.maximum(gaussians.scales, LEAST))),
-        **_named([f"rot_{i}" for i in range(4)], gaussians.rotations),
-    }
-    rows = np.empty(len(points), [(name, "<f4") for name in columns])
-    for name, column in columns.items():
-        rows[name] = column
+    names = [*"xyz", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
+    names += [*(f"f_rest_{i}" for i in range(varying.shape[1])), "opacity"]
+    names += [*(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i in range(4))]
+    rows = np.zeros((len(points), len(names)), "<f4")
+    last = len(names) - 8
+    rows[:, :3] = points
+    rows[:, 6:9] = gaussians.harmonics[:, 0]
+    rows[:, 9:last] = varying
+    rows[:, last] = np.log(opacities / (1 - opacities))
+    rows[:, last + 1 : last + 4] = np.log(np.maximum(gaussians.scales, LEAST))
+    rows[:, last + 4 :] = gaussians.rotations
     header = ["ply", "format binary_little_endian 1.0", *(f"comment {line}" for line in comments)]
     header += ["comment up z", f"element vertex {len(points)}"]
-    header += [*(f"property float {name}" for name in columns), "end_header", ""]
-    return "\n".join(header).encode("ascii", "replace") + rows.tobytes()
-
-
-def _named(names: Sequence[str], table: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-    return dict(zip(names, table.T, strict=True))
+    header += [*(f"property float {name}" for name in names), "end_header", ""]
+    return b"".join(["\n".join(header).encode("ascii", "replace"), memoryview(rows)])
