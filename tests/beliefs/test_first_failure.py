@@ -17,7 +17,11 @@ from render_agent.beliefs.belief_summary import WORDS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 
-FEW = {"id": ("62", "63", "64", "69", "76", "79"), "image_size": (160, 120)}
+FEW = {
+    "id": ("62", "63", "64", "69", "76", "79"),
+    "image_size": (160, 120),
+    "probe": ("map", "seen"),
+}
 """Options of a run of questions of several kinds about one room, of which one is never answered by its views."""
 
 
@@ -80,6 +84,7 @@ def test_the_command_and_the_frame_tell_it(runs, type_in):
     assert beliefs["failures"]["reasoning"] >= 5
     assert beliefs["own_answer"]["value"] > 80
     assert beliefs["answer"]["value"] == 0
+    assert beliefs["updated"]["value"] == beliefs["unseen_right"]["value"] == 100
     results = render_agent.load_run(folder.path)
     results.diagnosis(1)
     frame = results.beliefs

@@ -189,6 +189,19 @@ def test_figures_of_a_run_are_what_they_are_called():
     assert few["found"]["interval"] is few["position_metres"]["interval"] is None
 
 
+def test_figures_of_counts_and_of_where_it_stands():
+    told = step("s", [])
+    asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
+    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    steps = [
+        Step(asked, scored_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
+        for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))
+    ]  # fmt: skip
+    found = figures(steps)
+    expected = {"exact_counts": 50, "counts_off": 1.25, "self_metres": 1.5, "self_degrees": 10}
+    assert {name: found[name]["value"] for name in expected} == expected
+
+
 @pytest.mark.parametrize(
     ("sure", "ece"), [([100, 0], 0), ([95, 95], 0.45), ([5, 5], 0.45), ([75, 15], 0.2)]
 )
