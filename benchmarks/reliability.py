@@ -262,6 +262,12 @@ PARTS = {
         read_json,
         tell_faults,
     ),
+    "commands": Part(
+        "Damaged run folders, read by every command",
+        "{python} tests/security/damaged_runs.py --seconds 300 --seed {seed} --output {output}",
+        read_json,
+        tell_faults,
+    ),
     "scans": Part(
         "Hostile scans",
         "{python} tests/fuzz/hostile_scans.py --output {output}",

@@ -14,7 +14,6 @@ MAX_STACK_BYTES = 64 << 20
 SPARE_BYTES = 4 << 20
 """Bytes beside its stack that a thread may need to begin."""
 
-
 START_SECONDS = 15.0
 """So long, twice, a thread that was started is waited for: a process that was stopped meanwhile has one more turn."""
 

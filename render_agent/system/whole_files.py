@@ -72,8 +72,9 @@ def whole(path: Path) -> Iterator[Path]:
             yield partial
             partial.replace(path)
     except BaseException:
-        with suppress(OSError):
-            partial.unlink()
+        if not partial.is_symlink():  # what somebody else laid there
+            with suppress(OSError):
+                partial.unlink()
         raise
 
 

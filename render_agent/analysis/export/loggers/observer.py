@@ -84,9 +84,8 @@ class LoggerThread:
                     deed(opened)
             finally:
                 opened.close()
-        except (
-            BaseException
-        ) as error:  # a tool that exits ends its thread alone, and nobody would know
+        # a tool that exits ends its thread alone, and nobody would know
+        except BaseException as error:
             self.failed = True
             logger.warning("logging to %s stopped", self.name, exc_info=error)
             reason = without_keys(" ".join(str(error).split()) or type(error).__name__)
