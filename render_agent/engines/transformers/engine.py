@@ -42,9 +42,10 @@ SWITCH_SECONDS = 0.0005
 """Seconds for which another thread may keep the interpreter's lock while this one wants it: by default ten times as
 many, half a step of a GPU."""
 
-REPLIES_A_PROMPT = 4
+REPLIES_A_PROMPT = {"cpu": 4, "cuda": 8}
 PATIENCE_STEPS = 8
-"""A reading takes a prompt for so many replies under way, but none that has room waits longer than so many steps."""
+"""A reading takes a prompt for so many replies under way, as was best on each kind of device, but none that has room
+waits longer than so many steps."""
 
 LEARNED_TURNS = 64
 """Turns after which the length of dialogues is what was seen, and no longer what was expected."""
@@ -189,7 +190,8 @@ class ContinuousEngine:
         able = [sample for sample in self._line if self._is_able(sample)]
         placeable = min(len(able), self.most_rows - self.cache.under_way)
         self._steps_waited += placeable > 0
-        enough = -(-len(self.scheduler.active) // REPLIES_A_PROMPT)
+        replies = REPLIES_A_PROMPT.get(self.loaded.model.device.type, PATIENCE_STEPS)
+        enough = -(-len(self.scheduler.active) // replies)
         if not placeable or (placeable < enough and self._steps_waited < PATIENCE_STEPS):
             return
         self._steps_waited = 0
