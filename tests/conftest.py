@@ -101,6 +101,21 @@ def known_spaces():
         yield
 
 
+LAID_OUT = ("test_report_plots.py", "test_odd_runs.py")
+"""Files that look at where the parts of a plot stand."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plots(request):
+    """Plots of other files are drawn without solving their layout, which takes half of the time of a small report."""
+    from render_agent.analysis.report.plots import vector_plot
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in LAID_OUT:
+            patch.setattr(vector_plot, "_align", lambda figure: figure.set_layout_engine("none"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
     """No setting of the person who runs the tests reaches them."""
