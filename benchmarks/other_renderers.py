@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, Renderer
 from render_agent.render.registry import make_renderer
+from render_agent.scene.formats.splats.ply_writer import splat_ply
 from render_agent.scene.model import Scene
 
 FAR = 30.0
@@ -130,6 +134,45 @@ class Open3dWindow:
         """Give back the window."""
         if self._window is not None:
             self._window.destroy_window()
+
+
+class Open3dSplats:
+    """Open3D's splats, by compute shaders of Vulkan, which Mesa's lavapipe runs on a processor; colours only.
+
+    It needs a display (Xvfb will do), libvulkan1 and mesa-vulkan-drivers, and VK_ICD_FILENAMES to name
+    lavapipe's file where there are other drivers.
+    """
+
+    name = "open3d"
+
+    def __init__(self, width: int, height: int) -> None:
+        from open3d.visualization import rendering
+
+        self._material = rendering.MaterialRecord()
+        self._material.shader = "gaussianSplat"
+        self._renderer = rendering.OffscreenRenderer(width, height)
+        self._renderer.scene.set_background([*(np.array(BACKGROUND) / 255), 1.0])
+        self._scene: Scene | None = None
+
+    def draw(self, scene: Scene, camera: Camera) -> NDArray[np.uint8]:
+        """Return the picture of a splat that `camera` sees."""
+        if scene is not self._scene:
+            self._show(scene)
+        eye = np.array(camera.position)
+        self._renderer.setup_camera(camera.vertical_fov, eye + camera.forward, eye, [0, 0, 1])
+        return np.asarray(self._renderer.render_to_image())
+
+    def _show(self, scene: Scene) -> None:
+        import open3d
+
+        assert scene.gaussians is not None
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "splat.ply"
+            path.write_bytes(splat_ply(scene.points, scene.gaussians))
+            cloud = open3d.t.io.read_point_cloud(str(path))
+        self._renderer.scene.clear_geometry()
+        self._renderer.scene.add_geometry("splat", cloud, self._material)
+        self._scene = scene
 
 
 def _metres(z: np.ndarray) -> np.ndarray:

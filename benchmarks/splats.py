@@ -8,7 +8,8 @@ half of them seen through more than not. Five views of 640x480: four from its mi
 its length, which nearly all Gaussians are in. A figure is the best of the runs. Where the machine has other
 work, the seconds of all processors together say more than those on the clock. With --gpu every view is drawn
 by gsplat too: how alike the pictures are (PSNR), how far the depths differ, and its milliseconds, with the
-picture and its depth in main memory.
+picture and its depth in main memory. With --open3d it is drawn by Open3D too, whose shaders of Vulkan run on
+the processor by Mesa's lavapipe (see `other_renderers.py`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-PACKAGES = ("numpy", "numba", "torch", "gsplat")
+PACKAGES = ("numpy", "numba", "torch", "gsplat", "open3d-cpu")
 WIDTH, HEIGHT = 640, 480
 
 COMPARED = (
-    "No renderer of splats on a processor was found on PyPI to compare with: splax, gsplat and their like need an"
-    " NVIDIA GPU, msplat and metal-gauss an Apple one, and gausscam a driver of Vulkan (searched 2026-11-23)."
+    "Open3D is the one package on PyPI that was found to draw splats on a processor, by Mesa's lavapipe, which runs"
+    " its shaders of Vulkan: splax, gsplat and their like need an NVIDIA GPU, msplat and metal-gauss an Apple one"
+    " (searched 2026-11-23)."
 )
 
 
@@ -61,7 +63,7 @@ def timed(draw: Callable[[], Any], runs: int) -> tuple[Any, float, float]:
     return frame, 1e3 * min(wall), 1e3 * min(work)
 
 
-def measured(count: int, runs: int, gpu: Any) -> dict[str, Any]:
+def measured(count: int, runs: int, gpu: Any, other: Any) -> dict[str, Any]:
     """Return the figures of one scene of so many Gaussians."""
     from made_splat import captured_room
 
@@ -78,18 +80,23 @@ def measured(count: int, runs: int, gpu: Any) -> dict[str, Any]:
         )
         row = {"processor_ms": wall, "processor_work_ms": work}
         if gpu is not None:
-            other, row["gpu_ms"], _ = timed(
+            drawn, row["gpu_ms"], _ = timed(
                 lambda at=camera: gpu.draw(scene, at, WIDTH, HEIGHT), runs + 3
             )
-            error = np.mean((frame.colours.astype(float) - other.colours) ** 2)
-            both = np.isfinite(frame.depth) & np.isfinite(other.depth)
+            error = np.mean((frame.colours.astype(float) - drawn.colours) ** 2)
+            both = np.isfinite(frame.depth) & np.isfinite(drawn.depth)
             row["psnr_db"] = float(10 * np.log10(255**2 / max(error, 1e-9)))
             row["median_depth_difference_m"] = float(
-                np.median(np.abs(frame.depth[both] - other.depth[both]))
+                np.median(np.abs(frame.depth[both] - drawn.depth[both]))
             )
             row["same_pixels_with_depth"] = float(
-                np.mean(np.isfinite(frame.depth) == np.isfinite(other.depth))
+                np.mean(np.isfinite(frame.depth) == np.isfinite(drawn.depth))
             )
+        if other is not None:
+            shown, wall, work = timed(lambda at=camera: other.draw(scene, at), runs + 1)
+            error = np.mean((frame.colours.astype(float) - shown) ** 2)
+            row |= {"open3d_ms": wall, "open3d_work_ms": work}
+            row["open3d_psnr_db"] = float(10 * np.log10(255**2 / max(error, 1e-9)))
         views.append({name: round(value, 3) for name, value in row.items()})
     threads.close()
     return {"gaussians": count, "views": views}
@@ -121,12 +128,18 @@ def page(report: dict[str, Any]) -> str:
     where = report["machine"]
     gpu = report["gpu"] is not None
     heads = ["Gaussians", "view", "ms", "ms of all processors"]
+    beside = "open3d_ms" in report["results"][0]["views"][0]
+    heads += ["Open3D, ms", "ms of all processors", "times", "PSNR, dB"] if beside else []
     heads += ["gsplat, ms", "PSNR, dB", "depths differ by, m"] if gpu else []
     lines = ["| " + " | ".join(heads) + " |", "|" + "--:|" * len(heads)]
     for result in report["results"]:
         for number, row in enumerate(result["views"], 1):
             cells = [f"{result['gaussians']:,}", str(number)]
             cells += [f"{row['processor_ms']:,.0f}", f"{row['processor_work_ms']:,.0f}"]
+            if beside:
+                cells += [f"{row[name]:,.0f}" for name in ("open3d_ms", "open3d_work_ms")]
+                times = row["open3d_work_ms"] / row["processor_work_ms"]
+                cells += [f"{times:.1f}", f"{row['open3d_psnr_db']:.1f}"]
             if gpu:
                 cells += [f"{row['gpu_ms']:,.1f}", f"{row['psnr_db']:.1f}"]
                 cells.append(f"{row['median_depth_difference_m']:.3f}")
@@ -160,10 +173,15 @@ def page(report: dict[str, Any]) -> str:
     "--runs", default=3, help="Times that a view is drawn, beside one that does not count."
 )
 @click.option("--gpu", is_flag=True, help="Draw with gsplat too, and compare.")
+@click.option("--open3d", is_flag=True, help="Draw with Open3D too, on the processor.")
 @click.option("--output", type=click.Path(path_type=Path), required=True, metavar="PATH")
-def main(sizes: str, runs: int, gpu: bool, output: Path) -> None:
+def main(sizes: str, runs: int, gpu: bool, open3d: bool, output: Path) -> None:
     """Measure, and write PATH.json and PATH.md."""
-    renderer, device = None, None
+    renderer, device, other = None, None, None
+    if open3d:
+        from other_renderers import Open3dSplats
+
+        other = Open3dSplats(WIDTH, HEIGHT)
     if gpu:
         import torch
 
@@ -175,7 +193,7 @@ def main(sizes: str, runs: int, gpu: bool, output: Path) -> None:
         click.echo(f"gsplat was ready after {time.perf_counter() - start:.0f} s", err=True)
     report = {"machine": machine(), "gpu": device, "results": []}
     for size in sizes.split(","):
-        report["results"].append(measured(int(size), runs, renderer))
+        report["results"].append(measured(int(size), runs, renderer, other))
         click.echo(json.dumps(report["results"][-1]), err=True)
         report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
         output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")

@@ -14,7 +14,7 @@ from factories.scans import RGB, XYZ, block, ply, room, sampled
 
 from render_agent.errors import SceneError
 from render_agent.scene import load_scene
-from render_agent.scene.formats import registry
+from render_agent.scene.formats import reading_process, registry
 from render_agent.scene.formats.clouds import e57
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
 from render_agent.scene.formats.clouds.pcd import decompressed
@@ -367,6 +367,18 @@ def crash(path, size):
 def test_a_library_that_crashes_costs_a_sentence(tmp_path):
     with pytest.raises(SceneError, match=r"the library that reads it crashed \(SIGABRT\) over it"):
         read_apart(crash, tmp_path / "a.e57", 1)
+
+
+def endless(path, size):
+    while True:
+        pass
+
+
+def test_a_library_that_never_ends_is_stopped_by_the_processors_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading_process, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(reading_process, "WAITS", 1000)
+    with pytest.raises(SceneError, match="takes a processor over 1 s"):
+        read_apart(endless, tmp_path / "a.usd", 0)
 
 
 def greedy(path, size):

@@ -98,7 +98,9 @@ class TopView:
             crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
             higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
             reach = line_reach(scene, camera.height)
-            seen = np.full(large[::-1], -1) if frame.primitive is None else frame.primitive
+            seen = (
+                np.full(large[::-1], -1, np.int32) if frame.primitive is None else frame.primitive
+            )
             looks = ways_to_look(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
             faces = cut_faces(crossed, scanned, higher, looks, camera.metres_per_pixel, reach)
             colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR

@@ -22,6 +22,9 @@ from render_agent.scene.texture import Material, Wrap
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
 REPEAT, CLAMP = 0, 1
 
+NO_PICTURE = -1
+"""In the place of the mip level of a pixel that shows no picture."""
+
 NO_HOLES = -1.0
 """The cutoff of a material without holes."""
 
@@ -160,21 +163,21 @@ def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -
             smaller[row, column, 3] = np.uint8(alpha / (tall * wide) + 0.5)
 
 
-@kernel
-def picture_plane(normals: Any, faces: Any, face: Any, uv: Any, plane: Any) -> None:
-    """Write S, T and D of a face, (3, 3), such that a pixel p shows the place (S·p, T·p) / D·p.
+@inlined_kernel
+def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
+    """Return S, T and D of a face, (3,) each: a pixel p shows the place (S·p, T·p) / D·p.
 
-    normals: (3, 3), the cross products of the face's homogeneous corners (see zbuffer).
+    normals: (3,) each, the cross products of the face's homogeneous corners (see zbuffer).
     """
-    for i in range(3):
-        a, b, c = normals[0, i], normals[1, i], normals[2, i]
-        for axis in range(2):
-            plane[axis, i] = (
-                a * uv[faces[face, 0], axis]
-                + b * uv[faces[face, 1], axis]
-                + c * uv[faces[face, 2], axis]
-            )
-        plane[2, i] = a + b + c
+    a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
+    sa, sb, sc = uv[a, 0], uv[b, 0], uv[c, 0]
+    ta, tb, tc = uv[a, 1], uv[b, 1], uv[c, 1]
+    (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = normals
+    return (
+        (a0 * sa + b0 * sb + c0 * sc, a1 * sa + b1 * sb + c1 * sc, a2 * sa + b2 * sb + c2 * sc),
+        (a0 * ta + b0 * tb + c0 * tc, a1 * ta + b1 * tb + c1 * tc, a2 * ta + b2 * tb + c2 * tc),
+        (a0 + b0 + c0, a1 + b1 + c1, a2 + b2 + c2),
+    )
 
 
 @inlined_kernel
@@ -212,9 +215,10 @@ def _log2(value: Any) -> Any:
 @inlined_kernel
 def place_at(plane: Any, u: Any, v: Any) -> Any:
     """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; zeros where it is edge on."""
-    scale = 1.0 / (plane[2, 0] * u + plane[2, 1] * v + plane[2, 2])
-    s = (plane[0, 0] * u + plane[0, 1] * v + plane[0, 2]) * scale
-    t = (plane[1, 0] * u + plane[1, 1] * v + plane[1, 2]) * scale
+    (s0, s1, s2), (t0, t1, t2), (d0, d1, d2) = plane
+    # so that what is the same in all of a row is worked out once
+    scale = 1.0 / (d0 * u + (d1 * v + d2))
+    s, t = (s0 * u + (s1 * v + s2)) * scale, (t0 * u + (t1 * v + t2)) * scale
     if not (abs(s) < 1e9 and abs(t) < 1e9):
         scale = s = t = 0.0
     return s, t, scale
@@ -223,9 +227,10 @@ def place_at(plane: Any, u: Any, v: Any) -> Any:
 @inlined_kernel
 def detail_at(scales: Any, level: Any, last: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
     """Return the mip level of `level` … `last` at a place, and how many of 256 parts the next coarser one has."""
+    (s0, s1, _), (t0, t1, _), (d0, d1, _) = plane
     width, height = scales[level, 0] * scale / 256.0, scales[level, 1] * scale / 256.0
-    su, tu = (plane[0, 0] - s * plane[2, 0]) * width, (plane[1, 0] - t * plane[2, 0]) * height
-    sv, tv = (plane[0, 1] - s * plane[2, 1]) * width, (plane[1, 1] - t * plane[2, 1]) * height
+    su, tu = (s0 - s * d0) * width, (t0 - t * d0) * height
+    sv, tv = (s1 - s * d1) * width, (t1 - t * d1) * height
     steepest = max(su * su + tu * tu, sv * sv + tv * tv)
     share = np.uint64(0)
     if steepest > 1.0:
@@ -237,17 +242,25 @@ def detail_at(scales: Any, level: Any, last: Any, plane: Any, s: Any, t: Any, sc
 
 
 @inlined_kernel
-def bilinear_at(texels: Any, start: Any, row: Any, wide: Any, tall: Any, s: Any, t: Any) -> Any:
-    """Return the texel, in lanes (see `_lanes`), at a place of 0 to 1 along both sides of one mip level.
+def texel_at(start: Any, row: Any, wide: Any, tall: Any, s: Any, t: Any) -> Any:
+    """Return where a mip level is read at a place of 0 to 1 along both sides.
 
-    start, row, wide, tall: of the level, see Texturing.
+    The index of the upper left of four texels, times 65,536; how many of 256 parts the lower ones have, times
+    256; and those of the right ones. start, row, wide, tall: of the level, see Texturing.
     """
     # 1 / 256 of a texel, from the middle of the first one of the margin; half of it rounds
     x = np.int64(s * wide + 128.5)
     y = np.int64(t * tall + 128.5)
-    across, down = np.uint64(x & 255), np.uint64(y & 255)
-    both = (across * down + np.uint64(128)) >> np.uint64(8)
     at = start + np.uint64(y >> 8) * row + np.uint64(x >> 8)
+    return at << np.uint64(16) | np.uint64((y & 255) << 8 | x & 255)
+
+
+@inlined_kernel
+def bilinear(texels: Any, place: Any, row: Any) -> Any:
+    """Return the mean, in lanes (see `_lanes`), of four texels of a level; place: see `texel_at`."""
+    across, down = place & np.uint64(255), place >> np.uint64(8) & np.uint64(255)
+    at = place >> np.uint64(16)
+    both = (across * down + np.uint64(128)) >> np.uint64(8)
     # four shares of 256 in all: no lane grows beyond its 16 bits
     return (
         _lanes(texels[at]) * (np.uint64(256) - across - down + both)
@@ -259,6 +272,36 @@ def bilinear_at(texels: Any, start: Any, row: Any, wide: Any, tall: Any, s: Any,
 
 
 @kernel
+def show_texels(
+    texels: Any, starts: Any, places: Any, details: Any,
+    tinted: Any, light: Any, levels: Any, colours: Any,
+) -> None:  # fmt: skip
+    """Write what the pixels of a row, (w, 3) uint8, show of their pictures, those in place multiplied if tinted.
+
+    places: (2, w) uint64, see `texel_at`, in the finer and in the coarser level. details: (w,) int64, the finer
+    level times 512, and how many of 256 parts the coarser one has; NO_PICTURE where a pixel stays as it is.
+    A loop of its own keeps all that it needs in the processor's registers.
+    """
+    for column in range(len(colours)):
+        detail = details[column]
+        if detail < 0:
+            continue
+        level, share = np.uint64(detail >> 9), np.uint64(detail & 511)
+        texel = bilinear(texels, places[0, column], starts[level, 1])
+        if share:
+            coarser = bilinear(texels, places[1, column], starts[level + np.uint64(1), 1])
+            texel = mix(texel, coarser, share)
+        shown = (texel & np.uint64(255), texel >> np.uint64(32), texel >> np.uint64(16))
+        for channel in range(3):
+            value = shown[channel] & np.uint64(255)
+            if tinted:
+                product = light[value] * light[colours[column, channel]]
+                colours[column, channel] = levels[np.int64(product * (len(levels) - 1) + 0.5)]
+            else:
+                colours[column, channel] = value
+
+
+@kernel
 def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     """Return whether a face has a hole at a pixel's (u, v): it shows less alpha than its material's cutoff."""
     s, t, scale = place_at(plane, u, v)
@@ -267,8 +310,7 @@ def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
     s, t = within(s, pages.wraps[material, 0]), within(t, pages.wraps[material, 1])
     texel = finer = np.uint64(0)
     for one in (level, level + np.int64(share > np.uint64(0))):
-        finer = texel
-        texel = bilinear_at(
-            pages.texels, starts[one, 0], starts[one, 1], scales[one, 0], scales[one, 1], s, t
-        )
+        row = starts[one, 1]
+        place = texel_at(starts[one, 0], row, scales[one, 0], scales[one, 1], s, t)
+        finer, texel = texel, bilinear(pages.texels, place, row)
     return np.float64(mix(finer, texel, share) >> np.uint64(48)) < pages.cutoffs[material]

@@ -17,19 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 from render_agent.render.rasteriser.mipmaps import (
-    bilinear_at,
+    NO_PICTURE,
     detail_at,
     is_hole,
-    mix,
     picture_plane,
     place_at,
+    show_texels,
+    texel_at,
     within,
 )
 
-SAME_DETAIL_PIXELS = 4
-"""Pixels of a row that share the mip level of a face; a graphics card has two by two."""
+SAME_DETAIL_PIXELS = 8
+"""Pixels of a row that share the mip level which a face has in their middle; a graphics card has two by two."""
+
+FACES_KEPT = 2048
+"""Faces of which it is kept how their pixels follow from the picture's; few enough for the processor's cache."""
 
 
 @kernel
@@ -131,39 +135,53 @@ def _fill(
             nearest[row, column] = face
 
 
-@kernel
-def _corner(vertices: Any, vertex: Any, m: Any, out: Any, row: Any) -> Any:
-    """Write the homogeneous pixel (u w, v w, w) and the depth of one vertex into a row of `out`."""
+@inlined_kernel
+def _corner(vertices: Any, vertex: Any, m: Any) -> Any:
+    """Return the homogeneous pixel (u w, v w, w) and the depth of one vertex."""
     x = np.float64(vertices[0, vertex])
     y = np.float64(vertices[1, vertex])
     z = np.float64(vertices[2, vertex])
-    for i in range(4):
-        out[row, i] = m[i, 0] * x + m[i, 1] * y + m[i, 2] * z + m[i, 3]
+    return (
+        m[0, 0] * x + m[0, 1] * y + m[0, 2] * z + m[0, 3],
+        m[1, 0] * x + m[1, 1] * y + m[1, 2] * z + m[1, 3],
+        m[2, 0] * x + m[2, 1] * y + m[2, 2] * z + m[2, 3],
+        m[3, 0] * x + m[3, 1] * y + m[3, 2] * z + m[3, 3],
+    )
+
+
+@kernel
+def _corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
+    """Return what `_corner` does of a face's three."""
+    return (
+        _corner(vertices, faces[face, 0], m),
+        _corner(vertices, faces[face, 1], m),
+        _corner(vertices, faces[face, 2], m),
+    )
 
 
 @kernel
 def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
     """Cut a triangle at the near plane; write u, v and key of what is left; return its corners.
 
-    corners: (3, 4) homogeneous pixels and depths. polygon: (4, 3). A cut edge is always computed
+    corners: 3 of 4 numbers, homogeneous pixels and depths. polygon: (4, 3). A cut edge is always computed
     from its near end, so that both its triangles get the same point.
     """
     count = 0
     for i in range(3):
         a, b = i, (i + 1) % 3
-        if corners[a, 3] >= near:
-            scale = 1.0 / corners[a, 2]
-            polygon[count, 0] = corners[a, 0] * scale
-            polygon[count, 1] = corners[a, 1] * scale
-            polygon[count, 2] = scale if perspective else -corners[a, 3]
+        if corners[a][3] >= near:
+            scale = 1.0 / corners[a][2]
+            polygon[count, 0] = corners[a][0] * scale
+            polygon[count, 1] = corners[a][1] * scale
+            polygon[count, 2] = scale if perspective else -corners[a][3]
             count += 1
-        if (corners[a, 3] >= near) != (corners[b, 3] >= near):
-            if corners[a, 3] >= near:
+        if (corners[a][3] >= near) != (corners[b][3] >= near):
+            if corners[a][3] >= near:
                 a, b = b, a
-            part = (near - corners[a, 3]) / (corners[b, 3] - corners[a, 3])
+            part = (near - corners[a][3]) / (corners[b][3] - corners[a][3])
             scale = 1.0 / near if perspective else 1.0
-            polygon[count, 0] = (corners[a, 0] + (corners[b, 0] - corners[a, 0]) * part) * scale
-            polygon[count, 1] = (corners[a, 1] + (corners[b, 1] - corners[a, 1]) * part) * scale
+            polygon[count, 0] = (corners[a][0] + (corners[b][0] - corners[a][0]) * part) * scale
+            polygon[count, 1] = (corners[a][1] + (corners[b][1] - corners[a][1]) * part) * scale
             polygon[count, 2] = scale if perspective else -near
             count += 1
     return count
@@ -226,12 +244,10 @@ def draw_faces(
     """
     clear(keys, nearest, first_row, last_row)
     local = np.empty((4, 3 * block_size), np.float64)
-    corners = np.empty((3, 4), np.float64)
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
     covering = np.empty(block_size, np.int64)
-    normals = np.empty((3, 3), np.float64)
-    plane = np.empty((3, 3), np.float64)
+    plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     holes = pages.cutoffs.max() >= 0.0 if len(pages.materials) else False
     for i in range(len(blocks)):
         if hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
@@ -248,11 +264,10 @@ def draw_faces(
             material = -1
             if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
                 material = pages.materials[face]
-                _normals(vertices, faces, face, matrix, corners, normals)
-                picture_plane(normals, faces, face, pages.uv, plane)
+                corners = _corners(vertices, faces, face, matrix)
+                plane = picture_plane(_normals(corners), faces, face, pages.uv)
             if min(local[3, a], local[3, b], local[3, c]) < near:
-                for corner in range(3):
-                    _corner(vertices, faces[face, corner], matrix, corners, corner)
+                corners = _corners(vertices, faces, face, matrix)
                 _draw_cut(
                     corners, polygon, near, perspective,
                     face, order, first_row, last_row, keys, nearest, pages, material, plane,
@@ -266,16 +281,35 @@ def draw_faces(
                 )  # fmt: skip
 
 
-@kernel
-def _normals(vertices: Any, faces: Any, face: Any, matrix: Any, corners: Any, normals: Any) -> None:
-    """Write a face's homogeneous corners, and the cross products of each two of them."""
-    for corner in range(3):
-        _corner(vertices, faces[face, corner], matrix, corners, corner)
+@inlined_kernel
+def _across(a: Any, b: Any) -> Any:
+    """Return the cross product of two vectors."""
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@inlined_kernel
+def _normals(corners: Any) -> Any:
+    """Return the cross products of each two of a face's homogeneous corners: b × c, c × a, a × b."""
+    a, b, c = corners
+    return _across(b, c), _across(c, a), _across(a, b)
+
+
+@inlined_kernel
+def _keep(table: Any, row: Any, first: Any, values: Any) -> None:
+    """Write three vectors into the columns of a table's row, from `first` on."""
     for i in range(3):
-        a, b = (i + 1) % 3, (i + 2) % 3
-        normals[i, 0] = corners[a, 1] * corners[b, 2] - corners[a, 2] * corners[b, 1]
-        normals[i, 1] = corners[a, 2] * corners[b, 0] - corners[a, 0] * corners[b, 2]
-        normals[i, 2] = corners[a, 0] * corners[b, 1] - corners[a, 1] * corners[b, 0]
+        for axis in range(3):
+            table[row, first + 3 * i + axis] = values[i][axis]
+
+
+@inlined_kernel
+def _kept(table: Any, row: Any, first: Any) -> Any:
+    """Return what `_keep` wrote."""
+    return (
+        (table[row, first], table[row, first + 1], table[row, first + 2]),
+        (table[row, first + 3], table[row, first + 4], table[row, first + 5]),
+        (table[row, first + 6], table[row, first + 7], table[row, first + 8]),
+    )
 
 
 @kernel
@@ -290,87 +324,89 @@ def colour_faces(
     p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
     perspective, also for faces that reach behind the camera.
     """
-    corners = np.empty((3, 4), np.float64)
-    normals = np.empty((3, 3), np.float64)
     shades = np.empty((3, 3), np.float64)
-    plane = np.empty((3, 3), np.float64)
     # a tuple that is handed over counts each of its arrays up and down, which takes longer than a texel
-    texels, starts, scales, materials = pages.texels, pages.starts, pages.scales, pages.materials
-    first_level, wraps, uv, tints = pages.first, pages.wraps, pages.uv, pages.tints
-    light, levels = pages.light, pages.levels
+    starts, scales, materials = pages.starts, pages.scales, pages.materials
+    first_level, wraps, uv = pages.first, pages.wraps, pages.uv
     pictured = len(materials) > 0
-    tinted = len(tints) > 0
-    finest = coarsest = wrap_s = wrap_t = np.int64(0)
-    texel = share = start = row_of = coarser_start = coarser_row = np.uint64(0)
-    wide = tall = coarser_wide = coarser_tall = 0.0
-    material = -1
-    fresh = True
-    last = -1
+    tinted = len(pages.tints) > 0
+    # most faces are met again in the next row
+    owners = np.full(FACES_KEPT, -1, np.int32)
+    planes = np.empty((FACES_KEPT, 18 if pictured else 9), np.float64)
+    width = keys.shape[1]
+    places, details = np.empty((2, width), np.uint64), np.empty(width, np.int64)
     for row in range(first_row, last_row):
-        for column in range(keys.shape[1]):
-            face = nearest[row, column]
-            if face < 0:
-                keys[row, column] = np.inf
-                for channel in range(3):
-                    colours[row, column, channel] = background[channel]
-                continue
-            if face != last or column == 0:
-                last = face
-                fresh = True
-                _normals(vertices, faces, face, matrix, corners, normals)
-                material = materials[face] if pictured else -1
-                if material >= 0:
-                    picture_plane(normals, faces, face, uv, plane)
-                    finest, coarsest = first_level[material], first_level[material + 1] - 1
-                    wrap_s, wrap_t = wraps[material, 0], wraps[material, 1]
-                if material < 0:
-                    for corner in range(3):
-                        for channel in range(3):
-                            shades[corner, channel] = vertex_colours[faces[face, corner], channel]
-                elif tinted:
-                    for corner in range(3):
-                        for channel in range(3):
-                            shades[corner, channel] = tints[faces[face, corner], channel]
+        for column in range(width):
             key = keys[row, column]
-            keys[row, column] = np.float32(1.0) / key if perspective else -key
-            nearest[row, column] = order[face]
-            u, v = column + 0.5, row + 0.5
+            depth = np.float32(1.0) / key if perspective else -key
+            keys[row, column] = np.inf if key == -np.inf else depth
+            details[column] = NO_PICTURE
+        v = row + 0.5
+        end = 0
+        while end < width:
+            begin, face = end, nearest[row, end]
+            while end < width and nearest[row, end] == face:
+                end += 1
+            if face < 0:
+                for column in range(begin, end):
+                    for channel in range(3):
+                        colours[row, column, channel] = background[channel]
+                continue
+            material = materials[face] if pictured else -1
+            slot = np.uint64(face % FACES_KEPT)
+            if owners[slot] != face:
+                owners[slot] = face
+                normals = _normals(_corners(vertices, faces, face, matrix))
+                _keep(planes, slot, 0, normals)
+                if material >= 0:
+                    _keep(planes, slot, 9, picture_plane(normals, faces, face, uv))
             if material >= 0:
-                s, t, w = place_at(plane, u, v)
-                if fresh or column % SAME_DETAIL_PIXELS == 0:
+                plane = _kept(planes, slot, 9)
+                finest, coarsest = first_level[material], first_level[material + 1] - 1
+                wrap_s, wrap_t = wraps[material, 0], wraps[material, 1]
+                for first in range(begin, end, SAME_DETAIL_PIXELS):
+                    last = min(first + SAME_DETAIL_PIXELS, end)
+                    s, t, w = place_at(plane, 0.5 * (first + last), v)
                     level, share = detail_at(scales, finest, coarsest, plane, s, t, w)
-                    fresh = False
+                    detail = level << 9 | np.int64(share)
                     start, row_of = starts[level, 0], starts[level, 1]
                     wide, tall = scales[level, 0], scales[level, 1]
-                    if share:
-                        coarser_start, coarser_row = starts[level + 1, 0], starts[level + 1, 1]
-                        coarser_wide, coarser_tall = scales[level + 1, 0], scales[level + 1, 1]
-                s, t = within(s, wrap_s), within(t, wrap_t)
-                texel = bilinear_at(texels, start, row_of, wide, tall, s, t)
-                if share:
-                    coarser = bilinear_at(
-                        texels, coarser_start, coarser_row, coarser_wide, coarser_tall, s, t
-                    )
-                    texel = mix(texel, coarser, share)
+                    level = min(level + 1, coarsest)
+                    far_start, far_row = starts[level, 0], starts[level, 1]
+                    far_wide, far_tall = scales[level, 0], scales[level, 1]
+                    for column in range(first, last):
+                        s, t, _ = place_at(plane, column + 0.5, v)
+                        s, t = within(s, wrap_s), within(t, wrap_t)
+                        details[column] = detail
+                        places[0, column] = texel_at(start, row_of, wide, tall, s, t)
+                        places[1, column] = texel_at(far_start, far_row, far_wide, far_tall, s, t)
                 if not tinted:
-                    colours[row, column, 0] = texel & np.uint64(255)
-                    colours[row, column, 1] = texel >> np.uint64(32) & np.uint64(255)
-                    colours[row, column, 2] = texel >> np.uint64(16) & np.uint64(255)
                     continue
-            wa = normals[0, 0] * u + normals[0, 1] * v + normals[0, 2]
-            wb = normals[1, 0] * u + normals[1, 1] * v + normals[1, 2]
-            wc = normals[2, 0] * u + normals[2, 1] * v + normals[2, 2]
-            sign = 1.0 if wa + wb + wc > 0.0 else -1.0
-            wa, wb, wc = max(wa * sign, 0.0), max(wb * sign, 0.0), max(wc * sign, 0.0)
-            total = wa + wb + wc
-            if total == 0.0:
-                wa = wb = wc = total = 1.0
-            scale = 1.0 / total
-            for channel in range(3):
-                shade = wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
-                shown = np.uint8(shade * scale + 0.5)
-                if material >= 0:
-                    level_of = texel >> np.uint64((0, 32, 16)[channel]) & np.uint64(255)
-                    product = light[level_of] * light[shown]
-                    shown = levels[np.int64(product * (len(levels) - 1) + 0.5)]
-                colours[row, column, channel] = shown
+            painted = pages.tints if material >= 0 else vertex_colours
+            for corner in range(3):
+                for channel in range(3):
+                    shades[corner, channel] = painted[faces[face, corner], channel]
+            (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = _kept(planes, slot, 0)
+            for column in range(begin, end):
+                u = column + 0.5
+                wa, wb = a0 * u + (a1 * v + a2), b0 * u + (b1 * v + b2)
+                wc = c0 * u + (c1 * v + c2)
+                sign = 1.0 if wa + wb + wc > 0.0 else -1.0
+                wa, wb, wc = max(wa * sign, 0.0), max(wb * sign, 0.0), max(wc * sign, 0.0)
+                total = wa + wb + wc
+                if total == 0.0:
+                    wa = wb = wc = total = 1.0
+                scale = 1.0 / total
+                for channel in range(3):
+                    shade = (
+                        wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
+                    )
+                    colours[row, column, channel] = np.uint8(shade * scale + 0.5)
+        for column in range(width):
+            face = nearest[row, column]
+            nearest[row, column] = order[max(face, 0)] if face >= 0 else -1
+        if pictured:
+            show_texels(
+                pages.texels, starts, places, details,
+                tinted, pages.light, pages.levels, colours[row],
+            )  # fmt: skip

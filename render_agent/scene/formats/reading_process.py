@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 
 LEAST_SECONDS = 120.0
 SECONDS_A_MEGABYTE = 1.0
-"""A file that takes longer than these together is never read."""
+"""Seconds of a processor: a file that takes longer than these together is never read …"""
+
+WAITS = 10
+"""… nor one that takes so many times as long on the clock, on a machine with much else to do."""
 
 Reader = Callable[[Path, int], Scan]
 
@@ -28,10 +32,12 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
 
     SceneError where that process ends, or takes longer than any whole file would.
     """
+    seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
     ours, theirs = Pipe()
     program = (
         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve;"
-        f" serve({theirs.fileno()}, {reader.__module__!r}, {reader.__name__!r}, {str(path)!r}, {size})"
+        f" serve({theirs.fileno()}, {reader.__module__!r}, {reader.__name__!r}, {str(path)!r}, {size},"
+        f" {math.ceil(seconds)})"
     )
     with theirs:
         process = subprocess.Popen(
@@ -43,13 +49,14 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
             process_group=0,  # Ctrl-C is for the run, which then ends this
         )
     try:
-        seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
-        if not ours.poll(seconds):
-            raise unreadable(path, f"reading it does not end in {seconds:.0f} s")
+        if not ours.poll(WAITS * seconds):
+            raise unreadable(path, f"reading it does not end in {WAITS * seconds:.0f} s")
         result: Scan | SceneError | MemoryError | OSError = ours.recv()
     except EOFError:
         with suppress(subprocess.TimeoutExpired):
             process.wait(10)
+        if process.returncode == -signal.SIGXCPU:
+            raise unreadable(path, f"reading it takes a processor over {seconds:.0f} s") from None
         raise unreadable(path, f"the library that reads it {_ending(process)} over it") from None
     finally:
         ours.close()
@@ -60,10 +67,10 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
     raise result
 
 
-def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
-    """Read one file and send what came of it to the other side."""
+def serve(connection: int, module: str, function: str, path: str, size: int, seconds: int) -> None:
+    """Read one file in so many seconds of a processor, and send what came of it to the other side."""
     pipe: Connection[Scan | Exception, None] = Connection(connection)
-    _bound_memory()
+    _bound(seconds)
     try:
         pipe.send(getattr(import_module(module), function)(Path(path), size))
     except (SceneError, MemoryError, OSError) as error:
@@ -73,10 +80,11 @@ def serve(connection: int, module: str, function: str, path: str, size: int) -> 
 MIN_MEMORY_BYTES = 2 << 30
 
 
-def _bound_memory() -> None:
-    """Let this process have half of the memory that is free now, and be the first that the system ends for want of any.
+def _bound(seconds: int) -> None:
+    """Let this process have so many seconds of a processor and half of the memory that is free now.
 
-    What it sends is held twice at either side, so that it cannot be more than there is.
+    It is the first that the system ends for want of memory. What it sends is held twice at either side, so
+    that it cannot be more than there is.
     """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -86,6 +94,7 @@ def _bound_memory() -> None:
         most = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:

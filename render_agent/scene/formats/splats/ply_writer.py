@@ -37,4 +37,4 @@ def splat_ply(
     header = ["ply", "format binary_little_endian 1.0", *(f"comment {line}" for line in comments)]
     header += ["comment up z", f"element vertex {len(points)}"]
     header += [*(f"property float {name}" for name in names), "end_header", ""]
-    return b"".join(["\n".join(header).encode("ascii", "replace"), rows.tobytes()])
+    return b"".join(["\n".join(header).encode("ascii", "replace"), rows.data])
