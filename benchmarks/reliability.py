@@ -29,7 +29,7 @@ TREE = Path(__file__).parents[1]
 MOST_SYNC_PERCENT = 3.0
 """Of a run at the speed of the default engine, what it may cost that its lines are durable."""
 
-MENDED = "; {} failures, mended since and tried again"
+MENDED = "; {} not at first, mended since and tried again"
 
 NOT_HELD = (
     "A thread is started while the process has no memory left: Python waits without end for it to say that it has begun"

@@ -145,7 +145,7 @@ def test_results_of_fuzzers_have_their_rows(tmp_path):
     assert reliability.tell_inputs(found)[1] == ["reply: a reply raised"]
     found["targets"]["reply"] |= {"failures": [], "mended": 3}
     (row, _), lost = reliability.tell_inputs(found)
-    assert row[2].endswith("; 3 failures, mended since and tried again")
+    assert row[2].endswith("; 3 not at first, mended since and tried again")
     assert lost == []
 
 
