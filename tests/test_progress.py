@@ -65,7 +65,7 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(monkeypatch):
     for state in [state for state in some if state.active]:
         clock[0] += 3.0
         take(progress, state, STEP)
-    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.9)), "nobody ends in the second turn"
+    assert progress.turns_to_come == pytest.approx(20 * (2 - 0.2 / 3)), "nobody ended in the second"
     assert progress.seconds_left == pytest.approx(3 * progress.turns_to_come, rel=0.15), "of late"
     clock[0] += 30.0
     for state in [state for state in some if state.active]:

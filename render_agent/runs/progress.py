@@ -159,16 +159,14 @@ class Progress:
         """How many turns the active questions are expected to take still.
 
         A question ends in its turn of a number as often as those did that came to it (a life table, as
-        of Kaplan and Meier 1958); in turns that none came to yet, half way between the last known one and what
-        is usual, but no more often than that: who goes on where most end goes on for a while.
+        of Kaplan and Meier 1958); in turns that none came to yet, as often as in the last known one, but no more
+        often than is usual (who goes on where most end goes on for a while), and nearer to that the fewer are known.
         """
-        hazard, hazards = 0.0, []
-        for number in range(self.max_turns):
-            if self.passed[number]:
-                hazard = self.ended[number] / self.passed[number]
-            else:
-                hazard = (min(hazard, USUAL_HAZARD) + USUAL_HAZARD) / 2
-            hazards.append(hazard)
+        passed, ended = self.passed, self.ended
+        known = {number: ended[number] / passed[number] for number in passed}
+        last = min(known[max(known)], USUAL_HAZARD) if known else USUAL_HAZARD
+        unknown = last + (USUAL_HAZARD - last) / (1 + len(known))
+        hazards = [known.get(number, unknown) for number in range(self.max_turns)]
         expected, further = 0.0, 0.0
         for number in reversed(range(self.max_turns)):
             further = 1 + (1 - hazards[number]) * further
