@@ -51,7 +51,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "small model, no batched turns": {**SMALL, "max_batched_turns": 0},
     "small model, batches of four": {**SMALL, "limit": 120, "batch_size": 4},
     "small model, one after the other": {**SMALL, "limit": 100, "max_batched_turns": 0, "finish_together": 1},
-    "small model, four types": {**SMALL, "type": ("object_rel_distance", "object_counting", "route_planning", "obj_appearance_order")},
+    "small model, four types": {**SMALL, "type": ("object_rel_distance", "object_counting", "route_planning", "object_abs_distance")},
 }  # fmt: skip
 
 
