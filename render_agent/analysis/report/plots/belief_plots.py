@@ -14,7 +14,7 @@ from render_agent.analysis.report.plots.vector_plot import (
     Plot,
     above,
     draw,
-    name_rows,
+    stacked,
     whole,
 )
 from render_agent.analysis.report.words import FAILURE_WORDS, in_order, meant, type_words
@@ -72,17 +72,15 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
         return None
 
     def paint(axes: Any) -> None:
-        left = [0.0] * len(rows)
-        for failure in present:
-            shares = [100 * r["failures"][str(failure)] / r["questions"] for r in rows.values()]
-            axes.barh(
-                range(len(rows)), shares, left=left, color=COLOURS[failure], label=failure, height=0.72
-            )  # fmt: skip
-            left = [a + b for a, b in zip(left, shares, strict=True)]
-        name_rows(axes, [f"{name} (n = {r['questions']})" for name, r in rows.items()])
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("questions, %")
-        above(axes, 4)
+        names = [f"{name} (n = {r['questions']})" for name, r in rows.items()]
+        parts = {
+            str(f): (
+                COLOURS[f],
+                [100 * r["failures"][str(f)] / r["questions"] for r in rows.values()],
+            )
+            for f in present
+        }
+        stacked(axes, names, parts, "questions")
 
     return draw(
         "failures",
@@ -227,15 +225,13 @@ def revisions(results: Mapping[str, Any]) -> Plot | None:
     rows = {name: own for name, own in found.items() if "revised" in own}
 
     def paint(axes: Any) -> None:
-        places = range(len(rows))
+        names = [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()]
         revised, clung = ([own[n]["value"] if n in own else 0 for own in rows.values()] for n in REVISION)  # fmt: skip
-        axes.barh(places, revised, color=palette.BLUE, label="as it is now", height=0.72)
-        axes.barh(places, clung, left=revised, color=palette.VERMILLION, label="left as it was", height=0.72)  # fmt: skip
-        axes.set_yticks(places, [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()])  # fmt: skip
-        axes.invert_yaxis()
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("of what it had right before, %")
-        above(axes, 2)
+        parts = {
+            "as it is now": (palette.BLUE, revised),
+            "left as it was": (palette.VERMILLION, clung),
+        }
+        stacked(axes, names, parts, "of what it had right before", 2)
 
     return draw(
         "revision",

@@ -18,6 +18,7 @@ from render_agent.analysis.report.plots.vector_plot import (
     from_zero,
     interval_line,
     name_rows,
+    stacked,
     whole,
 )
 from render_agent.analysis.report.words import causes_meant, in_order, outcome, type_words
@@ -157,18 +158,15 @@ def causes(report: ReportData) -> Plot | None:
         return None
 
     def paint(axes: Any) -> None:
-        places = range(len(by_type))
-        left = [0.0] * len(by_type)
-        for cause in present:
-            shares = [100 * c[cause] / c.total() for c in by_type.values()]
-            axes.barh(
-                places, shares, left=left, color=palette.CAUSES[cause], label=cause, height=0.72
+        names = [f"{type_words(kind)} (n = {c.total()})" for kind, c in by_type.items()]
+        parts = {
+            str(cause): (
+                palette.CAUSES[cause],
+                [100 * c[cause] / c.total() for c in by_type.values()],
             )
-            left = [a + b for a, b in zip(left, shares, strict=True)]
-        name_rows(axes, [f"{type_words(kind)} (n = {c.total()})" for kind, c in by_type.items()])
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("questions, %")
-        above(axes, 4)
+            for cause in present
+        }
+        stacked(axes, names, parts, "questions")
 
     return draw(
         "causes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -221,6 +221,27 @@ def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Name the rows of a plot at y = 0, 1, …, the first on top; no font draws what cannot be seen."""
     axes.set_yticks(range(len(names)), [visible(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def stacked(
+    axes: Any,
+    names: Sequence[str],
+    parts: Mapping[str, tuple[str, Sequence[float]]],
+    of: str,
+    columns: int = 4,
+) -> None:
+    """Draw a level bar for each name, of parts side by side: by label, the colour and the percent of every bar.
+
+    of: what the percents are of. columns: of the legend.
+    """
+    left = [0.0] * len(names)
+    for label, (colour, percents) in parts.items():
+        axes.barh(range(len(names)), percents, left=left, color=colour, label=label, height=0.72)
+        left = [a + b for a, b in zip(left, percents, strict=True)]
+    name_rows(axes, names)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel(f"{of}, %")
+    above(axes, columns)
 
 
 def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
