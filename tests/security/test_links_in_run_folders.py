@@ -145,14 +145,11 @@ def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
 
 def test_what_is_half_written_is_not_written_through_a_link(run, victim):
     before = state_of(victim)
-    for write in (
-        lambda: rescore(run.parent, run.name, "official", as_json=False),
-        lambda: write_whole(run / "results.json", b"{}"),
-    ):
-        (run / ".results.json.part").unlink(missing_ok=True)
-        (run / ".results.json.part").symlink_to(victim / "secret.txt")
-        with pytest.raises(RunLogError, match="cannot write"):
-            write()
+    (run / ".results.json.part").symlink_to(victim / "secret.txt")
+    with pytest.raises(RunLogError, match="cannot write"):
+        rescore(run.parent, run.name, "official", as_json=False)
+    with pytest.raises(RunLogError, match="cannot write"):
+        write_whole(run / "results.json", b"{}")
     assert state_of(victim) == before
 
 
