@@ -35,7 +35,7 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds: SHORT)
+    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds, **more: SHORT)
     monkeypatch.setattr("render_agent.dialogue.prompt.INSTRUCTIONS", "Explore. You have {turns}.")
 
 
