@@ -13,7 +13,7 @@ from factories.runs import make_questions, play, walking
 from scipy.stats import spearmanr
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict
-from render_agent.agents.verifiers.geometry import make_geometry
+from render_agent.agents.verifiers.geometry import GeometryPlan
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
 from render_agent.config.agent_plan import verifier_plans
@@ -222,7 +222,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
     chance = by_chance(decisions)
     scored = {}
     for unnamed in (False, True):
-        verifier = make_geometry(run.config, source.questions, unnamed=unnamed)
+        verifier = GeometryPlan("unnamed" if unnamed else None).build(run.config, source.questions)
         scored[unnamed] = score_anew("geometry", verifier, decisions)
         gap = difference(decisions, scored[unnamed], chance)
         assert gap.above_zero, gap
@@ -240,7 +240,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
 def test_every_way_of_geometry_gives_the_same_scores(short_run, monkeypatch):
     monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
     with opened([short_run]) as (source,):
-        verifier = make_geometry(short_run.config, source.questions)
+        verifier = GeometryPlan().build(short_run.config, source.questions)
         found = latency(verifier, source.decisions)
     assert len(found) == 3
     assert [entry["apart"] for entry in found.values()] == [0, 0, 0]

@@ -11,8 +11,11 @@ from msgspec import structs
 from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
 from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import decision
+from render_agent.agents.rerank import Reranker, decision
 from render_agent.agents.verifiers.base import TurnContext
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import AgentPlan
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence
 from render_agent.engines.base import Reply, Request
@@ -21,6 +24,18 @@ from render_agent.geometry.camera import Camera
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25
 """Moves are equal that lead to the same pose, counted in such steps from where the camera stands."""
+
+
+class VotePlan(AgentPlan):
+    """Several replies, which vote on the answer or the move."""
+
+    kind = "vote"
+    form = "vote:K"
+    votes = True
+
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Vote:
+        """Return the agent that has samples vote."""
+        return Vote(config.agent, self.samples, prompt.on_request)
 
 
 @dataclass(frozen=True)

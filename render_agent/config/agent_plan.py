@@ -13,12 +13,12 @@ from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Verifier, VerifierPanel
+    from render_agent.agents.rerank import Reranker
+    from render_agent.agents.verifiers.base import Verifier
     from render_agent.config.run import RunConfig
     from render_agent.dialogue.prompt import Prompt
     from render_agent.dialogue.state import Question
     from render_agent.engines.base import Engine
-    from render_agent.observation import ViewProvider
 
 MAX_CANDIDATES = 64
 """Candidates of one turn at the most."""
@@ -79,10 +79,8 @@ class AgentPlan(Choice):
         """Whether what its candidates would show is drawn for these verifiers."""
         return self.renders
 
-    def build(
-        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
-    ) -> Agent:
-        """Return the agent of a run. panel: its verifiers. views: draws where candidates lead."""
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Agent:
+        """Return the agent of a run. reranker: draws where candidates lead, and scores them."""
         raise NotImplementedError
 
 
