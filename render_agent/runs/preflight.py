@@ -24,67 +24,30 @@ if TYPE_CHECKING:
     from render_agent.runs.log.folder import RunFolder
 
 
-class StartPose(Choice):
-    """Where the camera begins."""
+class Machine(Choice):
+    """What a run needs of the machine: readers, installed packages, loggers, a renderer, Ray; and a start to begin at."""
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where it cannot be read."""
+        """Raise UsageError where the start cannot be read, SetupError where a library or package is not installed."""
         parse_start(config.start)
-
-
-class Drawing(Choice):
-    """The renderer."""
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where a library that it needs is not on this machine."""
-        if not config.blind:
-            check_renderer(config.renderer)
-
-
-class Placement(Choice):
-    """The processes and machines that share a run."""
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where Ray is needed and not at hand."""
-        check_ray(config)
-
-
-class ScanFormats(Choice):
-    """The formats of the scans that are shown."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the library of one is not installed."""
         require_readers(q.scan for q in questions if q.scan is not None and not config.blind)
-
-
-class Packages(Choice):
-    """The installed packages that bring parts of a run."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where one is not installed or cannot be imported."""
         packages(config)
-
-
-class Loggers(Choice):
-    """The tools that a run is logged to."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the library of one is not installed, which has its name."""
         for name in config.log_to:
             registry.load("logger", name)
             if name in registry.built_in("logger"):
                 require(f"--log-to {name}", name)
 
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where Ray or a library of the renderer is needed and not at hand."""
+        check_ray(config)
+        if not config.blind:
+            check_renderer(config.renderer)
+
 
 def choices(config: RunConfig) -> tuple[Choice, ...]:
     """Return the choices of a run, in the order in which they are checked."""
     return (
-        StartPose(),
-        ScanFormats(),
-        Placement(),
-        Packages(),
-        Drawing(),
-        Loggers(),
+        Machine(),
         config.picture_stress,
         config.view_policy,
         config.toolset,
