@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from msgspec import structs
@@ -26,6 +27,7 @@ from render_agent.scene.free_space.free_space import FreeSpace
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FreeViews:
     """Draws the next views of questions; owned by the one thread that owns the renderer.
 
@@ -35,26 +37,15 @@ class FreeViews:
     may be asked for.
     """
 
-    def __init__(
-        self,
-        make_viewer: Callable[[], Viewer],
-        scenes: SpaceSource,
-        pictures: PictureKeeper,
-        kinds: Sequence[str],
-        start: str | tuple[Vector, float],
-        opening: Sequence[str],
-        facts: Mapping[str, Facts] | None = None,
-    ) -> None:
-        self.scenes = scenes
-        self.pictures = pictures
-        self.kinds = tuple(kinds)
-        self.start = start
-        self.opening = tuple(opening)
-        self.facts = facts
-        self._make_viewer = make_viewer
-        self._viewer: Viewer | None = None
-        self._starts: dict[str, Camera] = {}
-        self._openings: dict[str, tuple[View, ...]] = {}
+    make_viewer: Callable[[], Viewer]
+    scenes: SpaceSource
+    pictures: PictureKeeper
+    kinds: Sequence[str]
+    start: str | tuple[Vector, float]
+    opening: Sequence[str]
+    facts: Mapping[str, Facts] | None = None
+    _starts: dict[str, Camera] = field(init=False, default_factory=dict)
+    _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question.
@@ -133,24 +124,22 @@ class FreeViews:
             previewed[candidate.number] = structs.replace(candidate, view=view)
         return list(previewed.values())
 
-    @property
+    @cached_property
     def viewer(self) -> Viewer:
         """The viewer, made when the first view is drawn."""
-        if self._viewer is None:
-            self._viewer = self._make_viewer()
-        return self._viewer
+        return self.make_viewer()
 
     def stop(self) -> None:
         """End a renderer that has a process of its own, in the midst of a view."""
-        if self._viewer is not None:
-            self._viewer.stop()
+        if "viewer" in self.__dict__:
+            self.viewer.stop()
 
     def close(self) -> None:
         """Give the renderer back."""
-        if self._viewer is not None:
-            self._viewer.close()
+        if "viewer" in self.__dict__:
+            self.viewer.close()
 
-    def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
+    def _wanted(self, state: QuestionState) -> Sequence[str | View]:
         if not state.turns:
             return self.opening
         action = state.turns[-1].action

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from render_agent.dialogue.state import QuestionState, View
-from render_agent.geometry.camera import Vector
-from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.base import Observation
 from render_agent.observation.free_views import FreeViews
 from render_agent.observation.picture_store import question_file, scene_file
-from render_agent.observation.stress.base import PictureKeeper
 from render_agent.observation.view_policies.base import FurtherViews, Policy, ViewContext
-from render_agent.render.views import Viewer
 
 
+@dataclass(eq=False)
 class PolicyViews(FreeViews):
     """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
 
     Questions of a scene share the pictures that they have in common.
     """
 
-    def __init__(
-        self,
-        make_viewer: Callable[[], Viewer],
-        scenes: SpaceSource,
-        pictures: PictureKeeper,
-        policy: Policy,
-        start: str | tuple[Vector, float],
-        opening: Sequence[str],
-    ) -> None:
-        super().__init__(make_viewer, scenes, pictures, opening, start, opening)
-        self.policy = policy
-        self._shared: dict[str, tuple[View, ...]] = {}
+    policy: Policy = field(kw_only=True)
+    _shared: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> Observation:
         """Return all views in turn 0, none later.

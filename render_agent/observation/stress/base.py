@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -125,20 +125,20 @@ class PictureStress(Choice):
         return {}
 
 
+@dataclass(frozen=True)
 class Painted:
     """Keeps something else in the place of every picture."""
 
-    def __init__(self, pictures: PictureKeeper, paint: Paint) -> None:
-        self._pictures = pictures
-        self._paint = paint
+    pictures: PictureKeeper
+    paint: Paint
 
     def keep(self, file: str, picture: Picture) -> Future[None]:
         """Write what is shown in the place of a picture."""
-        return self._pictures.keep(file, self._paint(file, picture))
+        return self.pictures.keep(file, self.paint(file, picture))
 
     def there(self, file: str, digest: str | None = None) -> bool:
         """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
-        return self._pictures.there(file, digest)
+        return self.pictures.there(file, digest)
 
 
 class Real(PictureStress):
