@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
     if noted:  # boxes may be known of the scenes of some shards only
         record["choosing"] = noted[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions()])
-    log = RunLog.create(output, "batched", record)
-    try:
+    with closing(RunLog.create(output, "batched", record)) as log:
         for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
         os.sync()  # once for all pictures, before a line names them
@@ -51,8 +51,6 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         merged_results = results_of(log.folder, states=states)
         if not any(state.active for state in states):
             log.write_results(merged_results, table(merged_results["questions"]))
-    finally:
-        log.close()
     return log.path, merged_results
 
 

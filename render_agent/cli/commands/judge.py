@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.completion import files, models, rubrics
+from render_agent.cli.options import AS_JSON
 from render_agent.config import AUTO
 from render_agent.errors import UsageError
 
@@ -100,7 +101,7 @@ class BatchSize(click.ParamType[int | str]):
     help="Write a row a picture there.",
     shell_complete=files,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
     """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
