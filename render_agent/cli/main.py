@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.options import AS_JSON, run_option
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.option import did_you_mean
@@ -216,6 +216,152 @@ def _given(context: click.Context, name: str) -> bool:
 
 def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+PARSER = click.option(
+    "--parser",
+    type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
+    default="official",
+    show_default=True,
+    help="Whose way of reading an answer is used for the means and types.",
+)
+
+
+@click.command()
+@WHERE_RUNS_LIE
+@AS_JSON
+def ls(output: str, as_json: bool) -> None:
+    """List the runs, the newest last.
+
+    \b
+    Examples:
+      render-agent ls
+      render-agent ls --output results --json
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.list_them(Path(output), as_json=as_json)
+
+
+@click.command()
+@RUN
+@click.argument("question", required=False)
+@WHERE_RUNS_LIE
+@AS_JSON
+def show(run: str, question: str | None, output: str, as_json: bool) -> None:
+    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id).
+
+    \b
+    Examples:
+      render-agent show recent
+      render-agent show recent 3
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.show(Path(output), run, question, as_json=as_json)
+
+
+@click.command()
+@RUN
+@PARSER
+@WHERE_RUNS_LIE
+@AS_JSON
+def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
+    """Compute the results of RUN anew from its log, also of one that is unfinished.
+
+    The official ones of a finished run replace its results.json; those of another parser are written
+    beside it.
+
+    \b
+    Examples:
+      render-agent rescore recent
+      render-agent rescore recent --parser vlmevalkit
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.rescore(Path(output), run, parser, as_json=as_json)
+
+
+@click.command()
+@click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
+@click.option(
+    "--questions",
+    metavar="FILE|NAME",
+    help="VSI-Bench's own questions (default: found).",
+    shell_complete=completion.files,
+)
+@PARSER
+@AS_JSON
+def score(predictions: str, questions: str | None, parser: str, as_json: bool) -> None:
+    """Score anybody's answers to VSI-Bench: lines {"id": 0, "prediction": "A"}.
+
+    A question without a prediction scores 0, and is counted.
+
+    \b
+    Examples:
+      render-agent score predictions.jsonl --questions test.jsonl
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.score_file(Path(predictions), questions, parser, as_json=as_json)
+
+
+@click.command()
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
+)
+@click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@click.option(
+    "--page",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    shell_complete=completion.folders,
+    help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
+)
+@click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
+@WHERE_RUNS_LIE
+@AS_JSON
+def compare(
+    runs: tuple[str, ...],
+    anyway: bool,
+    page: str | None,
+    no_diagnosis: bool,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where.
+
+    \b
+    Examples:
+      render-agent compare RUN_A RUN_B
+      render-agent compare RUN_A RUN_B RUN_C --page
+    """
+    from render_agent.cli.commands import score as scoring
+
+    scoring.compare_runs(
+        Path(output),
+        runs,
+        anyway=anyway,
+        as_json=as_json,
+        page=None if page is None else Path(page),
+        diagnose=not no_diagnosis,
+    )
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=completion.runs)
+@WHERE_RUNS_LIE
+def merge(runs: tuple[str, ...], output: str) -> None:
+    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other.
+
+    \b
+    Examples:
+      render-agent merge SHARD_1 SHARD_2
+    """
+    from render_agent.cli.commands import runs as commands
+
+    commands.merge_runs(Path(output), runs)
 
 
 @click.command()

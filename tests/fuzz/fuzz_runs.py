@@ -78,8 +78,8 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     from render_agent.analysis.live.run import LiveRun
     from render_agent.analysis.related_runs import siblings
     from render_agent.analysis.report.data import read_run
-    from render_agent.cli.commands.score import compare_command
-    from render_agent.cli.commands.show import ls_command, show_command
+    from render_agent.cli.commands import runs as commands
+    from render_agent.cli.commands import score as scoring
     from render_agent.runs.log.folder import RunFolder
     from render_agent.runs.log.reader import results_of
     from render_agent.runs.runner import resume_run
@@ -88,7 +88,7 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
 
     def compared() -> None:
         for names in ((RUN, OTHER), (OTHER, RUN)):
-            compare_command.callback(names, True, None, False, str(output), True)
+            scoring.compare_runs(output, names, anyway=True, as_json=True)
 
     def exported() -> None:
         runs = select_runs([RunFolder(place)], QuestionFilter())
@@ -101,10 +101,10 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
     def followed() -> None:
         json.dumps(LiveRun(RunFolder(place), folder / "pages").standing(), allow_nan=False)
 
-    yield lambda: ls_command.callback(str(output), False)
-    yield lambda: show_command.callback(RUN, None, str(output), False)
+    yield lambda: commands.list_them(output, as_json=False)
+    yield lambda: commands.show(output, RUN, None, as_json=False)
     for question in QUESTIONS:
-        yield lambda question=question: show_command.callback(RUN, question, str(output), False)
+        yield lambda question=question: commands.show(output, RUN, question, as_json=False)
     yield lambda: json.dumps(results_of(RunFolder(place)), allow_nan=False)
     yield lambda: results_of(RunFolder(place), "vlmevalkit")
     yield lambda: siblings(RunFolder(output / OTHER))

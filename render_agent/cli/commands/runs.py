@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,21 @@ from rich.console import Console
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.analysis.export.loggers.observer import logged
 from render_agent.beliefs.belief_summary import summed_up
-from render_agent.cli import completion
-from render_agent.cli.options import WHERE_RUNS_LIE
+from render_agent.cli.turn_text import belief_lines, turn_lines
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.engines.base import Engine
 from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
 from render_agent.engines.registry import engine_options, make_engine
+from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
 from render_agent.runs.disk_space import disk_needed, pictures_needed
-from render_agent.runs.log.folder import RunFolder, find_run
+from render_agent.runs.log.folder import RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.results import row as question_row
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.progress import Progress
 from render_agent.runs.runner import (
@@ -47,13 +49,16 @@ from render_agent.runs.runner import (
     start_run,
 )
 from render_agent.score.seed_variance import spread_table
-from render_agent.score.tables import score_tables
+from render_agent.score.tables import figure, score_tables
 from render_agent.text.console import plain_console
 from render_agent.text.display import duration, shown_on, size
-from render_agent.text.sanitize import json_text
+from render_agent.text.sanitize import json_text, one_line
 from render_agent.web.browser import open_page
 
 FAILED = 1
+
+SHOWN_IDS = 12
+"""So many ids are told where one is not known."""
 
 
 def new_run(config: RunConfig, *, browser: bool = False) -> int:
@@ -74,17 +79,9 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
     return code
 
 
-@click.command("merge")
-@click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=completion.runs)
-@WHERE_RUNS_LIE
-def merge_command(runs: tuple[str, ...], output: str) -> None:
-    """Join RUNS, the shards I/N of one run, into a new run folder; it can be continued like any other.
-
-    \b
-    Examples:
-      render-agent merge SHARD_1 SHARD_2
-    """
-    path, found = merge(Path(output), [find_run(Path(output), name) for name in runs])
+def merge_runs(output: Path, names: Sequence[str]) -> int:
+    """Join the shards of a run into one run folder and print its scores."""
+    path, found = merge(output, [find_run(output, name) for name in names])
     active = found["counts"]["active"]
     console = _console()
     console.print(score_tables(found))
@@ -92,6 +89,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     if active or found["counts"]["failed"]:
         line = shlex.join([*program(), "--continue", str(path)])
         console.print(f"{active} questions are not done. To go on: {line}", soft_wrap=True)
+    return 0
 
 
 def dry_run(config: RunConfig) -> int:
@@ -338,7 +336,7 @@ def _print_results(found: Mapping[str, Any], run: Run, console: Console) -> None
         console.print(score_tables(found))
     else:
         _print_answer(found["questions"][0], run.states[0], path, console)
-    print_agent(config, found["notes"] if config.batch else (), console)
+    _print_agent(config, found["notes"] if config.batch else (), console)
     if "beliefs" in found:
         console.print(summed_up(found["beliefs"]), soft_wrap=True)
     console.print(f"the run: {path}", soft_wrap=True)
@@ -365,10 +363,136 @@ def in_words(question: Question, answer: str | None) -> str:
     return options[0] if options else answer or "none"
 
 
-def print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
+def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
     """Print who chose among several replies, where no note that was printed says so."""
     if config.agent_plan.chooses and not any(note.startswith("agent: ") for note in printed):
         console.print(f"agent: {config.agent_words}", soft_wrap=True)
+
+
+def list_them(output: Path, *, as_json: bool) -> None:
+    """Print the runs in a folder, oldest first."""
+    rows = [_run_row(path) for path in list_runs(output)]
+    if as_json:
+        click.echo(json_text(rows))
+        return
+    if not rows:
+        click.echo(f"no runs in {output}")
+        return
+    line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
+    click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
+    for row in rows:
+        told = {name: "–" if v is None else str(v) for name, v in row.items()}
+        click.echo(one_line(line.format(**told)))
+
+
+RUN_COLUMNS = {
+    "run": "<24",
+    "status": "<10",
+    "questions": ">9",
+    "answered": ">8",
+    "official": ">8",
+    "minutes": ">7",
+    "date": "<16",
+    "benchmark": "<10",
+    "views": "<8",
+    "engine": "<12",
+    "model": "",
+    "agent": "",
+}
+"""What is listed of a run, and how wide."""
+
+
+def _run_row(path: Path) -> dict[str, Any]:
+    """Return what is listed of a run; minutes are those that its views and replies took, in all processes."""
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
+    try:
+        folder = RunFolder(path)
+        found = folder.results()
+        saved = folder.record["config"]
+        began = datetime.fromtimestamp((path / "config.json").stat().st_mtime)
+        row |= {
+            "date": began.isoformat(" ", "minutes"),
+            "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
+            "views": saved.get("views"),
+            "status": "unfinished",
+            "questions": len(folder.questions()) if folder.has_questions else None,
+            "engine": saved["engine"],
+            "model": folder.record["engine"]["model"],
+            "agent": saved.get("agent", "single"),
+        }
+        if found:
+            seconds = found["totals"]["seconds"]
+            row |= {
+                "status": found["status"],
+                "answered": found["counts"]["answered"],
+                "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
+                "official": figure(found["official_over_scored"]["score"]),
+            }
+    except (RunLogError, KeyError, TypeError, AttributeError, ValueError, OSError):
+        return row | {"status": "unreadable"}
+    return row
+
+
+def show(output: Path, which: str, question_id: str | None, *, as_json: bool) -> None:
+    """Print a run's scores, or one question's dialogue."""
+    folder = find_run(output, which)
+    if question_id is not None:
+        _show_question(folder, question_id, as_json=as_json)
+        return
+    found = folder.results()
+    if as_json:
+        click.echo(json_text(found or {"status": "unfinished"}))
+        return
+    console = plain_console()
+    if found is None:
+        console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
+        line = shlex.join([*program(), "--continue", str(folder.path)])
+        console.print(f"To go on: {line}", soft_wrap=True)
+        return
+    console.print(score_tables(found))
+    _print_agent(folder.config, found["notes"], console)
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
+    question = next((q for q in folder.questions() if q.id == question_id), None)
+    if question is None:
+        ids = [q.id for q in folder.questions()]
+        some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
+        raise UsageError(
+            f"{folder.name} has no question with the id {question_id!r:.80}: its ids: {some}"
+        )
+    if as_json:
+        click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
+        return
+    console = plain_console()
+    console.print(f"{question.type} about {question.scene}", style="bold")
+    for words in (question.text, *question.options):
+        console.print(words)
+    state = next(s for s in read_states(folder) if s.id == question_id)
+    asked = question_row(state)
+    console.print(f"answer: {in_words(question, asked['answer'])} ({asked['status']})")
+    truth = "not known" if question.truth is None else in_words(question, question.truth)
+    verdict = "" if asked["score"] is None else f": {_verdict(asked['score'])}"
+    console.print(f"truth: {truth}{verdict}")
+    for line in folder.turns():
+        if line.head.question_id != question_id:
+            continue
+        console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
+        for words in turn_lines(folder.path, line):
+            console.print(words, soft_wrap=True)
+    told = list(belief_lines(folder, state))
+    if told:
+        console.rule("beliefs", align="left")
+    for words in told:
+        console.print(words, soft_wrap=True)
+
+
+def _verdict(score: float) -> str:
+    """Return what a score between 0 and 1 says of an answer."""
+    if score in (0.0, 1.0):
+        return "right (score 100)" if score else "wrong (score 0)"
+    return f"partly right (score {figure(100 * score)})"
 
 
 def _console() -> Console:

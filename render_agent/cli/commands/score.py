@@ -11,8 +11,6 @@ import click
 
 from render_agent.analysis.predictions import read_predictions, score_predictions
 from render_agent.beliefs.belief_summary import WORDS
-from render_agent.cli import completion
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
 from render_agent.config import fixed_options
 from render_agent.errors import UsageError
 from render_agent.extras import require
@@ -22,7 +20,6 @@ from render_agent.runs.log.reader import compared_beliefs, results_of
 from render_agent.runs.log.results import table
 from render_agent.score.comparison import Side, compare, correct, differing, incomparable, ladder
 from render_agent.score.intervals import add_holm
-from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import (
     changed_table,
@@ -35,32 +32,15 @@ from render_agent.score.tables import (
 from render_agent.text.console import plain_console
 from render_agent.text.sanitize import json_text
 
-PARSER = click.option(
-    "--parser",
-    type=click.Choice([*PARSERS]),
-    default=OFFICIAL,
-    show_default=True,
-    help="Whose way of reading an answer is used for the means and types.",
-)
 
+def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
+    """Compute a run's results anew from its log and print them.
 
-@click.command("rescore")
-@RUN
-@PARSER
-@WHERE_RUNS_LIE
-@AS_JSON
-def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
-    """Compute the results of RUN anew from its log, also of one that is unfinished.
-
-    The official ones of a finished run replace its results.json; those of another parser are written
-    beside it.
-
-    \b
-    Examples:
-      render-agent rescore recent
-      render-agent rescore recent --parser vlmevalkit
+    Those of a run that has come to its end, by the official parser, take the place of its
+    `results.json`; those of another parser lie beside it as `results.PARSER.json`. An unfinished
+    run's are printed only.
     """
-    folder = find_run(Path(output), run)
+    folder = find_run(output, which)
     found = results_of(folder, parser)
     if folder.finished:
         with closing(RunLog(folder)) as log:
@@ -76,73 +56,39 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 
-@click.command("score")
-@click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
-@click.option(
-    "--questions",
-    metavar="FILE|NAME",
-    help="VSI-Bench's own questions (default: found).",
-    shell_complete=completion.files,
-)
-@PARSER
-@AS_JSON
-def score_command(predictions: str, questions: str | None, parser: str, as_json: bool) -> None:
-    """Score anybody's answers to VSI-Bench: lines {"id": 0, "prediction": "A"}.
-
-    A question without a prediction scores 0, and is counted.
-
-    \b
-    Examples:
-      render-agent score predictions.jsonl --questions test.jsonl
-    """
+def score_file(predictions: Path, questions: str | None, parser: str, *, as_json: bool) -> None:
+    """Score a file of predictions and print the figures."""
     asked = load_vsibench(questions)
-    found = score_predictions(asked, read_predictions(Path(predictions), asked), parser)
+    found = score_predictions(asked, read_predictions(predictions, asked), parser)
     if as_json:
         click.echo(json_text(found))
     else:
         plain_console().print(score_table(found))
 
 
-@click.command("compare")
-@click.argument(
-    "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
-)
-@click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
-@click.option(
-    "--page",
-    is_flag=False,
-    flag_value="",
-    metavar="[DIR]",
-    shell_complete=completion.folders,
-    help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
-)
-@click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
-@WHERE_RUNS_LIE
-@AS_JSON
-def compare_command(
-    runs: tuple[str, ...],
+def compare_runs(
+    output: Path,
+    names: Sequence[str],
+    *,
     anyway: bool,
-    page: str | None,
-    no_diagnosis: bool,
-    output: str,
     as_json: bool,
+    page: Path | None = None,
+    diagnose: bool = True,
 ) -> None:
-    """Compare runs with RUN_A over the same questions: differences, how sure they are, and where.
+    """Compare every run with the first and print what differs; write it as pages where wanted.
 
-    \b
-    Examples:
-      render-agent compare RUN_A RUN_B
-      render-agent compare RUN_A RUN_B RUN_C --page
+    page: the folder of the pages; one without a name is beside the first run. diagnose: whether the pages
+    show what the cameras saw. UsageError where runs are not comparable, or page is one of them.
     """
-    if page and _is_run(Path(output), Path(page)):
+    if page is not None and page != Path() and _is_run(output, page):
         raise UsageError(
             f"--page {page} is a run, not a folder for pages: put --page last, or give it a folder"
         )
-    if len(runs) < 2:
+    if len(names) < 2:
         raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
-    folders = [find_run(Path(output), name) for name in runs]
+    folders = [find_run(output, name) for name in names]
     if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{repeated[0]} would be compared with itself: name another run")
     alike = len({folder.name for folder in folders}) < len(folders)
@@ -156,13 +102,12 @@ def compare_command(
             found["beliefs"] = beliefs
     add_holm([entry for found in pairs for entry in found.get("beliefs", {}).values()])
     if page is not None:
-        place = _write_pages(folders, pairs, steps, Path(page), diagnose=not no_diagnosis)
+        place = _write_pages(folders, pairs, steps, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        click.echo(
-            json_text({**(pairs[0] if len(pairs) == 1 else {"comparisons": pairs}), **rungs})
-        )
+        told = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
+        click.echo(json_text({**told, **rungs}))
         return
     console = plain_console()
     for found in pairs:
