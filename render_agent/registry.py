@@ -37,43 +37,27 @@ Kind = Literal[
     "command",
 ]
 
-GROUPS: dict[Kind, str] = {
-    "engine": "render_agent.engines",
-    "renderer": "render_agent.renderers",
-    "benchmark": "render_agent.benchmarks",
-    "kind of view": "render_agent.views",
-    "agent": "render_agent.agents",
-    "verifier": "render_agent.verifiers",
-    "view policy": "render_agent.view_policies",
-    "picture stress": "render_agent.picture_stresses",
-    "probe": "render_agent.probes",
-    "change": "render_agent.changes",
-    "toolset": "render_agent.toolsets",
-    "scripted policy": "render_agent.policies",
-    "small model": "render_agent.small_models",
-    "logger": "render_agent.loggers",
-    "command": "render_agent.commands",
+KINDS: dict[Kind, tuple[str, str]] = {
+    "engine": ("engines", "render_agent.engines.base:Engine"),
+    "renderer": ("renderers", "render_agent.render.base:Renderer"),
+    "benchmark": ("benchmarks", "collections.abc:Sequence"),
+    "kind of view": ("views", "render_agent.dialogue.view_kinds:ViewKind"),
+    "agent": ("agents", "render_agent.config.agent_plan:AgentPlan"),
+    "verifier": ("verifiers", "render_agent.config.agent_plan:VerifierPlan"),
+    "view policy": ("view_policies", "render_agent.observation.view_policies.base:ViewPolicy"),
+    "picture stress": ("picture_stresses", "render_agent.observation.stress.base:PictureStress"),
+    "probe": ("probes", "render_agent.dialogue.probe:ProbeKind"),
+    "change": ("changes", "render_agent.questions.counterfactual.base:ChangePlan"),
+    "toolset": ("toolsets", "render_agent.observation.toolsets:Toolset"),
+    "scripted policy": ("policies", "render_agent.engines.scripted.base:Policy"),
+    "small model": ("small_models", "render_agent.engines.checkpoint.pretrained:Pretrained"),
+    "logger": ("loggers", "render_agent.analysis.export.loggers.base:RunLogger"),
+    "command": ("commands", "click:Command"),
 }
-"""The group of entry points in which a package declares its parts of each kind."""
+"""Of each kind of part the group of entry points, `render_agent.…`, in which a package declares its own, and the
+protocol or base class whose members every part must have."""
 
-FORMS: dict[Kind, str] = {
-    "engine": "render_agent.engines.base:Engine",
-    "renderer": "render_agent.render.base:Renderer",
-    "benchmark": "collections.abc:Sequence",
-    "kind of view": "render_agent.dialogue.view_kinds:ViewKind",
-    "agent": "render_agent.config.agent_plan:AgentPlan",
-    "verifier": "render_agent.config.agent_plan:VerifierPlan",
-    "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
-    "picture stress": "render_agent.observation.stress.base:PictureStress",
-    "probe": "render_agent.dialogue.probe:ProbeKind",
-    "change": "render_agent.questions.counterfactual.base:ChangePlan",
-    "toolset": "render_agent.observation.toolsets:Toolset",
-    "scripted policy": "render_agent.engines.scripted.base:Policy",
-    "small model": "render_agent.engines.checkpoint.pretrained:Pretrained",
-    "logger": "render_agent.analysis.export.loggers.base:RunLogger",
-    "command": "click:Command",
-}
-"""The protocol or base class of each kind of part, whose members every part must have."""
+GROUPS: dict[Kind, str] = {kind: f"render_agent.{group}" for kind, (group, _) in KINDS.items()}
 
 BUILT_IN: dict[Kind, Mapping[str, str]] = {
     "engine": {
@@ -300,7 +284,7 @@ def make(kind: Kind, name: str, *arguments: object) -> Any:
             f"{_title(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
             " fix that package, or do without it"
         ) from error
-    form = EntryPoint(kind, FORMS[kind], "").load()
+    form = EntryPoint(kind, KINDS[kind][1], "").load()
     if missing := lacking(part, form):
         title = _title(kind, _entry(kind, name))
         raise SetupError(f"{title} lacks {', '.join(missing)}, which {form.__name__} asks for")

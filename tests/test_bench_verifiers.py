@@ -16,8 +16,7 @@ from render_agent.agents.verifiers.base import TurnContext, Verdict
 from render_agent.agents.verifiers.geometry import GeometryPlan
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
-from render_agent.config.agent_plan import verifier_plans
-from render_agent.config.choice import sha256
+from render_agent.config.choice import parsed, sha256
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
@@ -358,7 +357,9 @@ def test_who_is_measured_where_it_was_trained_is_told(short_run, tmp_path):
         card["learned"] = {"learned_from": {"scans": scans}}
         (tmp_path / name).mkdir()
         (tmp_path / name / "verifier.json").write_text(json.dumps(card))
-    plans = verifier_plans([f"learned:{tmp_path / name}" for name in ("met", "other")])
+    plans = parsed(
+        "verifier", "--verifier", [f"learned:{tmp_path / name}" for name in ("met", "other")]
+    )
     with opened([short_run]) as sources:
         (note,) = notes_on(plans, sources)
     assert note == f"{plans[0].label} knows 1 of these 1 scenes, in which it was trained."

@@ -165,22 +165,3 @@ def agent_plan(text: str) -> AgentPlan:
     if plan.groups > MAX_WORDINGS:
         raise UsageError(f"--agent {text}: there are {MAX_WORDINGS} wordings at the most")
     return plan
-
-
-def verifier_plans(texts: Sequence[str]) -> tuple[VerifierPlan, ...]:
-    """Return what `--verifier` asks for. UsageError where one is none of the forms of verifiers."""
-    plans = tuple(map(_verifier_plan, texts))
-    if len(set(plans)) < len(plans):
-        raise UsageError("a --verifier is named twice")
-    return plans
-
-
-def _verifier_plan(text: str) -> VerifierPlan:
-    name, colon, argument = text.strip().partition(":")
-    maker = registry.load("verifier", name) if registry.is_known("verifier", name) else None
-    if maker is None or not maker.accepts(argument if colon else None):
-        known = registry.names("verifier")
-        forms = (form for part in known for form in registry.load("verifier", part).forms)
-        raise UsageError(f"--verifier {text!r:.80} is not valid: write one of {', '.join(forms)}")
-    plan: VerifierPlan = maker(argument or None)
-    return plan

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from render_agent.cli.commands.judge import BatchSize, run_config
+from render_agent.cli.commands.judge import run_config
 from render_agent.cli.completion import models
 from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.config.flags import Auto
 
 
 @click.command("llm-match")
@@ -22,9 +23,7 @@ from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
 @click.option(
     "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option(
-    "--batch-size", type=BatchSize(), help="Requests handed over at once (default: auto)."
-)
+@click.option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
 @WHERE_RUNS_LIE
 @AS_JSON
 @click.pass_context
