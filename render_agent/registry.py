@@ -158,7 +158,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",
         "report": "render_agent.cli.commands.report:report_command",
-        "bundle": "render_agent.cli.commands.bundle:bundle_command",
+        "bundle": "render_agent.cli.commands.report:bundle_command",
         "view": "render_agent.cli.commands.view:view_command",
         "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
         "compare": "render_agent.cli.main:compare",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -27,6 +27,7 @@ DEFAULTS = RunConfig(batch=True)
 """The options of a run where nothing is said."""
 
 
+@dataclass(eq=False, repr=False)
 class OpenScene:
     """A scene with what draws it; its pictures are those that a run would show.
 
@@ -42,9 +43,8 @@ class OpenScene:
     <picture (top), 640 x 480 pixels>
     """
 
-    def __init__(self, scene: Scene, viewer: Viewer) -> None:
-        self.scene = scene
-        self.viewer = viewer
+    scene: Scene
+    viewer: Viewer
 
     @cached_property
     def space(self) -> FreeSpace:

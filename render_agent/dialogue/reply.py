@@ -258,12 +258,7 @@ def _fields(
     return values, faults
 
 
-def _degrees(value: object) -> float | None:
-    return quantity(value, ANGLES)
-
-
-def _metres(value: object) -> float | None:
-    return quantity(value, UNITS)
+_degrees, _metres = partial(quantity, units=ANGLES), partial(quantity, units=UNITS)
 
 
 def _point(value: object) -> Point | None:

@@ -5,7 +5,6 @@ Start with `base` and its `ViewProvider`; `free_views` draws what the model asks
 """
 
 from render_agent.observation.base import NoViews, Observation, SpaceSource, ViewProvider
-from render_agent.observation.free_views import FreeViews
-from render_agent.observation.policy_views import PolicyViews
+from render_agent.observation.free_views import FreeViews, PolicyViews
 
 __all__ = ["FreeViews", "NoViews", "Observation", "PolicyViews", "SpaceSource", "ViewProvider"]

@@ -123,6 +123,7 @@ class Gain:
     reason: str
 
 
+@dataclass(eq=False)
 class GeometryVerifier(Verifier):
     """Scores a view by the surface and the named objects that it newly shows, from the depth buffer.
 
@@ -132,13 +133,14 @@ class GeometryVerifier(Verifier):
 
     members = ("geometry",)
 
-    def __init__(
-        self, facts: Mapping[str, Facts], size: tuple[int, int], name: str = "geometry"
-    ) -> None:
-        self.name = name
-        self.facts = facts
-        self.size = size
-        self.rooms = Rooms(size)
+    facts: Mapping[str, Facts]
+    size: tuple[int, int]
+    name: str = "geometry"
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """What was found out of the scenes."""
+        return Rooms(self.size)
 
     @cached_property
     def renderer(self) -> Renderer:
