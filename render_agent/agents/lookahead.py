@@ -14,8 +14,13 @@ from typing import Self
 from msgspec import structs
 
 from render_agent.agents.base import Ask, Decision, Steps, dialogue_id, turn_seed
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import Reranker, decision, with_candidates
+from render_agent.agents.candidates import (
+    Reranker,
+    decision,
+    default_candidate,
+    read_candidates,
+    with_candidates,
+)
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import AgentPlan, count

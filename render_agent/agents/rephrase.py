@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from render_agent.agents import rewording
 from render_agent.agents.base import Ask, Steps, rewording_id, turn_seed, wording_id
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import Reranker, decision
+from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import AgentPlan, VerifierPlan

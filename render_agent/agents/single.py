@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from render_agent.agents.base import Ask, Decision, Steps
-from render_agent.agents.candidates import read_reply
-from render_agent.agents.rerank import Reranker
+from render_agent.agents.candidates import Reranker, read_reply
 from render_agent.agents.verifiers.base import TurnContext
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import AgentPlan

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Ask, Steps
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import Reranker, decision
+from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import TurnContext
 from render_agent.config import RunConfig
 from render_agent.config.agent_plan import AgentPlan

@@ -13,7 +13,7 @@ from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.rerank import Reranker
+    from render_agent.agents.candidates import Reranker
     from render_agent.agents.verifiers.base import Verifier
     from render_agent.config.run import RunConfig
     from render_agent.dialogue.prompt import Prompt

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.state import Question
-from render_agent.doctor.finding import Finding
+from render_agent.doctor.probe import Finding
 from render_agent.errors import RenderAgentError
 
 PART = "data"

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from render_agent.agents.rerank import Reranker
+from render_agent.agents.candidates import Reranker
 from render_agent.agents.verifiers.registry import describe_choosing, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
