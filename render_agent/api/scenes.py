@@ -40,10 +40,10 @@ DEFAULTS = RunConfig(batch=True)
 
 @dataclass(eq=False, repr=False)
 class OpenScene:
-    """A scene with what draws it; its pictures are those that a run would show.
+    """A scene with what draws it; its pictures are those that a run would show, in a notebook its map.
 
-    scene: points, colours, faces, bounds, floor and ceiling, in metres, z up. viewer: draws, at one
-    size. Used by one thread at a time; in a notebook it shows its map.
+    Used by one thread at a time. scene: points, colours, faces, bounds, floor and ceiling, in metres, z up. viewer:
+    draws, at one size.
 
     >>> from render_agent import Camera, bundled_rooms, open_scene
     >>> room = open_scene(bundled_rooms()["room00"])

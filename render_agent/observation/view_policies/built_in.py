@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
 from render_agent.observation.view_policies.base import (
     FurtherViews,
     Policy,
     ViewContext,
     ViewPolicy,
 )
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
 
 
 class Free(ViewPolicy):
