@@ -18,7 +18,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
-from render_agent.score.comparison import Side, compare, incomparable, ladder
+from render_agent.score.comparison import Side, compare_alike, ladder
 
 if TYPE_CHECKING:
     import pandas
@@ -240,15 +240,8 @@ class RunResults:
         a, b = (
             Side(run.name, run.results, {"subset": run.config.subset}) for run in (self, theirs)
         )
-        reasons = incomparable(a, b)
-        if reasons and not anyway:
-            raise UsageError(
-                f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give anyway=True to"
-                " compare the questions that both have scored"
-            )
-        figures = compare(a, b)
-        if not figures["n"]:
-            raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        figures = compare_alike(a, b, anyway=anyway, way_out="anyway=True")
+        reasons = figures.pop("warnings")
         states = self._states, theirs._states
         if beliefs := compared_beliefs(self.folder, theirs.folder, states):
             figures["beliefs"] = beliefs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from render_agent import registry
 from render_agent.config import RunConfig
@@ -19,12 +18,10 @@ from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
 from render_agent.render.registry import check_renderer
 from render_agent.render.start_pose import parse_start
+from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scene.formats.registry import require_readers
 from render_agent.text.display import size
-
-if TYPE_CHECKING:
-    from render_agent.runs.log.folder import RunFolder
 
 
 class Machine(Choice):

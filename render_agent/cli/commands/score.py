@@ -18,7 +18,7 @@ from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
 from render_agent.runs.log.reader import compared_beliefs, results_of
 from render_agent.runs.log.results import table
-from render_agent.score.comparison import Side, compare, correct, differing, incomparable, ladder
+from render_agent.score.comparison import Side, compare_alike, correct, differing, ladder
 from render_agent.score.intervals import add_holm
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import (
@@ -129,27 +129,13 @@ def _is_run(output: Path, place: Path) -> bool:
 
 def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
     """Return how one run differs from another. UsageError where they are not comparable."""
-    reasons = incomparable(one, two)
-    if reasons and not anyway:
-        raise UsageError(
-            f"{one.name} and {two.name} are not comparable: {'; '.join(reasons)}; give --anyway to"
-            " compare the questions that both have scored"
-        )
-    found = {
-        **compare(one, two),
-        "warnings": reasons,
+    sides = (("a", one.results), ("b", two.results))
+    return {
+        **compare_alike(one, two, anyway=anyway, way_out="--anyway"),
         "options": differing(one, two),
-        "work": {
-            side: results["totals"]["per_question"]
-            for side, results in (("a", one.results), ("b", two.results))
-        },
-        "notes": {
-            side: results["notes"] for side, results in (("a", one.results), ("b", two.results))
-        },
+        "work": {side: results["totals"]["per_question"] for side, results in sides},
+        "notes": {side: results["notes"] for side, results in sides},
     }
-    if not found["n"]:
-        raise UsageError(f"{one.name} and {two.name} have no scored question in common")
-    return found
 
 
 def _write_pages(
