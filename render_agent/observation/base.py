@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from render_agent.dialogue.reply import Place
-from render_agent.dialogue.state import Candidate, Question, QuestionState, SceneSource, View
+from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
-
-
-class SpaceSource(SceneSource, Protocol):
-    """Where views get their scene and the free space in it from."""
-
-    def space(self, question: Question) -> FreeSpace:
-        """Return the free space of the question's scene. SceneError where its scan cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector, wrapped
-from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.base import Observation
 from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
@@ -23,6 +23,7 @@ from render_agent.observation.view_policies.base import FurtherViews, Policy, Vi
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.start_pose import moved_start, situated, start_camera
 from render_agent.render.views import Viewer
+from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class FreeViews:
     """
 
     make_viewer: Callable[[], Viewer]
-    scenes: SpaceSource
+    scenes: SceneCache
     pictures: PictureKeeper
     kinds: Sequence[str]
     start: str | tuple[Vector, float]
