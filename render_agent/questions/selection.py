@@ -145,8 +145,9 @@ def _benchmark(config: RunConfig) -> list[Question]:
     QuestionsError where it gives something else than a list of questions with ids of their own;
     SetupError where it cannot be imported or fails.
     """
-    if is_file_of_questions(config):
-        return list(_maker(config)(config))
+    maker = _maker(config)
+    if isinstance(maker, QuestionFile):
+        return maker(config)
     loaded = registry.make("benchmark", config.benchmark, config)
     package = registry.package("benchmark", config.benchmark)
     if package is None:  # their rows were checked as they were read
