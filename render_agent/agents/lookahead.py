@@ -13,7 +13,7 @@ from typing import Self
 
 from msgspec import structs
 
-from render_agent.agents.base import Ask, Decision, Steps, dialogue_id, turn_seed
+from render_agent.agents.base import Agent, Ask, Decision, Steps, dialogue_id, turn_seed
 from render_agent.agents.candidates import (
     Reranker,
     decision,
@@ -76,7 +76,7 @@ class ShowPlan(ChoosingPlan):
 
 
 @dataclass(frozen=True)
-class Lookahead:
+class Lookahead(Agent):
     """Chooses the move of every turn among those of several replies.
 
     name: as `--agent` has it. seed: of the run.
@@ -107,10 +107,6 @@ class Lookahead:
             moving = yield self.reranker.preview(context, [*moving, *second])
             replies = [*replies, *further]
         return (yield from self.reranker.choose(context, replies, evidence, moving, _best))
-
-    def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the one dialogue."""
-        return (question_id,)
 
     def _further(
         self, context: TurnContext, request: Request, candidates: Sequence[Candidate]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from render_agent.agents import rewording
-from render_agent.agents.base import Ask, Steps, rewording_id, turn_seed, wording_id
+from render_agent.agents.base import Agent, Ask, Steps, rewording_id, turn_seed, wording_id
 from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.config import RunConfig
@@ -58,7 +58,7 @@ class RephrasePlan(AgentPlan):
 
 
 @dataclass(frozen=True)
-class Rephrase:
+class Rephrase(Agent):
     """Chooses the move of every turn among replies to several wordings of the question.
 
     VSI-Bench's questions are reworded by rule; for any other the engine is asked once, and what cannot be

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from render_agent.agents.base import Ask, Decision, Steps
+from render_agent.agents.base import Agent, Ask, Decision, Steps
 from render_agent.agents.candidates import Reranker, read_reply
 from render_agent.agents.verifiers.base import TurnContext
 from render_agent.config import RunConfig
@@ -34,7 +34,7 @@ class SinglePlan(AgentPlan):
 
 
 @dataclass(frozen=True)
-class Single:
+class Single(Agent):
     """Takes the one reply of every turn.
 
     kinds: the kinds of view that a reply may ask for.
@@ -48,7 +48,3 @@ class Single:
         cut_off = reply.finish == "length"
         action, result = read_reply(context, reply.text, self.kinds, cut_off=cut_off)
         return Decision(reply.text, action, result, (reply,), reply.finish)
-
-    def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the one dialogue."""
-        return (question_id,)

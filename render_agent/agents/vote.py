@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from render_agent.agents.ballot import ballot
-from render_agent.agents.base import Ask, Steps
+from render_agent.agents.base import Agent, Ask, Steps
 from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import TurnContext
 from render_agent.config import RunConfig
@@ -38,7 +38,7 @@ class VotePlan(AgentPlan):
 
 
 @dataclass(frozen=True)
-class Vote:
+class Vote(Agent):
     """Takes what most of several samples of one request say; those that cannot be read have no vote.
 
     The dialogue ends where more than half of them end it, or in the last turn: with the answer that wins
@@ -69,10 +69,6 @@ class Vote:
             chosen = self._commonest(context, [c for c in readable if c not in ending])
         evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=outcome)
         return decision(chosen, replies, evidence)
-
-    def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the one dialogue."""
-        return (question_id,)
 
     def _commonest(self, context: TurnContext, moving: Sequence[Candidate]) -> Candidate:
         """Return the first of those that lead where most do."""
