@@ -50,10 +50,6 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
         """Return the same options with every path made absolute, so that they hold from any folder."""
         return replace(self, **absolute_paths(asdict(self)))
 
-    def without_shard(self) -> RunConfig:
-        """Return the options of the run that this one is a shard of."""
-        return replace(self, shard=None)
-
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of every option that changes results."""

@@ -85,9 +85,11 @@ class FreeViews:
             stood = state.trail[: turn.number + 1]
             for view in turn.views:
                 self._draw_again(state, turn, view, turn.stood, stood[:-1])
-            for candidate in turn.evidence.candidates if turn.evidence else ():
-                if candidate.view is not None and turn.evidence is not None:
-                    trail = [*stood, *parent_pose(turn.evidence, candidate)]
+            candidates = turn.evidence.candidates if turn.evidence else ()
+            for candidate in candidates:
+                if candidate.view is not None:
+                    parent = (c.camera for c in candidates if c.number == candidate.follows)
+                    trail = [*stood, *parent]
                     self._draw_again(state, turn, candidate.view, candidate.camera, trail, ahead=1)
 
     def preview(
@@ -319,8 +321,3 @@ def unmade_views(evidence: Evidence, shown: Sequence[View]) -> list[View]:
     before |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
     others = {c.view.file: c.view for c in evidence.candidates if c.view}
     return [view for file, view in others.items() if file not in before]
-
-
-def parent_pose(evidence: Evidence, candidate: Candidate) -> list[Camera]:
-    """Return the pose of the move that a candidate goes on from."""
-    return [c.camera for c in evidence.candidates if c.number == candidate.follows]

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
 
 def _common(shards: Sequence[RunFolder]) -> RunConfig:
     """Return the options that all shards share. UsageError where they are not one run's shards."""
-    configs = [shard.config.without_shard() for shard in shards]
+    configs = [replace(shard.config, shard=None) for shard in shards]
     parts = [(shard.config.shard or "").partition("/") for shard in shards]
     for shard, config, (part, _, _) in zip(shards, configs, parts, strict=True):
         if not part:

@@ -155,7 +155,8 @@ class GeometryVerifier(Verifier):
         """
         state, space = context.state, context.observation.space
         if space is None:
-            return _untold(candidates, "nothing is shown here")
+            count = len(candidates)
+            return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
         facts = self.facts.get(state.placed.scene, NOTHING)
         room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
         known = self._known(room, state.question, context.views)
@@ -250,7 +251,3 @@ def _named(known: Coverage, seen: Sequence[Seen]) -> list[str]:
     for label, each in zip(known.wanted.values(), seen, strict=True):
         best[label] = max(best.get(label, 0.0), each.share)
     return [f"sees {label} {share:.0%}" for label, share in best.items() if share >= 0.01]
-
-
-def _untold(candidates: Sequence[Candidate], reason: str) -> Verdict:
-    return Verdict(np.full((1, len(candidates)), np.nan), (reason,) * len(candidates))
