@@ -37,43 +37,27 @@ Kind = Literal[
     "command",
 ]
 
-GROUPS: dict[Kind, str] = {
-    "engine": "render_agent.engines",
-    "renderer": "render_agent.renderers",
-    "benchmark": "render_agent.benchmarks",
-    "kind of view": "render_agent.views",
-    "agent": "render_agent.agents",
-    "verifier": "render_agent.verifiers",
-    "view policy": "render_agent.view_policies",
-    "picture stress": "render_agent.picture_stresses",
-    "probe": "render_agent.probes",
-    "change": "render_agent.changes",
-    "toolset": "render_agent.toolsets",
-    "scripted policy": "render_agent.policies",
-    "small model": "render_agent.small_models",
-    "logger": "render_agent.loggers",
-    "command": "render_agent.commands",
+KINDS: dict[Kind, tuple[str, str]] = {
+    "engine": ("engines", "render_agent.engines.base:Engine"),
+    "renderer": ("renderers", "render_agent.render.base:Renderer"),
+    "benchmark": ("benchmarks", "collections.abc:Sequence"),
+    "kind of view": ("views", "render_agent.dialogue.view_kinds:ViewKind"),
+    "agent": ("agents", "render_agent.config.agent_plan:AgentPlan"),
+    "verifier": ("verifiers", "render_agent.config.agent_plan:VerifierPlan"),
+    "view policy": ("view_policies", "render_agent.observation.view_policies.base:ViewPolicy"),
+    "picture stress": ("picture_stresses", "render_agent.observation.stress.base:PictureStress"),
+    "probe": ("probes", "render_agent.dialogue.probe:ProbeKind"),
+    "change": ("changes", "render_agent.questions.counterfactual.base:ChangePlan"),
+    "toolset": ("toolsets", "render_agent.observation.toolsets:Toolset"),
+    "scripted policy": ("policies", "render_agent.engines.scripted.base:Policy"),
+    "small model": ("small_models", "render_agent.engines.checkpoint.pretrained:Pretrained"),
+    "logger": ("loggers", "render_agent.analysis.export.loggers.base:RunLogger"),
+    "command": ("commands", "click:Command"),
 }
-"""The group of entry points in which a package declares its parts of each kind."""
+"""Of each kind of part the group of entry points, `render_agent.…`, in which a package declares its own, and the
+protocol or base class whose members every part must have."""
 
-FORMS: dict[Kind, str] = {
-    "engine": "render_agent.engines.base:Engine",
-    "renderer": "render_agent.render.base:Renderer",
-    "benchmark": "collections.abc:Sequence",
-    "kind of view": "render_agent.dialogue.view_kinds:ViewKind",
-    "agent": "render_agent.config.agent_plan:AgentPlan",
-    "verifier": "render_agent.config.agent_plan:VerifierPlan",
-    "view policy": "render_agent.observation.view_policies.base:ViewPolicy",
-    "picture stress": "render_agent.observation.stress.base:PictureStress",
-    "probe": "render_agent.dialogue.probe:ProbeKind",
-    "change": "render_agent.questions.counterfactual.base:ChangePlan",
-    "toolset": "render_agent.observation.toolsets:Toolset",
-    "scripted policy": "render_agent.engines.scripted.base:Policy",
-    "small model": "render_agent.engines.checkpoint.pretrained:Pretrained",
-    "logger": "render_agent.analysis.export.loggers.base:RunLogger",
-    "command": "click:Command",
-}
-"""The protocol or base class of each kind of part, whose members every part must have."""
+GROUPS: dict[Kind, str] = {kind: f"render_agent.{group}" for kind, (group, _) in KINDS.items()}
 
 BUILT_IN: dict[Kind, Mapping[str, str]] = {
     "engine": {
@@ -103,18 +87,18 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "around": "render_agent.dialogue.view_kinds:Around",
     },
     "agent": {
-        "single": "render_agent.agents.registry:SinglePlan.parse",
-        "vote": "render_agent.agents.registry:VotePlan.parse",
-        "best": "render_agent.agents.registry:BestPlan.parse",
-        "lookahead": "render_agent.agents.registry:LookaheadPlan.parse",
-        "rephrase": "render_agent.agents.registry:RephrasePlan.parse",
-        "show": "render_agent.agents.registry:ShowPlan.parse",
+        "single": "render_agent.agents.single:SinglePlan.parse",
+        "vote": "render_agent.agents.vote:VotePlan.parse",
+        "best": "render_agent.agents.lookahead:BestPlan.parse",
+        "lookahead": "render_agent.agents.lookahead:LookaheadPlan.parse",
+        "rephrase": "render_agent.agents.rephrase:RephrasePlan.parse",
+        "show": "render_agent.agents.lookahead:ShowPlan.parse",
     },
     "verifier": {
-        "random": "render_agent.agents.verifiers.registry:RandomPlan",
-        "geometry": "render_agent.agents.verifiers.registry:GeometryPlan",
-        "judge": "render_agent.agents.verifiers.registry:JudgePlan",
-        "embedding": "render_agent.agents.verifiers.registry:EmbeddingPlan",
+        "random": "render_agent.agents.verifiers.random:RandomPlan",
+        "geometry": "render_agent.agents.verifiers.geometry:GeometryPlan",
+        "judge": "render_agent.agents.verifiers.judge.verifier:JudgePlan",
+        "embedding": "render_agent.agents.verifiers.embedding:EmbeddingPlan",
     },
     "view policy": {
         "free": "render_agent.observation.view_policies.built_in:Free",
@@ -122,8 +106,8 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "start": "render_agent.observation.view_policies.built_in:Start",
         "four": "render_agent.observation.view_policies.built_in:Four",
         "top": "render_agent.observation.view_policies.built_in:Top",
-        "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
-        "tour": "render_agent.observation.view_policies.built_in:TourViews",
+        "random-walk": "render_agent.observation.view_policies.random_walk:RandomWalkViews",
+        "tour": "render_agent.observation.view_policies.tour:TourViews",
     },
     "picture stress": {
         "real": "render_agent.observation.stress.base:Real",
@@ -174,7 +158,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "ls": "render_agent.cli.main:ls",
         "show": "render_agent.cli.main:show",
         "report": "render_agent.cli.commands.report:report_command",
-        "bundle": "render_agent.cli.commands.bundle:bundle_command",
+        "bundle": "render_agent.cli.commands.report:bundle_command",
         "view": "render_agent.cli.commands.view:view_command",
         "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
         "compare": "render_agent.cli.main:compare",
@@ -300,7 +284,7 @@ def make(kind: Kind, name: str, *arguments: object) -> Any:
             f"{_title(kind, _entry(kind, name))} could not be made ({type(error).__name__}: {error}):"
             " fix that package, or do without it"
         ) from error
-    form = EntryPoint(kind, FORMS[kind], "").load()
+    form = EntryPoint(kind, KINDS[kind][1], "").load()
     if missing := lacking(part, form):
         title = _title(kind, _entry(kind, name))
         raise SetupError(f"{title} lacks {', '.join(missing)}, which {form.__name__} asks for")

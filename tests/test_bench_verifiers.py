@@ -13,11 +13,10 @@ from factories.runs import make_questions, play, walking
 from scipy.stats import spearmanr
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict
-from render_agent.agents.verifiers.geometry import make_geometry
+from render_agent.agents.verifiers.geometry import GeometryPlan
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.cli.main import cli
-from render_agent.config.agent_plan import verifier_plans
-from render_agent.config.choice import sha256
+from render_agent.config.choice import parsed, sha256
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.errors import SetupError
 from render_agent.observation import Observation
@@ -222,7 +221,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
     chance = by_chance(decisions)
     scored = {}
     for unnamed in (False, True):
-        verifier = make_geometry(run.config, source.questions, unnamed=unnamed)
+        verifier = GeometryPlan("unnamed" if unnamed else None).build(run.config, source.questions)
         scored[unnamed] = score_anew("geometry", verifier, decisions)
         gap = difference(decisions, scored[unnamed], chance)
         assert gap.above_zero, gap
@@ -240,7 +239,7 @@ def test_the_choice_of_geometry_shows_what_is_named_more_often_than_chance(run, 
 def test_every_way_of_geometry_gives_the_same_scores(short_run, monkeypatch):
     monkeypatch.setattr("render_agent_lab.verifier_benchmark.latency.ROUNDS", 1)
     with opened([short_run]) as (source,):
-        verifier = make_geometry(short_run.config, source.questions)
+        verifier = GeometryPlan().build(short_run.config, source.questions)
         found = latency(verifier, source.decisions)
     assert len(found) == 3
     assert [entry["apart"] for entry in found.values()] == [0, 0, 0]
@@ -358,7 +357,9 @@ def test_who_is_measured_where_it_was_trained_is_told(short_run, tmp_path):
         card["learned"] = {"learned_from": {"scans": scans}}
         (tmp_path / name).mkdir()
         (tmp_path / name / "verifier.json").write_text(json.dumps(card))
-    plans = verifier_plans([f"learned:{tmp_path / name}" for name in ("met", "other")])
+    plans = parsed(
+        "verifier", "--verifier", [f"learned:{tmp_path / name}" for name in ("met", "other")]
+    )
     with opened([short_run]) as sources:
         (note,) = notes_on(plans, sources)
     assert note == f"{plans[0].label} knows 1 of these 1 scenes, in which it was trained."

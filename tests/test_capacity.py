@@ -6,7 +6,7 @@ from factories.runs import make_config, make_questions, play, walking
 
 from render_agent.errors import SetupError
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.disk_space import disk_needed, refuse_a_full_disk, size
+from render_agent.runs.preflight import disk_needed, refuse_a_full_disk, size
 from render_agent.runs.runner import start_run
 
 Usage = namedtuple("Usage", "total used free")

@@ -21,7 +21,7 @@ from render_agent.engines.transformers.factory import (
 )
 from render_agent.engines.vllm.arguments import options_of
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.disk_space import disk_needed, pictures_needed
+from render_agent.runs.preflight import disk_needed, pictures_needed
 
 TURNS, QUESTIONS = 4, 3
 

@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.agents.registry import (
-    BestPlan,
-    LookaheadPlan,
-    RephrasePlan,
-    ShowPlan,
-    SinglePlan,
-    VotePlan,
-)
+from render_agent.agents.lookahead import BestPlan, LookaheadPlan, ShowPlan
+from render_agent.agents.rephrase import RephrasePlan
+from render_agent.agents.single import SinglePlan
+from render_agent.agents.vote import VotePlan
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
 from render_agent.config.file import options_of_file
 from render_agent.errors import UsageError

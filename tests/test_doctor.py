@@ -13,8 +13,7 @@ from conftest import test_data
 
 from render_agent.config import OPTIONS
 from render_agent.doctor import data, engines, examine, families, machine, renderers
-from render_agent.doctor.finding import Finding
-from render_agent.doctor.probe import ask
+from render_agent.doctor.probe import Finding, ask
 from render_agent.system import system_libraries
 
 

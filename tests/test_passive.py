@@ -16,8 +16,8 @@ from render_agent.engines.cost_estimate import FOLLOWING_TOKENS, picture_tokens,
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.disk_space import disk_needed, pictures_needed
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.runner import resume_run, start_run
 
 SCENES = Path(__file__).parents[1] / "scenes"

@@ -8,7 +8,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.runs.progress import Progress
 from render_agent.text import display as shown
-from render_agent.text.display import Plain, Terminal, bar_class, duration, shown_on, stage
+from render_agent.text.display import Display, Terminal, bar_class, duration, shown_on, stage
 
 STEP, DONE = Action(forward=1.0), Action(answer="4", answer_text="4", done=True)
 
@@ -21,7 +21,7 @@ def states(count, max_turns=4, **fields):
 
 
 def plain():
-    return Plain(Console(file=io.StringIO(), width=200))
+    return Display(Console(file=io.StringIO(), width=200))
 
 
 def printed(display):

@@ -28,7 +28,7 @@ from render_agent.dialogue.feedback import unreadable_feedback
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.questions.directions import DIRECTION_NAMES
+from render_agent.questions.exact_solver import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things

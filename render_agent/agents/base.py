@@ -142,5 +142,5 @@ class Agent(Protocol):
         ...
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the ids of the dialogues that it leads about a question from turn to turn."""
-        ...
+        """Return the ids of the dialogues that it leads about a question from turn to turn: one, unless it says more."""
+        return (question_id,)

@@ -1,15 +1,21 @@
-"""Candidate moves parsed from replies: the action of each, and the camera that it would lead to."""
+"""Candidate moves: parsed from replies, drawn, scored by verifiers, and the one that is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.base import Decision, Draw, Judge, Need
+from render_agent.agents.verifiers.base import Case, FloatArray, TurnContext, Verdict, VerifierPanel
+from render_agent.agents.verifiers.score_fusion import fused, judgements
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
-from render_agent.dialogue.state import Candidate
+from render_agent.dialogue.state import Candidate, Evidence, Tokens
 from render_agent.engines.base import Reply
+from render_agent.observation import ViewProvider
 
 
 def read_reply(
@@ -56,3 +62,92 @@ def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> 
             return answering[0]
     readable = [c for c in candidates if isinstance(c.action, Action)]
     return (readable or candidates)[0]
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """Draws and scores candidates.
+
+    panel: the verifiers. views: draws where candidates lead.
+    """
+
+    panel: VerifierPanel
+    views: ViewProvider
+
+    def preview(self, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
+        """Return the need for candidates with what each would show, a list in their order."""
+        state, now = context.state, context.observation
+        return Draw(partial(self.views.preview, state, now, tuple(candidates)))
+
+    def choose(
+        self,
+        context: TurnContext,
+        replies: Sequence[Reply],
+        evidence: Evidence,
+        candidates: Sequence[Candidate],
+        best: Callable[[Sequence[Candidate], FloatArray], Candidate],
+    ) -> Generator[Need, Any, Decision]:
+        """Have candidates scored and take the `best`; where no verifier could tell, the one chosen so far.
+
+        best: gets the candidates and a fused score of each, (K,).
+        """
+        verdicts = yield from self._verdicts(context, tuple(candidates))
+        values = fused(self.panel, verdicts)
+        if values is None:
+            chosen = next(c for c in candidates if c.number == evidence.chosen)
+        else:
+            chosen = best(candidates, values)
+        evidence = replace(
+            with_candidates(evidence, candidates),
+            chosen=chosen.number,
+            weighed=tuple(candidate.number for candidate in candidates),
+            judgements=judgements(self.panel, verdicts),
+            fused=() if values is None else tuple(map(float, values)),
+        )
+        return decision(chosen, replies, evidence, verdicts)
+
+    def _verdicts(
+        self, context: TurnContext, candidates: tuple[Candidate, ...]
+    ) -> Generator[Need, Any, tuple[Verdict, ...]]:
+        """Get a verdict of every verifier, in their order."""
+        panel = self.panel
+        silent: list[Verdict] = []
+        asking: list[Verdict] = []
+        if panel.silent:
+            silent = yield Draw(lambda: [v.score(context, candidates) for v in panel.silent])
+        if panel.asking:
+            asking = yield Judge(Case(context, candidates))
+        verdicts = iter(silent), iter(asking)
+        return tuple(next(verdicts[verifier.asks]) for verifier in panel.verifiers)
+
+
+def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:
+    """Return evidence with some candidates as they are now, and those that are new."""
+    known = {candidate.number: candidate for candidate in evidence.candidates}
+    known |= {candidate.number: candidate for candidate in candidates}
+    return replace(evidence, candidates=tuple(known[number] for number in sorted(known)))
+
+
+def decision(
+    chosen: Candidate,
+    replies: Sequence[Reply],
+    evidence: Evidence,
+    verdicts: Sequence[Verdict] = (),
+) -> Decision:
+    """Return the decision for a candidate, with what choosing took.
+
+    replies: those of the groups in their order, then all others that the turn took.
+    """
+    own = replies[0]
+    calls = sum(1 / reply.batch_size for reply in replies) - 1 / own.batch_size
+    spent = Tokens.total(verdict.tokens for verdict in verdicts)
+    calls += sum(verdict.calls for verdict in verdicts)
+    return Decision(
+        reply=chosen.reply,
+        action=chosen.action,
+        result=StepResult(chosen.camera, chosen.feedback),
+        replies=tuple(replies),
+        finish=replies[chosen.group].finish,
+        evidence=replace(evidence, tokens=spent, calls=calls),
+        verdicts=tuple(verdicts),
+    )

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from msgspec import structs
 
-from render_agent.agents.base import Ask, Decision, Steps, dialogue_id, turn_seed
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import Reranker, decision, with_candidates
+from render_agent.agents.base import Agent, Ask, Decision, Steps, dialogue_id, turn_seed
+from render_agent.agents.candidates import (
+    Reranker,
+    decision,
+    default_candidate,
+    read_candidates,
+    with_candidates,
+)
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
-from render_agent.config.agent_plan import AgentPlan
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import AgentPlan, count
 from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
@@ -26,8 +33,50 @@ from render_agent.observation.free_views import unmade_views
 SHOWN_ALL = "You are shown, too, where your other moves would have led; your camera is not there."
 
 
+class ChoosingPlan(AgentPlan):
+    """Several replies, of whose moves one is made."""
+
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Lookahead:
+        """Return the agent that chooses among moves."""
+        return Lookahead(config.agent, self, reranker, prompt, config.seed)
+
+
+class BestPlan(ChoosingPlan):
+    """Of several moves the one that verifiers score best, unseen."""
+
+    kind = "best"
+    form = "best:K"
+    verified = True
+
+
+class LookaheadPlan(ChoosingPlan):
+    """Of several moves that are made and drawn first the one that verifiers score best."""
+
+    kind = "lookahead"
+    form = "lookahead:K, lookahead:K:2"
+    verified = True
+    renders = True
+
+    @classmethod
+    def parse(cls, argument: str | None) -> Self:
+        """Return the plan of so many moves, one or two ahead."""
+        samples, colon, depth = (argument or "").partition(":")
+        if colon and depth not in ("1", "2"):
+            raise ValueError(argument)
+        return cls(count(samples), depth=int(depth or 1))
+
+
+class ShowPlan(ChoosingPlan):
+    """Several moves, of which the first is made, and the model is shown where all of them lead."""
+
+    kind = "show"
+    form = "show:K"
+    renders = True
+    shows_all = True
+
+
 @dataclass(frozen=True)
-class Lookahead:
+class Lookahead(Agent):
     """Chooses the move of every turn among those of several replies.
 
     name: as `--agent` has it. seed: of the run.
@@ -58,10 +107,6 @@ class Lookahead:
             moving = yield self.reranker.preview(context, [*moving, *second])
             replies = [*replies, *further]
         return (yield from self.reranker.choose(context, replies, evidence, moving, _best))
-
-    def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the one dialogue."""
-        return (question_id,)
 
     def _further(
         self, context: TurnContext, request: Request, candidates: Sequence[Candidate]

@@ -8,28 +8,57 @@ dialogues of all wordings, so that they differ in the question's text alone.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from render_agent.agents import rewording
-from render_agent.agents.base import Ask, Steps, rewording_id, turn_seed, wording_id
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import Reranker, decision
+from render_agent.agents.base import Agent, Ask, Steps, rewording_id, turn_seed, wording_id
+from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
-from render_agent.config.agent_plan import AgentPlan
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import AgentPlan, VerifierPlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.base import Reply, Request
 
 logger = logging.getLogger(__name__)
 
+GROUPS_BY_SAMPLES = re.compile(r"([0-9]{1,4})[x×]([0-9]{1,4})")
+
 FEWER_WORDINGS = "fewer_wordings"
 """The event of a question that is asked in fewer wordings than it should be."""
 
 
+class RephrasePlan(AgentPlan):
+    """Several wordings of the question, and the best move of the wording whose moves are better."""
+
+    kind = "rephrase"
+    form = "rephrase:RxK"
+    verified = True
+    renders = True
+
+    @classmethod
+    def parse(cls, argument: str | None) -> Self:
+        """Return the plan of so many wordings and replies to each."""
+        match = GROUPS_BY_SAMPLES.fullmatch(argument or "")
+        if not match or not int(match[1]) or not int(match[2]):
+            raise ValueError(argument)
+        return cls(int(match[2]), int(match[1]))
+
+    def draws(self, verifiers: Sequence[VerifierPlan]) -> bool:
+        """Whether a verifier looks at what its candidates would show."""
+        return any(verifier.looks for verifier in verifiers)
+
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Rephrase:
+        """Return the agent that asks in several wordings."""
+        draws = self.draws(config.verifiers)
+        return Rephrase(config.agent, self, reranker, prompt, config.seed, draws)
+
+
 @dataclass(frozen=True)
-class Rephrase:
+class Rephrase(Agent):
     """Chooses the move of every turn among replies to several wordings of the question.
 
     VSI-Bench's questions are reworded by rule; for any other the engine is asked once, and what cannot be

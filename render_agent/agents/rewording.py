@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.dialogue.chat import Message, message, text, without_thinking
+from render_agent.dialogue.chat import Message, message, text
+from render_agent.dialogue.reply import object_schema, unfenced
 from render_agent.text.safe_parse import parse_json
 
 _COUNT = r"How many (?P<name>.+)\(s\) are in this room\?"
@@ -139,7 +140,6 @@ else: {{"wordings": [{count} texts]}}
 The question:
 {question}"""
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -163,12 +163,7 @@ def rewording_messages(question: str, count: int) -> list[Message]:
 def rewording_schema(count: int) -> Mapping[str, Any]:
     """Return the JSON schema of the reply to `asking`."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
-    return {
-        "type": "object",
-        "properties": {"wordings": texts},
-        "required": ["wordings"],
-        "additionalProperties": False,
-    }
+    return object_schema({"wordings": texts})
 
 
 def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
@@ -176,10 +171,8 @@ def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
 
     Those that are there already are left out, and those that hold other numbers than the question.
     """
-    reply = without_thinking(reply).strip()
-    fenced = _FENCED.fullmatch(reply)
     try:
-        wordings = parse_json(fenced[1] if fenced else reply)["wordings"]
+        wordings = parse_json(unfenced(reply))["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
     distinct = {_plain(question): question}

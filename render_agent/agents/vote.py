@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from render_agent.agents.ballot import ballot
-from render_agent.agents.base import Ask, Steps
-from render_agent.agents.candidates import default_candidate, read_candidates
-from render_agent.agents.rerank import decision
+from render_agent.agents.base import Agent, Ask, Steps
+from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import TurnContext
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import AgentPlan
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence
 from render_agent.engines.base import Reply, Request
@@ -23,8 +25,20 @@ POSE_STEP_METRES = 0.25
 """Moves are equal that lead to the same pose, counted in such steps from where the camera stands."""
 
 
+class VotePlan(AgentPlan):
+    """Several replies, which vote on the answer or the move."""
+
+    kind = "vote"
+    form = "vote:K"
+    votes = True
+
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Vote:
+        """Return the agent that has samples vote."""
+        return Vote(config.agent, self.samples, prompt.on_request)
+
+
 @dataclass(frozen=True)
-class Vote:
+class Vote(Agent):
     """Takes what most of several samples of one request say; those that cannot be read have no vote.
 
     The dialogue ends where more than half of them end it, or in the last turn: with the answer that wins
@@ -55,10 +69,6 @@ class Vote:
             chosen = self._commonest(context, [c for c in readable if c not in ending])
         evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=outcome)
         return decision(chosen, replies, evidence)
-
-    def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the one dialogue."""
-        return (question_id,)
 
     def _commonest(self, context: TurnContext, moving: Sequence[Candidate]) -> Candidate:
         """Return the first of those that lead where most do."""

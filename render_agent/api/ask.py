@@ -20,7 +20,7 @@ from render_agent.api.engines import (
 )
 from render_agent.api.keywords import AskOptions, ContinueOptions, RunOptions
 from render_agent.api.results import OUTPUT, RunResults
-from render_agent.api.scan_input import ScanInput, read_as, scan_file
+from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question

@@ -20,20 +20,20 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.results import row
 
 
+@dataclass(eq=False)
 class Maps:
     """Draws maps of the scenes that a run's questions were asked in; a scan is read at the first one.
 
     questions: gives all questions of the run, as its scenes may depend on them.
     """
 
-    def __init__(self, config: RunConfig, questions: Callable[[], Sequence[Question]]) -> None:
-        self.config = config
-        self._questions = questions
+    config: RunConfig
+    questions: Callable[[], Sequence[Question]]
 
     @cached_property
     def scenes(self) -> SceneSource:
         """Where the scenes come from."""
-        return self.config.picture_stress.scenes(self.config, self._questions())
+        return self.config.picture_stress.scenes(self.config, self.questions())
 
     def of(self, state: QuestionState, size: tuple[int, int] | None = None) -> Picture:
         """Return the map of a question's scene with the places its views were taken from, numbered.

@@ -12,11 +12,7 @@ from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_TURNS,
     OPTION_COLUMNS,
     Columns,
-    candidate_rows,
-    question_rows,
-    turn_rows,
 )
-from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.extras import require
 from render_agent.runs.log.pairs import pairs_of
@@ -101,21 +97,6 @@ LEVELS: dict[str, Sequence[str]] = {
 """Columns whose categories are the same in every run, in this order."""
 
 
-def questions_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
-    """Return a row a question: what `export --format parquet` writes, in the order of the run."""
-    return _frame(list(question_rows(run, diagnoses)), QUESTIONS)
-
-
-def turns_frame(run: SelectedRun, diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
-    """Return a row a turn, question after question: what `export --format turns-parquet` writes."""
-    return _frame(list(turn_rows(run, diagnoses)), TURNS)
-
-
-def candidates_frame(run: SelectedRun) -> pandas.DataFrame:
-    """Return a row a candidate and member: what `export --format candidates-parquet` writes."""
-    return _frame(list(candidate_rows(run, {})), CANDIDATES)
-
-
 def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a question type, by its name, in percent; low and high are the 95 % interval,
     error the standard error, scenes how many it is over.
@@ -132,7 +113,7 @@ def types_frame(results: Mapping[str, Any]) -> pandas.DataFrame:
                 "scenes": sure["scenes"],
             }
         )
-    return _frame(rows, TYPES, list(results["types"]), "type")
+    return frame(rows, TYPES, list(results["types"]), "type")
 
 
 def pairs_frame(states: Sequence[QuestionState]) -> pandas.DataFrame:
@@ -154,7 +135,7 @@ def pairs_frame(states: Sequence[QuestionState]) -> pandas.DataFrame:
                 **{"score": scores[0], "score_changed": scores[1]},
             }
         )
-    return _frame(rows, PAIRS)
+    return frame(rows, PAIRS)
 
 
 def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
@@ -177,7 +158,7 @@ def sightings_frame(diagnoses: Mapping[str, Diagnosis]) -> pandas.DataFrame:
         for turn in diagnosis.turns
         for sighting in turn.sightings
     ]
-    return _frame(rows, SIGHTINGS)
+    return frame(rows, SIGHTINGS)
 
 
 def beliefs_frame(
@@ -213,7 +194,7 @@ def beliefs_frame(
                     "nearer": score.nearer[1],
                 }
             rows.append(row)
-    return _frame(rows, BELIEFS)
+    return frame(rows, BELIEFS)
 
 
 def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
@@ -225,13 +206,13 @@ def differences_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
     for entry in compared["differences"].values():
         scores = {name: entry[name] for name in ("a", "b", "difference", "error")}
         rows.append({**entry, **_percents(**scores, **_ends(entry["interval"]))})
-    return _frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
+    return frame(rows, DIFFERENCES, list(compared["differences"]), "mean")
 
 
 def compared_beliefs_frame(beliefs: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a figure of beliefs, by its name: both values and b minus a; shares are in percent, others as they are."""
     rows = [{**entry, **_ends(entry["interval"])} for entry in beliefs.values()]
-    return _frame(rows, COMPARED_BELIEFS, list(beliefs), "figure")
+    return frame(rows, COMPARED_BELIEFS, list(beliefs), "figure")
 
 
 def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pandas.DataFrame:
@@ -272,7 +253,7 @@ def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pa
                         entry[key] for key in ("value", "share", "points", "score") if key in entry
                     )
                     rows.append({"part": part, "group": group, "figure": name, "value": value, **entry, **_ends(entry["interval"])})  # fmt: skip
-    return _frame(rows, FIGURES)
+    return frame(rows, FIGURES)
 
 
 def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
@@ -281,7 +262,7 @@ def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
         {**row, **_percents(deviation=row["deviation"], seen=row["seen"])}
         for row in planned["needs"]
     ]
-    return _frame(rows, POWER)
+    return frame(rows, POWER)
 
 
 def audit_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
@@ -293,14 +274,14 @@ def audit_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
             shares = {"score": entry["score"], "chance": row["chance"], "gain": entry["gain"], **_ends(entry["interval"]), **gain}  # fmt: skip
             told = {"type": name, "method": method, "n": row["n"]}
             rows.append({**told, **_percents(**shares), "p": entry["p"], "p_holm": entry["p_holm"]})
-    return _frame(rows, AUDIT)
+    return frame(rows, AUDIT)
 
 
 def audited_questions_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a question: what every method that does not look scores on it, 0 to 1, and whether it falls."""
     falling = {*found["falling"]}
     rows = [{**row, "falls": row["question_id"] in falling} for row in found["questions"]]
-    return _frame(rows, AUDITED)
+    return frame(rows, AUDITED)
 
 
 def _ends(interval: Sequence[float] | None) -> dict[str, float | None]:
@@ -320,7 +301,7 @@ def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
             shares = {"score": score, "gain": gain.get("difference"), "error": gain.get("error")}
             shown = _percents(**shares, **_ends(gain.get("interval")))
             rows.append({**gain, "mean": mean, "tools": rung, **shown})
-    return _frame(rows, RUNGS)
+    return frame(rows, RUNGS)
 
 
 def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
@@ -333,14 +314,14 @@ def changed_frame(compared: Mapping[str, Any]) -> pandas.DataFrame:
         }
         for entry in compared["changed"]
     ]
-    return _frame(rows, CHANGED)
+    return frame(rows, CHANGED)
 
 
 def _percents(**values: float | None) -> dict[str, float | None]:
     return {f"{name}_percent": value for name, value in values.items()}
 
 
-def _frame(
+def frame(
     rows: Sequence[Mapping[str, Any]],
     columns: Mapping[str, str],
     index: Sequence[str] | None = None,
@@ -354,10 +335,10 @@ def _frame(
         column: pandas.Series(_column([row.get(column) for row in rows], column, kind))
         for column, kind in columns.items()
     }
-    frame = pandas.DataFrame(data)
+    found = pandas.DataFrame(data)
     if index is not None:
-        frame.index = pandas.Index(index, dtype="object", name=name)
-    return frame
+        found.index = pandas.Index(index, dtype="object", name=name)
+    return found
 
 
 def _column(values: list[Any], column: str, kind: str) -> Any:

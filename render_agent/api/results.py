@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
+from render_agent.analysis.export.result_rows import candidate_rows, question_rows, turn_rows
 from render_agent.analysis.export.selection import SelectedRun, whole_run
 from render_agent.api import frames
 from render_agent.api.dialogue import Dialogue, Maps
@@ -18,7 +19,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
-from render_agent.score.comparison import Side, compare, incomparable, ladder
+from render_agent.score.comparison import Side, compare_alike, ladder
 
 if TYPE_CHECKING:
     import pandas
@@ -138,7 +139,7 @@ class RunResults:
         Results, tokens and seconds, the options of the run; `cause`, `coverage` (share of the room's
         surface, 0 to 1) and what else the diagnosis says are missing values until `diagnosis` was called.
         """
-        return frames.questions_frame(self._whole, self._diagnoses)
+        return frames.frame(list(question_rows(self._whole, self._diagnoses)), frames.QUESTIONS)
 
     @property
     def turns(self) -> pandas.DataFrame:
@@ -146,7 +147,7 @@ class RunResults:
 
         What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
         """
-        return frames.turns_frame(self._whole, self._diagnoses)
+        return frames.frame(list(turn_rows(self._whole, self._diagnoses)), frames.TURNS)
 
     @property
     def candidates(self) -> pandas.DataFrame:
@@ -155,7 +156,7 @@ class RunResults:
         Its turn and number from 0, its reply, whether it was taken, `verifier`, `member`, `score` and
         `fused`. Scores compare within a turn and a member only. Empty for a run with one reply a turn.
         """
-        return frames.candidates_frame(self._whole)
+        return frames.frame(list(candidate_rows(self._whole, {})), frames.CANDIDATES)
 
     @property
     def types(self) -> pandas.DataFrame:
@@ -240,15 +241,8 @@ class RunResults:
         a, b = (
             Side(run.name, run.results, {"subset": run.config.subset}) for run in (self, theirs)
         )
-        reasons = incomparable(a, b)
-        if reasons and not anyway:
-            raise UsageError(
-                f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give anyway=True to"
-                " compare the questions that both have scored"
-            )
-        figures = compare(a, b)
-        if not figures["n"]:
-            raise UsageError(f"{a.name} and {b.name} have no scored question in common")
+        figures = compare_alike(a, b, anyway=anyway, way_out="anyway=True")
+        reasons = figures.pop("warnings")
         states = self._states, theirs._states
         if beliefs := compared_beliefs(self.folder, theirs.folder, states):
             figures["beliefs"] = beliefs

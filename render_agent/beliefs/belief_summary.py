@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from render_agent.beliefs.map_score import MapScore, score_map
-from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
+from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray, Revision, revision
 from render_agent.beliefs.own_answer import own_answer
-from render_agent.beliefs.revision import Revision, revision
 from render_agent.dialogue.state import Probe, Question, QuestionState, Tokens, Turn
 from render_agent.questions.ground_truth import Facts, Frame, placed
 from render_agent.questions.mentions import named_categories

@@ -66,20 +66,15 @@ def runs_in(context: click.Context, parameter: click.Parameter, incomplete: str)
     return _runs(context.params.get("runs_in"), incomplete)
 
 
-def kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Return lists of kinds of view that begin as the list so far."""
-    return _list("kind of view", incomplete)
+def lists_of(kind: registry.Kind) -> Complete:
+    """Return what completes lists of parts of a kind that begin as the list so far."""
 
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+        before, comma, _ = incomplete.rpartition(",")
+        rest = [name for name in registry.names(kind) if name not in before.split(",")]
+        return _beginning([f"{before}{comma}{name}" for name in rest], incomplete)
 
-def probes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Return lists of probes that begin as the list so far."""
-    return _list("probe", incomplete)
-
-
-def _list(kind: registry.Kind, incomplete: str) -> Items:
-    before, comma, _ = incomplete.rpartition(",")
-    rest = [name for name in registry.names(kind) if name not in before.split(",")]
-    return _beginning([f"{before}{comma}{name}" for name in rest], incomplete)
+    return complete
 
 
 def models(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
@@ -114,8 +109,8 @@ def rubrics(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 BY_NAME: dict[str, Complete] = {
-    "kinds": kinds,
-    "probe": probes,
+    "kinds": lists_of("kind of view"),
+    "probe": lists_of("probe"),
     "model": models,
     "benchmark": benchmarks,
     "type": question_types,

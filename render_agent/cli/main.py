@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, run_option
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.option import did_you_mean
@@ -225,7 +225,6 @@ PARSER = click.option(
     show_default=True,
     help="Whose way of reading an answer is used for the means and types.",
 )
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()

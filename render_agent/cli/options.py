@@ -20,6 +20,8 @@ WHERE_RUNS_LIE = click.option(
 )
 """The option of every command that looks at runs."""
 
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 RUN = click.argument("run", default="recent", shell_complete=completion.runs)
 """The run that a command looks at: the newest, unless another is named."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from render_agent.config.agent_plan import AgentPlan, VerifierPlan, agent_plan, verifier_plans
+from render_agent.config.agent_plan import AgentPlan, VerifierPlan, agent_plan
+from render_agent.config.choice import parsed
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
 
@@ -65,7 +66,7 @@ class AgentSpec:
         if not plan.verified:
             return ()
         default = ("geometry",) if plan.renders else ()
-        return verifier_plans(self.verifier or default)
+        return parsed("verifier", "--verifier", self.verifier or default)
 
     @property
     def judges(self) -> tuple[VerifierPlan, ...]:

@@ -13,12 +13,12 @@ from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Verifier, VerifierPanel
+    from render_agent.agents.candidates import Reranker
+    from render_agent.agents.verifiers.base import Verifier
     from render_agent.config.run import RunConfig
     from render_agent.dialogue.prompt import Prompt
     from render_agent.dialogue.state import Question
     from render_agent.engines.base import Engine
-    from render_agent.observation import ViewProvider
 
 MAX_CANDIDATES = 64
 """Candidates of one turn at the most."""
@@ -79,10 +79,8 @@ class AgentPlan(Choice):
         """Whether what its candidates would show is drawn for these verifiers."""
         return self.renders
 
-    def build(
-        self, config: RunConfig, prompt: Prompt, panel: VerifierPanel, views: ViewProvider
-    ) -> Agent:
-        """Return the agent of a run. panel: its verifiers. views: draws where candidates lead."""
+    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Agent:
+        """Return the agent of a run. reranker: draws where candidates lead, and scores them."""
         raise NotImplementedError
 
 
@@ -166,23 +164,4 @@ def agent_plan(text: str) -> AgentPlan:
         )
     if plan.groups > MAX_WORDINGS:
         raise UsageError(f"--agent {text}: there are {MAX_WORDINGS} wordings at the most")
-    return plan
-
-
-def verifier_plans(texts: Sequence[str]) -> tuple[VerifierPlan, ...]:
-    """Return what `--verifier` asks for. UsageError where one is none of the forms of verifiers."""
-    plans = tuple(map(_verifier_plan, texts))
-    if len(set(plans)) < len(plans):
-        raise UsageError("a --verifier is named twice")
-    return plans
-
-
-def _verifier_plan(text: str) -> VerifierPlan:
-    name, colon, argument = text.strip().partition(":")
-    maker = registry.load("verifier", name) if registry.is_known("verifier", name) else None
-    if maker is None or not maker.accepts(argument if colon else None):
-        known = registry.names("verifier")
-        forms = (form for part in known for form in registry.load("verifier", part).forms)
-        raise UsageError(f"--verifier {text!r:.80} is not valid: write one of {', '.join(forms)}")
-    plan: VerifierPlan = maker(argument or None)
     return plan

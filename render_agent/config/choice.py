@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from render_agent.errors import SetupError
+from render_agent import registry
+from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
     from render_agent.config.run import RunConfig
@@ -62,6 +63,26 @@ class Choice:
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return what `config.json` holds of it beside the options; nothing heavy is loaded."""
         return {}
+
+
+def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, ...]:
+    """Return the parts that texts such as NAME or NAME:ARGUMENT ask for, each told what stands behind its colon.
+
+    flag: of the option that has these texts. UsageError where one is in none of the forms of its kind, or is
+    there twice.
+    """
+    plans = []
+    for text in texts:
+        name, colon, argument = text.strip().partition(":")
+        maker = registry.load(kind, name) if registry.is_known(kind, name) else None
+        if maker is None or not maker.accepts(argument if colon else None):
+            makers = (registry.load(kind, part) for part in registry.names(kind))
+            forms = ", ".join(form for each in makers for form in each.forms)
+            raise UsageError(f"{flag} {text!r:.80} is not valid: write one of {forms}")
+        plans.append(maker(argument or None))
+    if len(set(plans)) < len(plans):
+        raise UsageError(f"a {flag} is named twice")
+    return tuple(plans)
 
 
 def sha256(path: Path) -> str:

@@ -19,11 +19,6 @@ def pictures_in_prompt(config: RunConfig) -> int:
     return max(shown, judge_pictures(config) if config.judges else 0)
 
 
-def draws_candidates(config: RunConfig) -> bool:
-    """Whether what candidates would show is drawn; of reworded questions where a verifier looks at it."""
-    return config.agent_plan.draws(config.verifiers)
-
-
 def weighed_by_turn(config: RunConfig) -> list[int]:
     """Return how many candidates a question has to choose among, by turn; none in the last.
 
@@ -37,7 +32,7 @@ def weighed_by_turn(config: RunConfig) -> list[int]:
 
 def pictures_of_moves(config: RunConfig) -> int:
     """Return how many pictures the moves of a question lead to, those that are not made too."""
-    if draws_candidates(config):
+    if config.agent_plan.draws(config.verifiers):
         return sum(weighed_by_turn(config))
     return config.max_turns - 1
 

@@ -114,7 +114,9 @@ class Auto(click.ParamType[int | str]):
         """Return the number or "auto"."""
         if value == AUTO:
             return AUTO
-        return click.IntRange(min=1).convert(value, param, ctx)
+        if not (str(value).isdecimal() and int(value) > 0):
+            self.fail(f"{value!r} is neither {AUTO} nor a number above 0")
+        return int(value)
 
 
 TYPES: dict[str, click.ParamType[Any]] = {

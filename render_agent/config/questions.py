@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from render_agent import registry
+from render_agent.config.choice import parsed
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
 from render_agent.geometry.file_frame import AUTO, AXES, METRES, AnyUnit, Up
@@ -167,10 +167,7 @@ class QuestionSpec:
     @cached_property
     def changes(self) -> tuple[ChangePlan, ...]:
         """What `--change` asks for. UsageError where one is none of the forms of changes, or is there twice."""
-        plans = tuple(map(_change_plan, self.change))
-        if len(set(plans)) < len(plans):
-            raise UsageError("a --change is named twice")
-        return plans
+        return parsed("change", "--change", self.change)
 
     @property
     def scan_kinds(self) -> tuple[str, ...]:
@@ -187,13 +184,3 @@ class QuestionSpec:
         """Whether only some of the benchmark's questions are chosen."""
         narrowed = self.type or self.dataset or self.scene or self.id or self.exclude
         return bool(self.limit or narrowed or self.shard)
-
-
-def _change_plan(text: str) -> ChangePlan:
-    name, colon, argument = text.strip().partition(":")
-    kind = registry.load("change", name) if registry.is_known("change", name) else None
-    if kind is None or not kind.accepts(argument if colon else None):
-        forms = (registry.load("change", part).form for part in registry.names("change"))
-        raise UsageError(f"--change {text!r:.80} is not valid: write one of {', '.join(forms)}")
-    plan: ChangePlan = kind(argument or None)
-    return plan

@@ -12,10 +12,9 @@ from typing import Annotated, Any, get_type_hints
 from render_agent.config.agent import AgentSpec
 from render_agent.config.dialogue import DialogueSpec
 from render_agent.config.engine import EngineSpec
-from render_agent.config.output import OutputSpec
 from render_agent.config.paths import absolute_paths
 from render_agent.config.questions import QuestionSpec
-from render_agent.config.schedule import ScheduleSpec
+from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
 
 MAX_INT = 2**63 - 1
@@ -50,10 +49,6 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
     def absolute(self) -> RunConfig:
         """Return the same options with every path made absolute, so that they hold from any folder."""
         return replace(self, **absolute_paths(asdict(self)))
-
-    def without_shard(self) -> RunConfig:
-        """Return the options of the run that this one is a shard of."""
-        return replace(self, shard=None)
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""How fast a run goes: what is batched, and which processes and machines share it."""
+"""How fast a run goes and where it is told of: what is batched, who shares it, its folder, what is printed."""
 
 from __future__ import annotations
 
@@ -65,3 +65,22 @@ class ScheduleSpec:
                 f"--devices names {len(self.devices)} devices, a worker each: leave --workers"
                 f" {self.workers} out"
             )
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Places, what is printed, and where it is logged; nothing of it changes a dialogue."""
+
+    port: int = declare(
+        "place", 0, "Port of the page of --engine human; 0 is any that is free.", minimum=0
+    )
+    output: str = declare("place", "experiment_logs", "Where run folders lie.", metavar="DIR")
+    log_to: tuple[str, ...] = declare(
+        "display",
+        (),
+        "Also log the run to this tool, as it goes on and at its end; may be given more than once.",
+        part="logger",
+    )
+    json: bool = declare("display", False, "Print the results as JSON on standard output.")
+    quiet: bool = declare("display", False, "Print errors and the folder only.")
+    verbose: bool = declare("display", False, "Print every turn.")

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from render_agent.dialogue.chat import Message, message, text
+from render_agent.dialogue.reply import object_schema
 from render_agent.geometry.camera import Camera
 
 MAX_TOKENS = 1024
@@ -56,13 +57,7 @@ _NAME = {"type": "string"}
 
 def _entries(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a list of objects, each with all of these properties."""
-    entry = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return {"type": "array", "maxItems": MOST_LISTED, "items": entry}
+    return {"type": "array", "maxItems": MOST_LISTED, "items": object_schema(properties)}
 
 
 def _whole(most: int) -> dict[str, Any]:
@@ -159,12 +154,7 @@ class ProbePlan:
     @cached_property
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema of a reply."""
-        return {
-            "type": "object",
-            "properties": {name: key.schema for name, key in self.keys.items()},
-            "required": list(self.keys),
-            "additionalProperties": False,
-        }
+        return object_schema({name: key.schema for name, key in self.keys.items()})
 
     def due(self, turn: int, *, last: bool) -> bool:
         """Whether it is asked after a turn, from 0; after the last turn of a question it always is."""

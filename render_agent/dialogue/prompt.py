@@ -12,7 +12,7 @@ from typing import Any
 
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
-from render_agent.dialogue.reply import KINDS, MAX_PLACES
+from render_agent.dialogue.reply import KINDS, MAX_PLACES, object_schema
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.view_kinds import view_kind
 from render_agent.geometry.camera import Camera, MapCamera, Vector
@@ -92,15 +92,17 @@ Reply with one JSON object and nothing else:
 - done: true with your answer; this ends the dialogue.{advice}"""
 
 
-BLIND_INSTRUCTIONS = """\
-You answer one question about a place that you are not shown: there are no pictures of it. Answer from \
-the question itself and from what such places are like. You have {turns}.
-
+ANSWER_ALONE = """
 Reply with one JSON object and nothing else:
-{{"reasoning": "what follows from the question", "answer": null, "done": false}}
+{{"reasoning": "what follows from {source}", "answer": null, "done": false}}
 
 - answer: your answer so far, in the form that the question asks for; null while you have none.
 - done: true once your answer stands; this ends the dialogue."""
+
+BLIND_INSTRUCTIONS = """\
+You answer one question about a place that you are not shown: there are no pictures of it. Answer from \
+the question itself and from what such places are like. You have {turns}.
+"""
 
 
 GRAPH_INSTRUCTIONS = """\
@@ -108,12 +110,7 @@ You answer one question about a place of which you are given the true scene grap
 category, the centre [x, y, z] of its box in metres, z up, and the size of that box in metres, along its own two \
 level axes and upright; yaw is the direction of the first of these axes in degrees, 0 along +x, 90 along +y, \
 counter-clockwise seen from above. There are no pictures. You have {turns}.
-
-Reply with one JSON object and nothing else:
-{{"reasoning": "what follows from the scene graph", "answer": null, "done": false}}
-
-- answer: your answer so far, in the form that the question asks for; null while you have none.
-- done: true once your answer stands; this ends the dialogue."""
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +150,9 @@ class Prompt:
         if self.max_turns == 1:
             turns = "one turn, in which you must answer"
         if self.graph:
-            return GRAPH_INSTRUCTIONS.format(turns=turns)
+            return (GRAPH_INSTRUCTIONS + ANSWER_ALONE).format(turns=turns, source="the scene graph")
         if not self.kinds:
-            return BLIND_INSTRUCTIONS.format(turns=turns)
+            return (BLIND_INSTRUCTIONS + ANSWER_ALONE).format(turns=turns, source="the question")
         described = [f'- "{kind}": {view_kind(kind).told}' for kind in self.kinds]
         axes = MAP_AXES if "top" in self.kinds else ""
         camera = CAMERA.format(field=self.field_of_view, axes=axes)
@@ -284,16 +281,13 @@ def reply_schema(kinds: Sequence[str], *, measures: bool = False) -> Mapping[str
             ]
         },
     }
-    pixel = {
-        "type": "object",
-        "properties": {
+    pixel = object_schema(
+        {
             "view": {"type": "integer", "minimum": 0, "maximum": 999},
             "x": number(MAX_COORDINATE),
             "y": number(MAX_COORDINATE),
-        },
-        "required": ["view", "x", "y"],
-        "additionalProperties": False,
-    }
+        }
+    )
     point = {"type": "array", "items": number(1000), "minItems": 2, "maxItems": 3}
     places = {
         "type": "array",
@@ -302,15 +296,11 @@ def reply_schema(kinds: Sequence[str], *, measures: bool = False) -> Mapping[str
         "maxItems": MAX_PLACES,
     }
     measure = {"measure": {"anyOf": [places, {"type": "null"}]}}
-    return {
-        "type": "object",
-        "properties": {
-            "reasoning": {"type": "string"},
-            **(moves if kinds else {}),
-            **(measure if measures else {}),
-            "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
-            "done": {"type": "boolean"},
-        },
-        "required": ["reasoning", "answer", "done"],
-        "additionalProperties": False,
+    properties = {
+        "reasoning": {"type": "string"},
+        **(moves if kinds else {}),
+        **(measure if measures else {}),
+        "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
+        "done": {"type": "boolean"},
     }
+    return object_schema(properties, ("reasoning", "answer", "done"))

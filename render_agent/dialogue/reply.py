@@ -41,6 +41,7 @@ MAX_SCANNED_CHARACTERS = 500_000_000
 MAX_PLACES = 6
 """Places that a reply may measure at."""
 
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 
 Point = tuple[Finite, Finite, Finite]
@@ -171,6 +172,25 @@ def last_object(text: str) -> dict[str, Any] | Malformed:
     return Malformed(fault) if last is None else last
 
 
+def object_schema(
+    properties: Mapping[str, Any], required: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the JSON schema of an object with these properties and no others; all are required unless some are named."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties if required is None else required),
+        "additionalProperties": False,
+    }
+
+
+def unfenced(text: str) -> str:
+    """Return a reply without its think blocks, and without the code fence where one stands around it."""
+    said = without_thinking(text).strip()
+    fenced = _FENCED.fullmatch(said)
+    return fenced[1] if fenced else said
+
+
 def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
     """Whether a text ended where more was to come."""
     rest = text[error.pos : error.pos + 6]
@@ -238,12 +258,7 @@ def _fields(
     return values, faults
 
 
-def _degrees(value: object) -> float | None:
-    return quantity(value, ANGLES)
-
-
-def _metres(value: object) -> float | None:
-    return quantity(value, UNITS)
+_degrees, _metres = partial(quantity, units=ANGLES), partial(quantity, units=UNITS)
 
 
 def _point(value: object) -> Point | None:

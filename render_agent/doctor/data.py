@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.state import Question
-from render_agent.doctor.finding import Finding
+from render_agent.doctor.probe import Finding
 from render_agent.errors import RenderAgentError
+from render_agent.questions.rooms import bundled
+from render_agent.questions.scans import find_scan
+from render_agent.questions.vsibench import load_vsibench
+from render_agent.scene.stand_in.annotations import read_annotations
 
 PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
@@ -21,8 +25,6 @@ def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _rooms() -> Finding:
-    from render_agent.questions.rooms import bundled
-
     remedy = "the installation is not whole: install render_agent again"
     try:
         questions = bundled()
@@ -38,8 +40,6 @@ def _rooms() -> Finding:
 
 
 def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
-    from render_agent.questions.vsibench import load_vsibench
-
     try:
         questions = load_vsibench(options.get("questions"))
     except RenderAgentError as error:
@@ -55,8 +55,6 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _annotations(folder: str, questions: list[Question]) -> Finding:
-    from render_agent.scene.stand_in.annotations import read_annotations
-
     try:
         annotated = read_annotations(Path(folder))
     except RenderAgentError as error:
@@ -68,8 +66,6 @@ def _annotations(folder: str, questions: list[Question]) -> Finding:
 
 
 def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:
-    from render_agent.questions.scans import find_scan
-
     flag = f"--{dataset} DIR"
     scenes = {question.scene for question in questions if question.dataset == dataset}
     if not roots:

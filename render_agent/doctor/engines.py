@@ -9,8 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from render_agent.config import AUTO, RunConfig
-from render_agent.doctor.finding import Finding
-from render_agent.doctor.probe import Answer, ask
+from render_agent.doctor.probe import Answer, Finding, ask
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from render_agent.doctor.data import examine_data
 from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
-from render_agent.doctor.finding import Finding
 from render_agent.doctor.machine import examine_machine, examine_packages
+from render_agent.doctor.probe import Finding
 from render_agent.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
 from render_agent.text.sanitize import json_text

@@ -14,8 +14,7 @@ from typing import Any
 import psutil
 
 from render_agent import registry
-from render_agent.doctor.finding import Finding
-from render_agent.doctor.probe import ask
+from render_agent.doctor.probe import Finding, ask
 from render_agent.system.control_group import control_group
 from render_agent.system.system_libraries import install_command, missing
 

@@ -1,4 +1,4 @@
-"""Asks a question of this machine in a process of its own, which may crash or hang without harm.
+"""What is found, and how this machine is asked: in a process of its own, which may crash or hang without harm.
 
 `python -m render_agent.doctor.probe MODULE FUNCTION ARGUMENT…` is that process.
 """
@@ -10,12 +10,37 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
 from render_agent.errors import RenderAgentError
 from render_agent.text.safe_parse import parse_json
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing.
+
+    part: the heading it stands under. needed: whether a run over the bundled rooms with the
+    scripted engine needs it. remedy: what to install or do where it does not work.
+    """
+
+    part: str
+    name: str
+    works: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = False
+
+    @property
+    def prevents(self) -> bool:
+        """Whether no run at all is possible because of it."""
+        return self.needed and not self.works
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as `doctor --json` prints it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from render_agent.config import OPTIONS
-from render_agent.doctor.finding import Finding
-from render_agent.doctor.probe import Answer, ask
+from render_agent.doctor.probe import Answer, Finding, ask
 
 PART = "renderers"
 DEFAULT = str(OPTIONS["renderer"].default)

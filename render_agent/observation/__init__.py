@@ -4,8 +4,7 @@ Imports scenes, renderers and dialogues, and no engine or agent.
 Start with `base` and its `ViewProvider`; `free_views` draws what the model asks for.
 """
 
-from render_agent.observation.base import NoViews, Observation, SpaceSource, ViewProvider
-from render_agent.observation.free_views import FreeViews
-from render_agent.observation.policy_views import PolicyViews
+from render_agent.observation.base import NoViews, Observation, ViewProvider
+from render_agent.observation.free_views import FreeViews, PolicyViews
 
-__all__ = ["FreeViews", "NoViews", "Observation", "PolicyViews", "SpaceSource", "ViewProvider"]
+__all__ = ["FreeViews", "NoViews", "Observation", "PolicyViews", "ViewProvider"]

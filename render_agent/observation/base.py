@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from render_agent.dialogue.reply import Place
-from render_agent.dialogue.state import Candidate, Question, QuestionState, SceneSource, View
+from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
-
-
-class SpaceSource(SceneSource, Protocol):
-    """Where views get their scene and the free space in it from."""
-
-    def space(self, question: Question) -> FreeSpace:
-        """Return the free space of the question's scene. SceneError where its scan cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,18 +50,18 @@ class ViewProvider(Protocol):
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder."""
-        ...
+        return
 
     def stop(self) -> None:
         """Have whoever waits for a view wait no longer, if that can be; may be called from any thread."""
-        ...
+        return
 
     def close(self) -> None:
         """Give back what was needed for it."""
-        ...
+        return
 
 
-class NoViews:
+class NoViews(ViewProvider):
     """Shows nothing: the camera stands at the origin and stays there."""
 
     def observe(self, state: QuestionState) -> Observation:
@@ -85,12 +77,3 @@ class NoViews:
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
         """Nothing can be measured."""
         return ""
-
-    def restore(self, state: QuestionState) -> None:
-        """Nothing was drawn."""
-
-    def stop(self) -> None:
-        """Nobody waits."""
-
-    def close(self) -> None:
-        """Nothing was needed."""

@@ -1,11 +1,12 @@
-"""The views of a dialogue in which the model chooses what it is shown."""
+"""The views of a dialogue in which the model chooses what it is shown, and of one in which a policy does."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from msgspec import structs
@@ -14,18 +15,21 @@ from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector, wrapped
-from render_agent.observation.base import Observation, SpaceSource
+from render_agent.observation.base import Observation
 from render_agent.observation.measurement import measured
 from render_agent.observation.picture_store import question_file, scene_file
 from render_agent.observation.stress.base import PictureKeeper
+from render_agent.observation.view_policies.base import FurtherViews, Policy, ViewContext
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.start_pose import moved_start, situated, start_camera
 from render_agent.render.views import Viewer
+from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FreeViews:
     """Draws the next views of questions; owned by the one thread that owns the renderer.
 
@@ -35,26 +39,15 @@ class FreeViews:
     may be asked for.
     """
 
-    def __init__(
-        self,
-        make_viewer: Callable[[], Viewer],
-        scenes: SpaceSource,
-        pictures: PictureKeeper,
-        kinds: Sequence[str],
-        start: str | tuple[Vector, float],
-        opening: Sequence[str],
-        facts: Mapping[str, Facts] | None = None,
-    ) -> None:
-        self.scenes = scenes
-        self.pictures = pictures
-        self.kinds = tuple(kinds)
-        self.start = start
-        self.opening = tuple(opening)
-        self.facts = facts
-        self._make_viewer = make_viewer
-        self._viewer: Viewer | None = None
-        self._starts: dict[str, Camera] = {}
-        self._openings: dict[str, tuple[View, ...]] = {}
+    make_viewer: Callable[[], Viewer]
+    scenes: SceneCache
+    pictures: PictureKeeper
+    kinds: Sequence[str]
+    start: str | tuple[Vector, float]
+    opening: Sequence[str]
+    facts: Mapping[str, Facts] | None = None
+    _starts: dict[str, Camera] = field(init=False, default_factory=dict)
+    _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question.
@@ -92,9 +85,11 @@ class FreeViews:
             stood = state.trail[: turn.number + 1]
             for view in turn.views:
                 self._draw_again(state, turn, view, turn.stood, stood[:-1])
-            for candidate in turn.evidence.candidates if turn.evidence else ():
-                if candidate.view is not None and turn.evidence is not None:
-                    trail = [*stood, *parent_pose(turn.evidence, candidate)]
+            candidates = turn.evidence.candidates if turn.evidence else ()
+            for candidate in candidates:
+                if candidate.view is not None:
+                    parent = (c.camera for c in candidates if c.number == candidate.follows)
+                    trail = [*stood, *parent]
                     self._draw_again(state, turn, candidate.view, candidate.camera, trail, ahead=1)
 
     def preview(
@@ -133,24 +128,22 @@ class FreeViews:
             previewed[candidate.number] = structs.replace(candidate, view=view)
         return list(previewed.values())
 
-    @property
+    @cached_property
     def viewer(self) -> Viewer:
         """The viewer, made when the first view is drawn."""
-        if self._viewer is None:
-            self._viewer = self._make_viewer()
-        return self._viewer
+        return self.make_viewer()
 
     def stop(self) -> None:
         """End a renderer that has a process of its own, in the midst of a view."""
-        if self._viewer is not None:
-            self._viewer.stop()
+        if "viewer" in self.__dict__:
+            self.viewer.stop()
 
     def close(self) -> None:
         """Give the renderer back."""
-        if self._viewer is not None:
-            self._viewer.close()
+        if "viewer" in self.__dict__:
+            self.viewer.close()
 
-    def _wanted(self, state: QuestionState) -> tuple[str | View, ...]:
+    def _wanted(self, state: QuestionState) -> Sequence[str | View]:
         if not state.turns:
             return self.opening
         action = state.turns[-1].action
@@ -256,6 +249,56 @@ class FreeViews:
         return (*state.scene.description, *moved)
 
 
+@dataclass(eq=False)
+class PolicyViews(FreeViews):
+    """Draws all views of a question in its first turn, those after the opening as a policy chooses them.
+
+    Questions of a scene share the pictures that they have in common.
+    """
+
+    policy: Policy = field(kw_only=True)
+    _shared: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
+
+    def observe(self, state: QuestionState) -> Observation:
+        """Return all views in turn 0, none later.
+
+        SceneError or RenderError where its scene cannot be read or drawn, RunLogError where a picture
+        that is drawn again cannot be written.
+        """
+        began = time.perf_counter()
+        self.restore(state)
+        if state.camera is not None:
+            return Observation((), state.camera, None, time.perf_counter() - began)
+        space = self.scenes.space(state.placed)
+        start = self._start(state, space)
+        views = self._views(state, start)
+        context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
+        more = self._further(state, self.policy.further(state.question, context))
+        seconds = time.perf_counter() - began
+        return Observation((*views, *more), start, None, seconds, self._scan(state, start))
+
+    def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
+        scene = state.placed.scene
+        shared = further.shared and state.question.start is None
+        if shared and scene in self._shared:
+            return self._shared[scene]
+        first = len(self.opening)
+        egos = self.opening.count("ego")
+        views = []
+        for index, camera in enumerate(further.cameras):
+            number = egos + index + 1
+            if shared:
+                file = scene_file(scene, "ego", number)
+            else:
+                file = question_file(state.id, 0, "ego", number)
+            picture = self.viewer.ego(state.scene, camera)
+            self.pictures.keep(file, picture.picture)
+            views.append(View(first + index, "ego", file, camera))
+        if shared:
+            self._shared[scene] = tuple(views)
+        return tuple(views)
+
+
 def previewed_view(state: QuestionState) -> View | None:
     """Return the view that was drawn when the last move was chosen, None where none was."""
     evidence = state.turns[-1].evidence if state.turns else None
@@ -278,8 +321,3 @@ def unmade_views(evidence: Evidence, shown: Sequence[View]) -> list[View]:
     before |= {c.view.file for c in evidence.candidates if c.view and c.number == evidence.chosen}
     others = {c.view.file: c.view for c in evidence.candidates if c.view}
     return [view for file, view in others.items() if file not in before]
-
-
-def parent_pose(evidence: Evidence, candidate: Candidate) -> list[Camera]:
-    """Return the pose of the move that a candidate goes on from."""
-    return [c.camera for c in evidence.candidates if c.number == candidate.follows]

@@ -72,10 +72,6 @@ def _decoded(content: bytes) -> Image.Image:
     return Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
 
 
-def _always_there() -> None:
-    """Check nothing."""
-
-
 class Pictures:
     """The pictures of one run folder; safe to use from several threads.
 
@@ -85,9 +81,9 @@ class Pictures:
     durable = True
     """Whether pictures that are on disk survive the machine's death."""
 
-    def __init__(self, folder: Path, check_there: Callable[[], None] | None = None) -> None:
+    def __init__(self, folder: Path, check_there: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
-        self._check_there = check_there or _always_there
+        self._check_there = check_there
         self._lock = Lock()
         self._kept: OrderedDict[str, Image.Image] = OrderedDict()
         self._writing: dict[str, Future[None]] = {}

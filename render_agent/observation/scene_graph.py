@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from render_agent.observation.base import NoViews, Observation
 from render_agent.questions.ground_truth import Facts
 
 
+@dataclass(frozen=True)
 class GraphTold(NoViews):
     """Shows nothing, and tells the scene graph in the first turn; facts: what is known of scenes, by name."""
 
-    def __init__(self, facts: Mapping[str, Facts]) -> None:
-        self.facts = facts
+    facts: Mapping[str, Facts]
 
     def observe(self, state: QuestionState) -> Observation:
         """Return no view, and what is told of the scene where it is the first turn."""

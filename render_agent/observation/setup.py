@@ -53,6 +53,8 @@ def make_views(
     opening = config.opening_kinds
     if config.passive:
         policy = config.view_policy.build(config, questions)
-        return PolicyViews(make_viewer, scenes, shown, policy, config.start, opening)
+        return PolicyViews(
+            make_viewer, scenes, shown, opening, config.start, opening, policy=policy
+        )
     facts = known_facts(questions, config.annotations) if config.toolset.measures else None
     return FreeViews(make_viewer, scenes, shown, config.kinds, config.start, opening, facts)

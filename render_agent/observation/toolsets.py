@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from render_agent.config import RunConfig
 from render_agent.config.choice import Choice
+from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
+from render_agent.questions.ground_truth import known_facts
 
 
 class Toolset(Choice):
@@ -39,8 +38,6 @@ class SceneGraph(Toolset):
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError where the objects of a scene are not known."""
-        from render_agent.questions.ground_truth import known_facts
-
         scenes = {question.scene for question in questions}
         known = known_facts(questions, config.annotations)
         if unknown := sorted(scenes - known.keys()):

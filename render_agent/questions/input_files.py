@@ -31,11 +31,6 @@ def scan_files(questions: Iterable[Question], alignments: Sequence[str] = ()) ->
     ]
 
 
-def scan_hashes(questions: Iterable[Question]) -> dict[str, str | None]:
-    """Return the SHA-256 of every file that a scene is read from, None where it is not there."""
-    return {file.name: file.digest for file in scan_files(questions)}
-
-
 def instance_labels(questions: Iterable[Question]) -> list[InputFile]:
     """Return every file of instance labels beside a scan."""
     scans = {question.scan for question in questions if question.scan is not None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
@@ -57,13 +56,9 @@ def named_categories(question: Question) -> tuple[str, ...]:
         names += match[1].split(",")
     if kind == "object_rel_distance":
         names += letters(question.options).values()
-    return _each_once(names)
+    return tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
 
 
 def kind_of(question: Question) -> str:
     """Return the type of a question without its difficulty."""
     return question.type.removesuffix("_easy").removesuffix("_medium").removesuffix("_hard")
-
-
-def _each_once(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from render_agent.config import OPTIONS, RunConfig
@@ -21,22 +21,26 @@ VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
 """Options that mean nothing for other benchmarks."""
 
 
-class Rooms:
-    """The bundled rooms as a benchmark."""
+@dataclass(frozen=True)
+class QuestionFile:
+    """A file of questions as a benchmark, such as that of the bundled rooms, the scans beside it."""
+
+    path: Path
+    benchmark: str
 
     where = "beside the questions"
 
     def __call__(self, config: RunConfig) -> list[Question]:
-        """Return the questions about them. UsageError where an option belongs to another benchmark."""
+        """Return the questions in the file. UsageError where an option belongs to another benchmark."""
         refuse_vsibench_options(config)
-        return bundled()
+        return load_beside(self.path, self.benchmark)
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the file of their questions."""
-        return [BUNDLED / QUESTIONS]
+        """Return the file."""
+        return [self.path]
 
 
-ROOMS = Rooms()
+ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
 
 
 def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:

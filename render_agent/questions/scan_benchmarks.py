@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,17 @@ SCANNET = "scannet"
 Entry = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
 class ScanBenchmark(ScannedBenchmark):
     """A benchmark in its authors' file, which --questions names; VSI-Bench's annotations are refused.
 
     name: as `--benchmark` has it. read: gives the questions of a file. beside: the files that belong to one.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[Path], list[Question]],
-        file: str,
-        beside: Callable[[Path], list[Path]] = lambda path: [],
-    ) -> None:
-        self.name = name
-        self.read = read
-        self.file = file
-        self.beside = beside
+    name: str
+    read: Callable[[Path], list[Question]]
+    file: str
+    beside: Callable[[Path], list[Path]] = lambda path: []
 
     def __call__(self, config: RunConfig) -> list[Question]:
         """Return the questions, their scans not yet looked for. QuestionsError where the file has another form."""

@@ -14,7 +14,7 @@ from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.questions.counterfactual.pairs import with_counterparts
-from render_agent.questions.rooms import load_beside, refuse_vsibench_options
+from render_agent.questions.rooms import QuestionFile
 from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
 from render_agent.questions.vsibench import read_ids
@@ -125,26 +125,11 @@ def is_file_of_questions(config: RunConfig) -> bool:
     return not own and Path(config.benchmark).is_file()
 
 
-class QuestionFile:
-    """A file of questions as a benchmark, the scans beside it."""
-
-    where = "beside the questions"
-
-    def __call__(self, config: RunConfig) -> list[Question]:
-        """Return the questions in the file."""
-        path = Path(config.benchmark)
-        refuse_vsibench_options(config)
-        return load_beside(path, path.stem)
-
-    def files(self, config: RunConfig) -> list[Path]:
-        """Return the file."""
-        return [Path(config.benchmark)]
-
-
 def _maker(config: RunConfig) -> Any:
     """Return what makes the questions of a benchmark. SetupError where there is no such benchmark."""
     if is_file_of_questions(config):
-        return QuestionFile()
+        path = Path(config.benchmark)
+        return QuestionFile(path, path.stem)
     if config.benchmark not in registry.names("benchmark"):
         raise SetupError(
             f"--benchmark {config.benchmark!r} is neither"

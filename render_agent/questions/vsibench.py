@@ -104,7 +104,7 @@ def questions_path(questions: str | None) -> Path:
     inside = _in_folder(path)
     if inside is not None:
         return inside
-    if not path.exists() and is_hub_name(questions) and path.suffix.lower() not in SUFFIXES:
+    if not path.exists() and HUB_NAME.fullmatch(questions) and path.suffix.lower() not in SUFFIXES:
         return fetch_questions(questions)
     raise SetupError(f"there is no file of questions at {path}: --questions wants VSI-Bench's")
 
@@ -211,13 +211,9 @@ HUB_FILE = "test.jsonl"
 HUB_SECONDS = 10.0
 
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""How the name of a data set on the hub is written, OWNER/NAME."""
 
 DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
-
-
-def is_hub_name(text: str) -> bool:
-    """Whether a text is written as the name of a data set on the hub, OWNER/NAME."""
-    return HUB_NAME.fullmatch(text) is not None
 
 
 def fetch_questions(name: str) -> Path:

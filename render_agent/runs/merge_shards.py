@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
     if noted:  # boxes may be known of the scenes of some shards only
         record["choosing"] = noted[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions()])
-    log = RunLog.create(output, "batched", record)
-    try:
+    with closing(RunLog.create(output, "batched", record)) as log:
         for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
         os.sync()  # once for all pictures, before a line names them
@@ -51,14 +52,12 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         merged_results = results_of(log.folder, states=states)
         if not any(state.active for state in states):
             log.write_results(merged_results, table(merged_results["questions"]))
-    finally:
-        log.close()
     return log.path, merged_results
 
 
 def _common(shards: Sequence[RunFolder]) -> RunConfig:
     """Return the options that all shards share. UsageError where they are not one run's shards."""
-    configs = [shard.config.without_shard() for shard in shards]
+    configs = [replace(shard.config, shard=None) for shard in shards]
     parts = [(shard.config.shard or "").partition("/") for shard in shards]
     for shard, config, (part, _, _) in zip(shards, configs, parts, strict=True):
         if not part:

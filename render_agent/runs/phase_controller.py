@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -26,6 +26,7 @@ from render_agent.observation import Observation, ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.failures import Failures
+from render_agent.runs.log.lines import Failed
 from render_agent.runs.reply_bounds import within_bounds
 from render_agent.runs.scheduler import (
     TurnCoroutine,
@@ -39,32 +40,23 @@ logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
-    """Is told what happens, as it happens."""
+    """Is told what happens, as it happens; a subclass leaves out what it has no use for."""
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
-        ...
+        return
 
     def took(self, state: QuestionState, turn: Turn) -> None:
         """A question took a turn."""
-        ...
+        return
 
     def failed(self, state: QuestionState) -> None:
         """A question failed."""
-        ...
+        return
 
 
-class Silent:
-    """The observer of a run that nobody watches."""
-
-    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """Nothing is said."""
-
-    def took(self, state: QuestionState, turn: Turn) -> None:
-        """Nothing is said."""
-
-    def failed(self, state: QuestionState) -> None:
-        """Nothing is said; the error is in the log."""
+class Silent(Observer):
+    """The observer of a run that nobody watches; an error is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +74,7 @@ class Sampling:
     guided: bool = True
 
 
+@dataclass(eq=False)
 class PhaseController:
     """Runs questions to their ends; owns nothing but the order in which things happen.
 
@@ -91,37 +84,25 @@ class PhaseController:
     probe: what is asked beside the dialogues, which does not change them either; None for nothing.
     """
 
-    def __init__(
-        self,
-        views: ViewProvider,
-        engine: Engine,
-        log: TurnLog,
-        prompt: Prompt,
-        observer: Observer,
-        agent: Agent,
-        panel: VerifierPanel,
-        failures: Failures,
-        *,
-        max_batched_turns: int,
-        finish_together: int | None,
-        sampling: Sampling,
-        probe: ProbePlan | None = None,
-    ) -> None:
-        self.views = views
-        self.engine = engine
-        self.log = log
-        self.prompt = prompt
-        self.observer = observer
-        self.agent = agent
-        self.panel = panel
-        self.failures = failures
-        self.max_batched_turns = max_batched_turns
-        self.finish_together = finish_together
-        self.sampling = sampling
-        self.probe = probe
-        self.schema: Mapping[str, Any] | None = None
-        if sampling.guided:
-            self.schema = reply_schema(prompt.on_request, measures=prompt.measures)
+    views: ViewProvider
+    engine: Engine
+    log: TurnLog
+    prompt: Prompt
+    observer: Observer
+    agent: Agent
+    panel: VerifierPanel
+    failures: Failures
+    max_batched_turns: int
+    finish_together: int | None
+    sampling: Sampling
+    probe: ProbePlan | None = None
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON schema that replies are held to, None where they are free."""
+        if not self.sampling.guided:
+            return None
+        return reply_schema(self.prompt.on_request, measures=self.prompt.measures)
 
     def run(self, states: Iterable[QuestionState]) -> None:
         """Take every active question to its end. EngineError, RunStoppedError or RunLogError where that is impossible.
@@ -308,16 +289,11 @@ class PhaseController:
         """Write down the error that stopped one question; the others go on."""
         sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
-        turns, of_scene = len(state.turns), isinstance(error, SceneError | RenderError)
+        of_scene = isinstance(error, SceneError | RenderError)
+        failed = Failed(state.id, len(state.turns), phase, sentence, tuple(events), of_scene)
         state.fail(sentence, events)
         self.observer.failed(state)
-        self.failures.failed(
-            state.question,
-            error,
-            lambda: self.log.append_error(
-                state.id, turns, phase, sentence, events, of_scene=of_scene
-            ),
-        )
+        self.failures.failed(state.question, error, partial(self.log.append_error, failed))
 
     def _retire(self, dialogues: Iterable[str]) -> None:
         for dialogue in dialogues:
@@ -362,20 +338,8 @@ class TurnLog(Protocol):
         """Append one turn; it exists from now on."""
         ...
 
-    def append_error(
-        self,
-        question_id: str,
-        turn: int,
-        phase: Phase,
-        error: str,
-        events: Sequence[str] = (),
-        *,
-        of_scene: bool = False,
-    ) -> None:
-        """Append the error that stopped a question, and the engine's events before it.
-
-        of_scene: whether its scan or a view of it was to blame.
-        """
+    def append_error(self, failed: Failed) -> None:
+        """Append the error that stopped a question."""
         ...
 
     def sync(self) -> None:

@@ -1,13 +1,15 @@
-"""The preflight of a run: one list of its choices is checked, and the files that they read recorded or compared."""
+"""The preflight of a run: its choices are checked, the files that they read recorded or compared, and the disk."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, sha256
+from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
 from render_agent.dialogue.state import Question
 from render_agent.engines.registry import check_model, engine_choice
 from render_agent.errors import SetupError
@@ -16,75 +18,36 @@ from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
 from render_agent.render.registry import check_renderer
 from render_agent.render.start_pose import parse_start
-from render_agent.runs.disk_space import refuse_a_full_disk
+from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scene.formats.registry import require_readers
-
-if TYPE_CHECKING:
-    from render_agent.runs.log.folder import RunFolder
+from render_agent.text.display import size
 
 
-class StartPose(Choice):
-    """Where the camera begins."""
+class Machine(Choice):
+    """What a run needs of the machine: readers, installed packages, loggers, a renderer, Ray; and a start to begin at."""
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where it cannot be read."""
+        """Raise UsageError where the start cannot be read, SetupError where a library or package is not installed."""
         parse_start(config.start)
-
-
-class Drawing(Choice):
-    """The renderer."""
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where a library that it needs is not on this machine."""
-        if not config.blind:
-            check_renderer(config.renderer)
-
-
-class Placement(Choice):
-    """The processes and machines that share a run."""
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where Ray is needed and not at hand."""
-        check_ray(config)
-
-
-class ScanFormats(Choice):
-    """The formats of the scans that are shown."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the library of one is not installed."""
         require_readers(q.scan for q in questions if q.scan is not None and not config.blind)
-
-
-class Packages(Choice):
-    """The installed packages that bring parts of a run."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where one is not installed or cannot be imported."""
         packages(config)
-
-
-class Loggers(Choice):
-    """The tools that a run is logged to."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise SetupError where the library of one is not installed, which has its name."""
         for name in config.log_to:
             registry.load("logger", name)
             if name in registry.built_in("logger"):
                 require(f"--log-to {name}", name)
 
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where Ray or a library of the renderer is needed and not at hand."""
+        check_ray(config)
+        if not config.blind:
+            check_renderer(config.renderer)
+
 
 def choices(config: RunConfig) -> tuple[Choice, ...]:
     """Return the choices of a run, in the order in which they are checked."""
     return (
-        StartPose(),
-        ScanFormats(),
-        Placement(),
-        Packages(),
-        Drawing(),
-        Loggers(),
+        Machine(),
         config.picture_stress,
         config.view_policy,
         config.toolset,
@@ -193,3 +156,56 @@ def _differs(file: str, kind: str, folder: RunFolder) -> SetupError:
         f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore it, or"
         " start a new run"
     )
+
+
+BYTES_A_PIXEL = 0.6
+"""Of a stored picture: views of textured scans take about 0.3, maps 0.9."""
+
+BYTES_A_TURN = 4_000
+"""Of a turn's line in the log; the first, with the instructions, is about as long as two."""
+
+BYTES_A_CANDIDATE = 1_500
+"""Of a reply that was not taken, with where it would have led and how it was scored."""
+
+
+def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
+    """Return how many pictures a run draws at the most: every question uses all its turns.
+
+    The pictures of the opening are shared by the questions of a scene, and so are the further ones of
+    a policy that looks at the scene alone. Those of moves that are drawn to be chosen are counted, made
+    or not.
+    """
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    opening = len(config.opening_kinds)
+    if config.free:
+        return scenes * opening + pictures_of_moves(config) * len(questions)
+    further = config.most_views - opening
+    shared = config.view_policy.shared
+    return scenes * opening + further * (scenes if shared else len(questions))
+
+
+def disk_needed(
+    config: RunConfig, questions: Sequence[Question], bytes_a_pixel: float = BYTES_A_PIXEL
+) -> int:
+    """Return how many bytes a run takes at the most: every question uses all its turns."""
+    width, height = config.image_size
+    pictures = pictures_needed(config, questions)
+    plan, turns = config.agent_plan, config.max_turns
+    lines = len(questions) * (turns + 1) * BYTES_A_TURN
+    others = turns * plan.candidates if plan.chooses else 0
+    if plan.depth > 1:  # second moves
+        others += sum(weighed_by_turn(config)) - (turns - 1) * plan.candidates
+    lines += len(questions) * others * BYTES_A_CANDIDATE
+    return round(pictures * width * height * bytes_a_pixel) + lines
+
+
+def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None:
+    """SetupError where a run does not fit the disk of its output folder, before it begins."""
+    output = Path(config.output).absolute()
+    there = next(folder for folder in (output, *output.parents) if folder.exists())
+    free, needed = shutil.disk_usage(there).free, disk_needed(config, questions)
+    if needed > free:
+        raise SetupError(
+            f"the run may need {size(needed)} and {there} has {size(free)} free: name a larger disk by"
+            " --output, or lower --image-size, --max-turns or --limit"
+        )

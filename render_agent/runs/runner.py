@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from render_agent.agents.candidates import Reranker
 from render_agent.agents.verifiers.registry import describe_choosing, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
@@ -159,7 +160,7 @@ def play(
         log,
         prompt,
         observer,
-        config.agent_plan.build(config, prompt, panel, views),
+        config.agent_plan.build(config, prompt, Reranker(panel, views)),
         panel,
         Failures(
             config.max_failures,

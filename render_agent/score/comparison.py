@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from render_agent.errors import UsageError
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.official import CHOICE_TYPES
@@ -91,6 +92,24 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
         ],
     }
     correct([found])
+    return found
+
+
+def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
+    """Return how b differs from a, with `warnings`: why they are not comparable.
+
+    anyway: whether they are compared all the same, over the questions in common. UsageError where they are not, with
+    the way out, and where no question is in common.
+    """
+    reasons = incomparable(a, b)
+    if reasons and not anyway:
+        raise UsageError(
+            f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give {way_out} to"
+            " compare the questions that both have scored"
+        )
+    found = {**compare(a, b), "warnings": reasons}
+    if not found["n"]:
+        raise UsageError(f"{a.name} and {b.name} have no scored question in common")
     return found
 
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 import re
 
+from render_agent.text.numbers import SMALL_NUMBERS
+
 VERSION = "0.7.3"
 """The first version that looks for a number in an answer (released in August 2026); up to 0.7.2 it reads them as the official scorer."""
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_VALUES = {
-    **{word: value for value, word in enumerate(_ONES)},
-    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
-}
 _HUNDRED, _THOUSAND = "hundred", "thousand"
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[a-z]+")
@@ -33,7 +26,7 @@ def number(answer: str) -> float | None:
     spoken: list[str] = []
     start = len(text)
     for word in _WORD.finditer(text):
-        if word[0] in _VALUES or word[0] in (_HUNDRED, _THOUSAND):
+        if word[0] in SMALL_NUMBERS or word[0] in (_HUNDRED, _THOUSAND):
             start = start if spoken else word.start()
             spoken.append(word[0])
         elif spoken and word[0] != "and":
@@ -52,7 +45,7 @@ def _sum(words: list[str]) -> float:
         elif word == _THOUSAND:
             total, below = total + max(below, 1) * 1000, 0
         else:
-            below += _VALUES[word]
+            below += SMALL_NUMBERS[word]
     try:
         return float(total + below)
     except OverflowError:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from render_agent.score.official import first_word, is_number, mean_relative_accuracy
+from render_agent.text.numbers import SMALL_NUMBERS
 
 ACCURACY, MRA = "accuracy", "mean-relative-accuracy"
 EXACT, REFINED, JUDGED = "exact-match", "refined-match", "llm-match"
@@ -26,14 +27,7 @@ _SPELLINGS = {
     "waslked": "walked",
     "oclock": "o'clock",
     "none": "zero",
-    **dict(
-        zip(
-            map(str, range(21)),
-            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-            " fifteen sixteen seventeen eighteen nineteen twenty".split(),
-            strict=True,
-        )
-    ),
+    **{str(number): word for word, number in SMALL_NUMBERS.items() if number <= 20},
     "23": "twenty-three",
 }
 """Words of answers that count as others: slips of whoever wrote them, and numbers."""

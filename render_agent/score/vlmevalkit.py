@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable
 
+from render_agent.text.numbers import SMALL_NUMBERS
+
 TAIL_LINES, TAIL_CHARACTERS = 6, 800
 """How much of the end of an answer its stages look at."""
 
@@ -35,10 +37,7 @@ _NUMBER = re.compile(_DIGITS)
 _TAGGED_NUMBER = re.compile(
     rf"<\s*answer\b[^>]*>\s*({_DIGITS})(?:[^\d<][^<]*)?<\s*/\s*answer\s*>", re.IGNORECASE
 )
-_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen twenty"
-).split()
+_WORDS = {word: number for word, number in SMALL_NUMBERS.items() if number <= 20}
 _WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 
 
@@ -68,7 +67,7 @@ def number(answer: str) -> float | None:
     Number words up to twenty count; "twenty-one" is read as 20 and -1, and the last is -1.
     """
     text = _INVISIBLE.sub("", _first_of_list(answer).strip())
-    text = _WORD.sub(lambda word: str(_WORDS.index(word[0].lower())), text)
+    text = _WORD.sub(lambda word: str(_WORDS[word[0].lower()]), text)
     tagged = _TAGGED_NUMBER.search(text)
     if tagged:
         return float(tagged[1])

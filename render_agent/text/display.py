@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -28,32 +28,8 @@ KNOWN_SHARE = 0.03
 Item = TypeVar("Item")
 
 
-class Display(Protocol):
-    """Shows a person what goes on."""
-
-    def note(self, words: str) -> None:
-        """Something began."""
-        ...
-
-    def warn(self, words: str) -> None:
-        """Something went wrong; the work goes on."""
-        ...
-
-    def detail(self, words: str) -> None:
-        """Something small happened, told where every turn is wanted."""
-        ...
-
-    def update(self, line: str) -> None:
-        """The work stands here now."""
-        ...
-
-    def clear(self) -> None:
-        """The last line told with `update` is out of date."""
-        ...
-
-
-class Plain:
-    """Plain lines, one every few seconds: for pipes and log files."""
+class Display:
+    """Shows a person what goes on, in plain lines, one every few seconds: for pipes and log files."""
 
     width = 0
     """Columns that a live line has; 0 where there is none."""
@@ -64,29 +40,29 @@ class Plain:
         self._last = time.monotonic()
 
     def note(self, words: str) -> None:
-        """Print the line."""
+        """Something began: print the line."""
         self.console.print(Text(words), soft_wrap=True)
 
     def warn(self, words: str) -> None:
-        """Print the line, marked."""
+        """Something went wrong, and the work goes on: print the line, marked."""
         self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
 
     def detail(self, words: str) -> None:
-        """Print the line, if every turn is wanted."""
+        """Something small happened: print the line, if every turn is wanted."""
         if self.verbose:
             self.console.print(Text(words), soft_wrap=True)
 
     def update(self, line: str) -> None:
-        """Print the line, but not more often than every few seconds."""
+        """The work stands here now: print the line, but not more often than every few seconds."""
         if time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last = time.monotonic()
             self.console.print(Text(line), soft_wrap=True)
 
     def clear(self) -> None:
-        """Nothing: what is printed stays."""
+        """The last line told with `update` is out of date; what is printed stays."""
 
 
-class Quiet(Plain):
+class Quiet(Display):
     """Warnings only."""
 
     def note(self, words: str) -> None:
@@ -99,7 +75,7 @@ class Quiet(Plain):
         """Print nothing."""
 
 
-class Terminal(Plain):
+class Terminal(Display):
     """One line that stays at the bottom of a terminal until it is cleared."""
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
@@ -122,14 +98,14 @@ class Terminal(Plain):
         self._live.stop()
 
 
-_shown: list[Plain] = []
+_shown: list[Display] = []
 """The displays in use, the one that shows what goes on last."""
 
 
 @contextmanager
-def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) -> Iterator[Plain]:
+def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
     """Show what goes on, stages included, on a console until the end of the block."""
-    kind = Quiet if quiet else Terminal if console.is_terminal else Plain
+    kind = Quiet if quiet else Terminal if console.is_terminal else Display
     display = kind(console, verbose=verbose)
     _shown.append(display)
     try:

@@ -25,11 +25,13 @@ _ONES = (
     " sixteen seventeen eighteen nineteen"
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_SMALL = {word: value for value, word in enumerate(_ONES)} | {
+SMALL_NUMBERS = {word: value for value, word in enumerate(_ONES)} | {
     word: 10 * value for value, word in enumerate(_TENS, start=2)
 }
+"""English words for 0 to 20, and for the tens up to 90."""
+
 _SCALES = {"dozen": 12, "hundred": 100}
-_NAMES = {*_SMALL, *_SCALES, "thousand", "half"}
+_NAMES = {*SMALL_NUMBERS, *_SCALES, "thousand", "half"}
 _SIGNS = {"minus": -1, "negative": -1, "plus": 1}
 _FILLERS = {"and", "a", "an"}
 
@@ -94,7 +96,7 @@ def number_from_words(text: str) -> float | None:
         whole, fraction = words[:-1] or ["zero"], 0.5
     elif "point" in words:
         point = words.index("point")
-        whole, digits = words[:point], [_SMALL.get(word, 10) for word in words[point + 1 :]]
+        whole, digits = words[:point], [SMALL_NUMBERS.get(word, 10) for word in words[point + 1 :]]
         if not digits or max(digits) > 9:
             return None
         fraction = float("0." + "".join(map(str, digits)))
@@ -107,9 +109,9 @@ def _whole_number(words: list[str]) -> int | None:
         return 0
     total, group, room = 0, 0, 1000  # room: the next small number must stay below it
     for word in words:
-        if 0 < _SMALL.get(word, 0) < room:
-            group += _SMALL[word]
-            room = 10 if _SMALL[word] >= 20 else 0
+        if 0 < SMALL_NUMBERS.get(word, 0) < room:
+            group += SMALL_NUMBERS[word]
+            room = 10 if SMALL_NUMBERS[word] >= 20 else 0
         elif word in _SCALES and group < 100:
             group = (group or 1) * _SCALES[word]
             room = 100 if word == "hundred" else 0

@@ -19,7 +19,7 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox, distance
 from render_agent.geometry.camera import wrapped
-from render_agent.questions.directions import DIRECTION_NAMES, side, side_or_back
+from render_agent.questions.exact_solver import DIRECTION_NAMES, side, side_or_back
 from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 

@@ -28,7 +28,7 @@ from render_agent.observation.measurement import (
     things_of,
 )
 from render_agent.questions.chance import frequent_answers
-from render_agent.questions.directions import DIRECTION_NAMES, side
+from render_agent.questions.exact_solver import DIRECTION_NAMES, side
 from render_agent.questions.mentions import kind_of, subjects
 from render_agent.render.projection import points_under
 from render_agent.render.visibility.room_visibility import Room

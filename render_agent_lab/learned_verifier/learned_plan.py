@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.config.agent_plan import VerifierPlan
 from render_agent.config.choice import InputFile, sha256
-from render_agent.questions.input_files import scan_hashes
+from render_agent.questions.input_files import scan_files
 
 if TYPE_CHECKING:
     from render_agent.agents.verifiers.base import Verifier
@@ -51,7 +51,7 @@ class LearnedPlan(VerifierPlan):
         from render_agent_lab.learned_verifier.card import read_card
 
         learned = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
-        hashes = scan_hashes(questions)
+        hashes = {file.name: file.digest for file in scan_files(questions)}
         scans = {str(question.scan) for question in questions if question.scan is not None}
         met = sum(hashes[scan] in learned for scan in scans)
         return f"{met} of these {len(scans)} scenes, in which it was trained" if met else None

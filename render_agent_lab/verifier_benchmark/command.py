@@ -129,13 +129,15 @@ def compare(
     import tempfile
     import time
 
-    from render_agent.config.agent_plan import verifier_plans
+    from render_agent.config.choice import parsed
     from render_agent_lab.bench.report import circumstances
     from render_agent_lab.verifier_benchmark.measure import measure, opened
     from render_agent_lab.verifier_benchmark.walks import trained_here
 
     began = time.perf_counter()
-    plans = {plan.label: plan for plan in verifier_plans(given["names"] or DEFAULT)}
+    plans = {
+        plan.label: plan for plan in parsed("verifier", "--verifier", given["names"] or DEFAULT)
+    }
     trains = not (runs or given["names"]) and given["train_rooms"]
     with (
         tempfile.TemporaryDirectory(prefix="render_agent-") as scratch,
@@ -145,7 +147,7 @@ def compare(
         walked = {name: options[name] for name in FOR_THE_WALK if name in options}
         if trains:
             head = trained_here(folder / "training", given["train_rooms"], told, **walked)
-            plans[TRAINED_HERE] = verifier_plans([f"learned:{head}"])[0]
+            plans[TRAINED_HERE] = parsed("verifier", "--verifier", [f"learned:{head}"])[0]
         folders, workload = _runs(folder, options, runs, given, told)
         with opened(folders) as sources:
             figures = measure(sources, plans, judging, told, logged=bool(runs))

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
-from render_agent.agents.verifiers.geometry import GeometryVerifier, make_geometry
+from render_agent.agents.verifiers.geometry import GeometryPlan, GeometryVerifier
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
@@ -61,7 +61,7 @@ def read_decisions(
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     found: list[Decision] = []
-    with closing(make_geometry(config, questions)) as geometry:
+    with closing(GeometryPlan().build(config, questions)) as geometry:
         reading = Reading(folder, scenes, geometry, labels or Labels())
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             told(name)

@@ -11,7 +11,7 @@ from PIL import Image
 
 import render_agent
 from render_agent import Camera
-from render_agent.api.scan_input import arrays, ply, scan_file
+from render_agent.api.scenes import arrays, ply, scan_file
 from render_agent.errors import RenderAgentError, SceneError
 from render_agent.runs.runner import start_run
 from render_agent.scene.formats.load import load_scene

@@ -16,9 +16,8 @@ from render_agent.beliefs.belief_summary import (
     scored_probe,
 )
 from render_agent.beliefs.map_score import relations, score_map
-from render_agent.beliefs.matching import assigned, match
+from render_agent.beliefs.matching import Revision, assigned, match, revision
 from render_agent.beliefs.own_answer import own_answer
-from render_agent.beliefs.revision import Revision, revision
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import Probe, Question, Turn

@@ -15,8 +15,8 @@ from render_agent.agents.verifiers.base import TurnContext
 from render_agent.agents.verifiers.geometry import (
     REPEATED_VIEW_SCORE,
     SECOND_MOVE_WEIGHT,
+    GeometryPlan,
     GeometryVerifier,
-    make_geometry,
 )
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
@@ -238,7 +238,7 @@ def test_names_are_left_out_where_they_are_not_to_be_used():
     def facts(**options):
         unnamed = options.pop("unnamed", False)
         config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
-        return make_geometry(config, questions, unnamed=unnamed).facts.keys()
+        return GeometryPlan("unnamed" if unnamed else None).build(config, questions).facts.keys()
 
     scenes = {question.scene for question in questions}
     assert facts() == facts(pictures="mirrored") == facts(pictures="black") == scenes

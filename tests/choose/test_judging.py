@@ -12,8 +12,7 @@ from render_agent.agents.verifiers.base import Case, TurnContext
 from render_agent.agents.verifiers.judge import verifier as module
 from render_agent.agents.verifiers.judge.batch_score import batch_score
 from render_agent.agents.verifiers.judge.score import Fault, Score
-from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, make_judge, named_words
-from render_agent.agents.verifiers.registry import JudgePlan
+from render_agent.agents.verifiers.judge.verifier import JudgePlan, JudgeVerifier, named_words
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.engines.registry import make_engine
@@ -219,7 +218,7 @@ def view(file, number=9):
 @pytest.mark.parametrize("mode", mostly_slow(MODES, "yes"))
 def test_cases_together_are_scored_as_one_by_one(asking, mode):
     config, engine, cases = asking
-    verifier = make_judge(JudgePlan(), replace(config, judge_mode=mode), engine)
+    verifier = JudgePlan().build(replace(config, judge_mode=mode), (), engine)
     calls = engine.calls
     together = verifier.score_all(cases)
     assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
@@ -249,7 +248,7 @@ def test_what_is_asked_of_a_state(asking, monkeypatch):
         return batch_score(images, systems, users, *given, **more)
 
     monkeypatch.setattr(module, "batch_score", watched)
-    make_judge(JudgePlan(), config, engine).score_all(cases)
+    JudgePlan().build(config, (), engine).score_all(cases)
     ((images, systems, users, more),) = asked
     assert [image.name for image in images] == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
     assert more["states"] == [0, 0, 0, 1, 1, 1]
@@ -264,7 +263,7 @@ def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
     config, engine, cases = asking
     found = [Score(0.25), Score(None, "it is torn", Fault.PICTURE), Score(0.5)] * 2
     monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
-    verdict = make_judge(JudgePlan(), config, engine).score_all(cases)[0]
+    verdict = JudgePlan().build(config, (), engine).score_all(cases)[0]
     assert list(verdict.scores[0]) == pytest.approx(
         [0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True
     )
@@ -299,9 +298,9 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
 
 def test_a_judge_closes_its_own_model_alone(asking):
     config, engine, _ = asking
-    make_judge(JudgePlan(), config, engine).close()
+    JudgePlan().build(config, (), engine).close()
     assert engine.loaded.model is not None
-    own = make_judge(JudgePlan(str(small_model())), config, engine)
+    own = JudgePlan(str(small_model())).build(config, (), engine)
     assert isinstance(own, JudgeVerifier)
     assert own.engine is not engine
     own.close()
@@ -337,9 +336,9 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
 def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="the scripted engine has none"):
-        make_judge(JudgePlan(), config, ScriptedEngine(Replies({})))
+        JudgePlan().build(config, (), ScriptedEngine(Replies({})))
     mute = Judged(config)
     mute.capabilities = replace(mute.capabilities, score=False)
     with pytest.raises(UsageError, match="probabilities"):
-        make_judge(JudgePlan(), config, mute)
+        JudgePlan().build(config, (), mute)
     mute.close()

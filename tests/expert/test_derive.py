@@ -12,7 +12,7 @@ from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import upright
-from render_agent.questions.directions import DIRECTION_NAMES
+from render_agent.questions.exact_solver import DIRECTION_NAMES
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent_lab.expert.derive import (
     Knowledge,

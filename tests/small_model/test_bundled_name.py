@@ -9,7 +9,6 @@ from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
 
 import render_agent
-from render_agent.agents.verifiers.judge.verifier import judge_config
 from render_agent.config import RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.doctor import engines, examine
@@ -180,7 +179,7 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
     more = {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2", "max_turns": 2}
     judge = {"verifier": ("judge:small",), "temperature": 1.0}
     config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
-    assert judge_config(config, config.verifiers[0]).model_name == "small"
+    assert config.verifiers[0].own_config(config).model_name == "small"
     run = start_run(config.absolute())
     run.close()
     assert run.log.folder.record["sha256"]["verifiers"].keys() == {"judge:small"}

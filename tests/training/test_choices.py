@@ -9,7 +9,7 @@ from factories.runs import play, transcripts
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.feedback import UNREADABLE
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.questions.directions import DIRECTION_NAMES
+from render_agent.questions.exact_solver import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import things

@@ -7,9 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
-from render_agent.agents.verifiers.siglip import Floats, Siglip
+from render_agent.agents.verifiers.siglip import (
+    DEFAULT_SIGLIP,
+    Floats,
+    Siglip,
+    find_siglip,
+    load_siglip,
+)
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Candidate, Question
+from render_agent.engines.base import Engine
 from render_agent.questions.mentions import named_categories
+
+
+class EmbeddingPlan(VerifierPlan):
+    """A SigLIP model, which compares what a move shows with what the question names."""
+
+    name = "embedding"
+    forms = ("embedding[:MODEL]",)
+    looks = True
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where its model is not at hand."""
+        find_siglip(self.argument or DEFAULT_SIGLIP)
+
+    def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
+        """Return the verifier, its model loaded. SetupError where that is not at hand."""
+        model = load_siglip(self.argument or DEFAULT_SIGLIP, config.device)
+        return EmbeddingVerifier(model, self.label)
 
 
 class EmbeddingVerifier(Verifier):

@@ -7,18 +7,23 @@ known, as those of the question's own scene do not hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
+from render_agent.config.agent_plan import VerifierPlan
+from render_agent.config.choice import InputFile
 from render_agent.dialogue.state import Candidate, Question, View
+from render_agent.engines.base import Engine
 from render_agent.geometry.camera import Camera
 from render_agent.questions.ground_truth import Facts, known_facts
+from render_agent.questions.input_files import annotation_files
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.render.base import Renderer
@@ -31,6 +36,9 @@ from render_agent.render.visibility.object_visibility import (
 )
 from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
 from render_agent.render.visibility.room_visibility import NOTHING, Room, Rooms
+
+KNOWS = "where the named objects are"
+"""What it knows of a scene whose boxes are known, and no model does."""
 
 NAMED_WEIGHT = 1.0
 """What it counts that all is seen well that the question names and no view has shown well so far."""
@@ -55,6 +63,38 @@ REPEATED_VIEW_SCORE = -1.0
 
 SECOND_MOVE_WEIGHT = 0.5
 """Of what a second move adds: it may be chosen otherwise when it comes to it."""
+
+
+class GeometryPlan(VerifierPlan):
+    """What of the room a move shows anew, and of the named objects where their boxes are known."""
+
+    name = "geometry"
+    forms = ("geometry", "geometry:unnamed")
+    looks = True
+
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Whether it goes by boxes, where they are known."""
+        return self.argument is None and config.picture_stress.own_scene
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files of boxes that it goes by."""
+        return annotation_files(config, questions) if self.reads_boxes(config) else ()
+
+    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
+        """Return that it knows the boxes, where it does."""
+        return KNOWS if any(self.inputs(config, questions)) else None
+
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"knows": self.knows(config, questions)} if self.argument is None else {}
+
+    def build(
+        self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
+    ) -> GeometryVerifier:
+        """Return the verifier. QuestionsError where a file of truths is in no known format."""
+        known = self.reads_boxes(config)
+        facts = known_facts(questions, config.annotations) if known else {}
+        return GeometryVerifier(facts, config.image_size, self.label)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +123,7 @@ class Gain:
     reason: str
 
 
+@dataclass(eq=False)
 class GeometryVerifier(Verifier):
     """Scores a view by the surface and the named objects that it newly shows, from the depth buffer.
 
@@ -92,13 +133,14 @@ class GeometryVerifier(Verifier):
 
     members = ("geometry",)
 
-    def __init__(
-        self, facts: Mapping[str, Facts], size: tuple[int, int], name: str = "geometry"
-    ) -> None:
-        self.name = name
-        self.facts = facts
-        self.size = size
-        self.rooms = Rooms(size)
+    facts: Mapping[str, Facts]
+    size: tuple[int, int]
+    name: str = "geometry"
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """What was found out of the scenes."""
+        return Rooms(self.size)
 
     @cached_property
     def renderer(self) -> Renderer:
@@ -113,7 +155,8 @@ class GeometryVerifier(Verifier):
         """
         state, space = context.state, context.observation.space
         if space is None:
-            return _untold(candidates, "nothing is shown here")
+            count = len(candidates)
+            return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
         facts = self.facts.get(state.placed.scene, NOTHING)
         room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
         known = self._known(room, state.question, context.views)
@@ -194,18 +237,6 @@ class GeometryVerifier(Verifier):
         return PARTLY_SEEN_WEIGHT * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
 
 
-def make_geometry(
-    config: RunConfig, questions: Sequence[Question], *, unnamed: bool = False
-) -> GeometryVerifier:
-    """Return the verifier for a run. QuestionsError where a file of truths is in no known format.
-
-    unnamed: whether it leaves out what is known of boxes.
-    """
-    known = not unnamed and config.picture_stress.own_scene
-    facts = known_facts(questions, config.annotations) if known else {}
-    return GeometryVerifier(facts, config.image_size, "geometry:unnamed" if unnamed else "geometry")
-
-
 def _alike(view: View, other: View) -> bool:
     """Whether two views show the same: of a map also where the camera stands, which its picture shows."""
     return isinstance(view.camera, Camera) and (view.kind, view.camera) == (
@@ -220,7 +251,3 @@ def _named(known: Coverage, seen: Sequence[Seen]) -> list[str]:
     for label, each in zip(known.wanted.values(), seen, strict=True):
         best[label] = max(best.get(label, 0.0), each.share)
     return [f"sees {label} {share:.0%}" for label, share in best.items() if share >= 0.01]
-
-
-def _untold(candidates: Sequence[Candidate], reason: str) -> Verdict:
-    return Verdict(np.full((1, len(candidates)), np.nan), (reason,) * len(candidates))

@@ -8,7 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
-from render_agent.dialogue.state import Candidate
+from render_agent.config import RunConfig
+from render_agent.config.agent_plan import VerifierPlan
+from render_agent.dialogue.state import Candidate, Question
+from render_agent.engines.base import Engine
+
+
+class RandomPlan(VerifierPlan):
+    """Chance: the control that every other is measured against."""
+
+    name = "random"
+    forms = ("random",)
+
+    def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
+        """Return the verifier that scores by chance."""
+        return RandomVerifier(config.seed)
 
 
 class RandomVerifier(Verifier):

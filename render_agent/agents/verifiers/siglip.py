@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,17 +39,17 @@ class Encoded:
     each: Floats
 
 
+@dataclass(eq=False)
 class Siglip:
     """A model and its processor on a device.
 
     events: what went wrong and was mended, by kind; whoever reads them clears them.
     """
 
-    def __init__(self, found: FoundModel, model: Any, processor: Any) -> None:
-        self.found = found
-        self.model = model
-        self.processor = processor
-        self.events: list[str] = []
+    found: FoundModel
+    model: Any
+    processor: Any
+    events: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies its weights; JSON."""

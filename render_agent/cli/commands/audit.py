@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from render_agent.cli import completion
+from render_agent.cli.options import AS_JSON
 
 
 @click.command("audit")
@@ -35,7 +36,7 @@ from render_agent.cli import completion
     shell_complete=completion.files,
     help="Another list of ids to leave out: how far it agrees.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_context
 def audit_command(
     context: click.Context,

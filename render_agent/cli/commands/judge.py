@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.completion import files, models, rubrics
-from render_agent.config import AUTO
+from render_agent.cli.options import AS_JSON
+from render_agent.config.flags import Auto
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,20 +23,6 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 
 DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 """Options of a run that judge sets itself."""
-
-
-class BatchSize(click.ParamType[int | str]):
-    """A number above 0, or auto."""
-
-    name = "N|auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        """Return the number, or auto."""
-        if value == AUTO:
-            return AUTO
-        if not (str(value).isdecimal() and int(value) > 0):
-            self.fail(f"{value!r} is neither {AUTO} nor a number above 0")
-        return int(value)
 
 
 @click.command("judge")
@@ -82,7 +69,7 @@ class BatchSize(click.ParamType[int | str]):
 )
 @click.option(
     "--batch-size",
-    type=BatchSize(),
+    type=Auto(),
     help="Requests handed over at once (default: auto, what memory holds).",
 )
 @click.option(
@@ -100,7 +87,7 @@ class BatchSize(click.ParamType[int | str]):
     help="Write a row a picture there.",
     shell_complete=files,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
     """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.

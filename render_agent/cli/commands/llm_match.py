@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from render_agent.cli.commands.judge import BatchSize, run_config
+from render_agent.cli.commands.judge import run_config
 from render_agent.cli.completion import models
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.config.flags import Auto
 
 
 @click.command("llm-match")
@@ -22,11 +23,9 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE
 @click.option(
     "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option(
-    "--batch-size", type=BatchSize(), help="Requests handed over at once (default: auto)."
-)
+@click.option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
 @WHERE_RUNS_LIE
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 @click.pass_context
 def llm_match_command(
     context: click.Context, /, run: str, output: str, as_json: bool, **given: Any
@@ -68,11 +67,8 @@ def llm_match_command(
     judge = {"engine": config.engine, "model": config.model_name}
     found["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
-        log = RunLog(folder)
-        try:
+        with closing(RunLog(folder)) as log:
             log.write_results_of(JUDGED, found)
-        finally:
-            log.close()
     if as_json:
         click.echo(json_text(found))
     else:

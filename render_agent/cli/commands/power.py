@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from render_agent.cli.completion import runs
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
 
 
 @click.command("power")
@@ -36,7 +36,7 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE
     help="A second run of the same questions: how far both vary together is measured on it.",
 )
 @WHERE_RUNS_LIE
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 def power_command(
     run: str, difference: float, wanted: float, against: str | None, output: str, as_json: bool
 ) -> None:

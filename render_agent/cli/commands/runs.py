@@ -32,12 +32,12 @@ from render_agent.engines.registry import engine_options, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.runs.disk_space import disk_needed, pictures_needed
 from render_agent.runs.log.folder import RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row as question_row
 from render_agent.runs.merge_shards import merge
+from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.progress import Progress
 from render_agent.runs.runner import (
     MakeEngine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
 from render_agent.runs.log.reader import compared_beliefs, results_of
 from render_agent.runs.log.results import table
-from render_agent.score.comparison import Side, compare, correct, differing, incomparable, ladder
+from render_agent.score.comparison import Side, compare_alike, correct, differing, ladder
 from render_agent.score.intervals import add_holm
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import (
@@ -40,19 +41,15 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
     run's are printed only.
     """
     folder = find_run(output, which)
-    finished = folder.finished
     found = results_of(folder, parser)
-    if finished:
-        log = RunLog(folder)
-        try:
+    if folder.finished:
+        with closing(RunLog(folder)) as log:
             if parser == OFFICIAL:
                 log.write_results(found, table(found["questions"]))
             else:
                 log.write_results_of(parser, found)
-        finally:
-            log.close()
     if as_json:
-        _print_json(found)
+        click.echo(json_text(found))
         return
     console = plain_console()
     console.print(score_tables(found))
@@ -64,7 +61,7 @@ def score_file(predictions: Path, questions: str | None, parser: str, *, as_json
     asked = load_vsibench(questions)
     found = score_predictions(asked, read_predictions(predictions, asked), parser)
     if as_json:
-        _print_json(found)
+        click.echo(json_text(found))
     else:
         plain_console().print(score_table(found))
 
@@ -109,7 +106,8 @@ def compare_runs(
         click.echo(str(place), err=as_json)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        _print_json({**(pairs[0] if len(pairs) == 1 else {"comparisons": pairs}), **rungs})
+        told = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
+        click.echo(json_text({**told, **rungs}))
         return
     console = plain_console()
     for found in pairs:
@@ -131,27 +129,13 @@ def _is_run(output: Path, place: Path) -> bool:
 
 def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
     """Return how one run differs from another. UsageError where they are not comparable."""
-    reasons = incomparable(one, two)
-    if reasons and not anyway:
-        raise UsageError(
-            f"{one.name} and {two.name} are not comparable: {'; '.join(reasons)}; give --anyway to"
-            " compare the questions that both have scored"
-        )
-    found = {
-        **compare(one, two),
-        "warnings": reasons,
+    sides = (("a", one.results), ("b", two.results))
+    return {
+        **compare_alike(one, two, anyway=anyway, way_out="--anyway"),
         "options": differing(one, two),
-        "work": {
-            side: results["totals"]["per_question"]
-            for side, results in (("a", one.results), ("b", two.results))
-        },
-        "notes": {
-            side: results["notes"] for side, results in (("a", one.results), ("b", two.results))
-        },
+        "work": {side: results["totals"]["per_question"] for side, results in sides},
+        "notes": {side: results["notes"] for side, results in sides},
     }
-    if not found["n"]:
-        raise UsageError(f"{one.name} and {two.name} have no scored question in common")
-    return found
 
 
 def _write_pages(
@@ -185,7 +169,3 @@ def _side(folder: RunFolder, *, by_path: bool) -> Side:
         {"--subset": config.subset},
         fixed_options(config.to_json()),
     )
-
-
-def _print_json(found: dict[str, Any]) -> None:
-    click.echo(json_text(found))

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, InputFile
+from render_agent.dialogue.state import Question, QuestionState
 from render_agent.errors import UsageError
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question, QuestionState
-    from render_agent.scene.cache import Place, SceneCache
-    from render_agent.scene.model import Scene
-
+from render_agent.questions.ground_truth import known_facts
+from render_agent.questions.input_files import annotation_files, instance_labels, scan_files
+from render_agent.scene.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
+from render_agent.scene.edits import edited_scene
+from render_agent.scene.model import Scene
 
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]
@@ -69,8 +69,6 @@ class PictureStress(Choice):
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""
-        from render_agent.questions.input_files import annotation_files, instance_labels, scan_files
-
         scans = scan_files(questions, config.scannet)
         if not config.change:
             return scans
@@ -84,10 +82,6 @@ class PictureStress(Choice):
         questions: all that the run chose. limit: bytes that they may take, the cache's own unless given.
         UsageError as in `check`.
         """
-        from render_agent.questions.ground_truth import known_facts
-        from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache, SceneFiles
-        from render_agent.scene.edits import edited_scene
-
         self.check(config, questions)
         files = SceneFiles(config.up, config.unit, alignments=config.scannet)
         changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
@@ -125,20 +119,20 @@ class PictureStress(Choice):
         return {}
 
 
+@dataclass(frozen=True)
 class Painted:
     """Keeps something else in the place of every picture."""
 
-    def __init__(self, pictures: PictureKeeper, paint: Paint) -> None:
-        self._pictures = pictures
-        self._paint = paint
+    pictures: PictureKeeper
+    paint: Paint
 
     def keep(self, file: str, picture: Picture) -> Future[None]:
         """Write what is shown in the place of a picture."""
-        return self._pictures.keep(file, self._paint(file, picture))
+        return self.pictures.keep(file, self.paint(file, picture))
 
     def there(self, file: str, digest: str | None = None) -> bool:
         """Whether a picture is on disk, whole and, by its SHA-256, the one that was shown."""
-        return self._pictures.there(file, digest)
+        return self.pictures.there(file, digest)
 
 
 class Real(PictureStress):

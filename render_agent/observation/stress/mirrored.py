@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question, QuestionState
 from render_agent.observation.stress.base import PictureStress
+from render_agent.scene.mirrored import mirrored
+from render_agent.scene.model import Scene
 from render_agent.score.means import MACRO, Scored
 from render_agent.score.official import score_answer
 from render_agent.score.summary import summary
-
-if TYPE_CHECKING:
-    from render_agent.dialogue.state import Question, QuestionState
-    from render_agent.scene.model import Scene
 
 
 class Mirrored(PictureStress):
@@ -26,8 +25,6 @@ class Mirrored(PictureStress):
 
     def shown(self, scene: Scene) -> Scene:
         """Return the scene, mirrored."""
-        from render_agent.scene.mirrored import mirrored
-
         return mirrored(scene)
 
     def truth(self, question: Question) -> str | None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
 from render_agent.observation.stress.base import PictureStress
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
-    from render_agent.scene.cache import Place
+from render_agent.scene.cache import Place
 
 
 class Shuffled(PictureStress):

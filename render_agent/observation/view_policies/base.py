@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from render_agent.config import RunConfig
 from render_agent.config.choice import Choice
+from render_agent.dialogue.state import Question
 from render_agent.errors import UsageError
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
-    from render_agent.geometry.camera import Camera
-    from render_agent.render.base import Renderer
-    from render_agent.scene.free_space.free_space import FreeSpace
-    from render_agent.scene.model import Scene
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import Renderer
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.model import Scene
 
 
 @dataclass(frozen=True, eq=False)

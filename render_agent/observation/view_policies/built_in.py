@@ -1,21 +1,17 @@
-"""The program's own values of `--views`; what computes views is imported when it is built."""
+"""The values of `--views` whose views follow from the first one alone, or are the model's own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
 from render_agent.observation.view_policies.base import (
     FurtherViews,
     Policy,
     ViewContext,
     ViewPolicy,
 )
-
-if TYPE_CHECKING:
-    from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
 
 
 class Free(ViewPolicy):
@@ -52,17 +48,6 @@ class Blind(ViewPolicy):
         return "blind: the model was shown nothing (--views none)"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnedViews:
-    """The first view turned on the spot. lefts: degrees to the left, a view each."""
-
-    lefts: tuple[float, ...] = ()
-
-    def further(self, question: Question, context: ViewContext) -> FurtherViews:
-        """Return the start's camera turned by each of the angles."""
-        return FurtherViews([context.start.turned(left) for left in self.lefts])
-
-
 class _Fixed(ViewPolicy):
     """The first view, and others that follow from it alone."""
 
@@ -82,7 +67,11 @@ class _Fixed(ViewPolicy):
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
         """Return what turns on the spot."""
-        return TurnedViews(self.lefts)
+        return self
+
+    def further(self, question: Question, context: ViewContext) -> FurtherViews:
+        """Return the start's camera turned by each of the angles."""
+        return FurtherViews([context.start.turned(left) for left in self.lefts])
 
 
 class Start(_Fixed):
@@ -106,30 +95,3 @@ class Top(_Fixed):
     name = "top"
     words = "the map alone"
     kind = "top"
-
-
-class RandomWalkViews(ViewPolicy):
-    """A random walk, each question its own."""
-
-    name = "random-walk"
-    words = "a random walk of {count}"
-
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what draws the walk from the seed."""
-        from render_agent.observation.view_policies.random_walk import RandomWalk
-
-        return RandomWalk(config.max_turns - 1, config.seed)
-
-
-class TourViews(ViewPolicy):
-    """A tour that covers the room."""
-
-    name = "tour"
-    words = "a tour of {count} that covers the room"
-    shared = True
-
-    def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what plans the tour."""
-        from render_agent.observation.view_policies.tour import Tour
-
-        return Tour(config.max_turns - 1)

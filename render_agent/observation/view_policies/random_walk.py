@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from render_agent.config import RunConfig
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Question
-from render_agent.observation.view_policies.base import FurtherViews, ViewContext
+from render_agent.observation.view_policies.base import FurtherViews, ViewContext, ViewPolicy
 
 MIN_STEP_METRES = 0.2
 """Metres: a shorter step shows little that is new."""
+
+
+class RandomWalkViews(ViewPolicy):
+    """A random walk, each question its own."""
+
+    name = "random-walk"
+    words = "a random walk of {count}"
+
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> RandomWalk:
+        """Return what draws the walk from the seed."""
+        return RandomWalk(config.max_turns - 1, config.seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.geometry.camera import Camera, FloatArray, Vector
-from render_agent.observation.view_policies.base import FurtherViews, ViewContext
+from render_agent.observation.view_policies.base import FurtherViews, ViewContext, ViewPolicy
 from render_agent.observation.view_policies.visible_surface import (
     Frustums,
     Surroundings,
@@ -28,6 +29,18 @@ PITCHES_DEGREES = (0.0, -15.0)
 
 MIN_PLACES = 12
 """Places that are compared at least."""
+
+
+class TourViews(ViewPolicy):
+    """A tour that covers the room."""
+
+    name = "tour"
+    words = "a tour of {count} that covers the room"
+    shared = True
+
+    def build(self, config: RunConfig, questions: Sequence[Question]) -> Tour:
+        """Return what plans the tour."""
+        return Tour(config.max_turns - 1)
 
 
 @dataclass(frozen=True, eq=False)

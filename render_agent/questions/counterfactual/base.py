@@ -43,7 +43,7 @@ class ChangePlan:
 
     name: ClassVar[str]
     """Its name in `--change`, before the colon."""
-    form: ClassVar[str]
+    forms: ClassVar[Sequence[str]]
     """How it is written."""
     moves_objects: ClassVar[bool] = False
     """Whether objects are changed, so that the room may change in the midst of a dialogue."""

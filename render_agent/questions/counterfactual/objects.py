@@ -127,7 +127,7 @@ class Remove(ObjectPlan):
     """One object is taken away: of what is counted, else one that the question does not name."""
 
     name = "remove"
-    form = "remove[:CATEGORY]"
+    forms = ("remove[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the objects that can be taken away."""
@@ -140,7 +140,7 @@ class Add(ObjectPlan):
     """A copy of an object is put on free floor: of what is counted, else of one that the question does not name."""
 
     name = "add"
-    form = "add[:CATEGORY]"
+    forms = ("add[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give a free place of each of the objects that can be copied."""
@@ -161,7 +161,7 @@ class Move(ObjectPlan):
     """One object is put elsewhere: one that the question names, or with `other` one that it does not."""
 
     name = "move"
-    form = "move[:CATEGORY|:other]"
+    forms = ("move[:CATEGORY|:other]",)
     relocates = True
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
@@ -182,7 +182,7 @@ class Swap(ObjectPlan):
     """Two objects change places: two that the question names, else one of them and another, or with `other` two that it does not name."""
 
     name = "swap"
-    form = "swap[:other]"
+    forms = ("swap[:other]",)
     relocates = True
 
     @classmethod
@@ -228,7 +228,7 @@ class Recolour(ObjectPlan):
     """Objects are painted in one hue: what the question names, else the whole room; no question asks for colours."""
 
     name = "recolour"
-    form = "recolour[:CATEGORY]"
+    forms = ("recolour[:CATEGORY]",)
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the painting of all objects of a category, or of the room."""

@@ -33,7 +33,7 @@ class Scale(WholeRoomPlan):
     """The room is scaled: what is measured scales with it; counts, directions and what is nearest stay."""
 
     name = "scale"
-    form = "scale:X"
+    forms = ("scale:X",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -55,7 +55,7 @@ class Rotate(WholeRoomPlan):
     """The room is turned about its middle, the first view with it; no answer changes."""
 
     name = "rotate"
-    form = "rotate[:DEGREES]"
+    forms = ("rotate[:DEGREES]",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:

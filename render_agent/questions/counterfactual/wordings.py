@@ -79,7 +79,8 @@ def _options(question: Question) -> dict[str, str]:
 class Order(WordingPlan):
     """The options stand in another order, none at its old place."""
 
-    name = form = "order"
+    name = "order"
+    forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options shifted round by a step of chance."""
@@ -98,7 +99,8 @@ class Order(WordingPlan):
 class Letters(WordingPlan):
     """The options are words to choose from, without letters."""
 
-    name = form = "letters"
+    name = "letters"
+    forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with its options as words in its text."""
@@ -114,7 +116,7 @@ class Units(WordingPlan):
     """A measure is asked for in another unit."""
 
     name = "units"
-    form = "units:m|cm|ft"
+    forms = ("units:m|cm|ft",)
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -138,7 +140,8 @@ class Units(WordingPlan):
 class Inverse(WordingPlan):
     """Who is faced and who is looked for change places, so that left becomes right."""
 
-    name = form = "inverse"
+    name = "inverse"
+    forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with the last two objects exchanged."""
@@ -161,7 +164,8 @@ class Inverse(WordingPlan):
 class Names(WordingPlan):
     """The objects that are named alike stand in another order."""
 
-    name = form = "names"
+    name = "names"
+    forms = (name,)
 
     def reworded(self, question: Question, seed: int) -> Rewording:
         """Return the question with the two ends of a distance, or the objects to choose from, the other way round."""

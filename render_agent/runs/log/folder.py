@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
-from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
+from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.lines import (
+    Failed,
     Line,
     error_to_json,
     question_from_json,
@@ -196,8 +197,8 @@ class RunLog:
         make_folders(output, durable=True)
         _remove_old_drafts(output)
         with writing(output):
-            draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=output))
-            draft.chmod(0o777 & ~_umask())
+            draft = output / f"{DRAFT}{secrets.token_hex(4)}"
+            draft.mkdir()
         try:
             write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
             with writing(output):
@@ -220,20 +221,11 @@ class RunLog:
 
     def append(self, question_id: str, turn: Turn) -> None:
         """Append one turn; it exists from the next `sync` on."""
-        self._append(turn_to_json(question_id, turn))
+        self.append_line(turn_to_json(question_id, turn))
 
-    def append_error(
-        self,
-        question_id: str,
-        turn: int,
-        phase: Phase,
-        error: str,
-        events: Sequence[str] = (),
-        *,
-        of_scene: bool = False,
-    ) -> None:
-        """Append the error that stopped a question, and the engine's events before it."""
-        self._append(error_to_json(question_id, turn, phase, error, events))
+    def append_error(self, failed: Failed) -> None:
+        """Append the error that stopped a question."""
+        self.append_line(error_to_json(failed))
 
     def sync(self) -> None:
         """Write what was appended; when this returns it survives the machine's death, with its pictures.
@@ -281,11 +273,8 @@ class RunLog:
             self._lock.close()
 
     def append_line(self, line: Mapping[str, Any]) -> None:
-        """Append a line that another run's log holds."""
-        self._append(dict(line))
-
-    def _append(self, line: dict[str, Any]) -> None:
-        written = encode(line)
+        """Append a line, such as another run's log holds."""
+        written = encode(dict(line))
         if len(written) > MAX_LINE_BYTES:  # a reader refuses it, and the whole log with it
             raise RenderAgentError(
                 f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
@@ -363,9 +352,3 @@ def _after_the_newest(output: Path) -> datetime:
     except (IndexError, ValueError):  # there is none, or it has another name
         return datetime.min
     return newest if newest < datetime.now() + timedelta(days=1) else datetime.min
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

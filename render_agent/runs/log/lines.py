@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -47,6 +47,21 @@ class Line:
     turn: Turn | None
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error stopped a question before its turn `turn`; it is asked again from there when the run goes on.
+
+    events: the engine's before it. of_scene: whether its scan or a view of it was to blame.
+    """
+
+    question_id: str
+    turn: int
+    phase: Phase
+    error: str
+    events: tuple[str, ...] = ()
+    of_scene: bool = False
+
+
 _EvidencePresent = defstruct("_EvidencePresent", [(entry.name, Any) for entry in fields(Evidence)])
 _TurnPresent = defstruct(
     "_TurnPresent",
@@ -76,22 +91,20 @@ def turn_to_json(question_id: str, turn: Turn) -> dict[str, Any]:
     return line
 
 
-def error_to_json(
-    question_id: str, turn: int, phase: Phase, error: str, events: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return the line of an error; the question is asked again from `turn` when the run goes on."""
+def error_to_json(failed: Failed) -> dict[str, Any]:
+    """Return the line of an error."""
     line = {
-        "question_id": question_id,
-        "turn": turn,
-        "phase": phase,
+        "question_id": failed.question_id,
+        "turn": failed.turn,
+        "phase": failed.phase,
         "views": [],
         "messages": [],
-        "events": list(events),
+        "events": list(failed.events),
     }
     nothing = [
         name for name in Turn.__struct_encode_fields__ if name not in (*line, *OPTIONAL_FIELDS)
     ]
-    return line | dict.fromkeys(nothing) | {"error": error}
+    return line | dict.fromkeys(nothing) | {"error": failed.error}
 
 
 def replay(lines: Iterable[Line], states: Mapping[str, QuestionState]) -> None:

@@ -25,6 +25,7 @@ from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
+from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer
 from render_agent.runs.workers.cluster import cluster, own_raylets, resources
 from render_agent.runs.workers.scene_queue import (
@@ -34,7 +35,6 @@ from render_agent.runs.workers.scene_queue import (
 )
 from render_agent.runs.workers.worker import (
     Drawn,
-    Failed,
     Logged,
     MakeEngine,
     Message,
@@ -272,13 +272,15 @@ class Driver:
             logger.warning("%s died: %s", slot.who, " ".join(str(error).split()))
             self._died(slot)
         else:
-            stopped = [message for message in messages if isinstance(message, Stopped)]
             for message in messages:
                 if slot.worker is not None or isinstance(message, Logged):
                     self._take(slot, message)
             self.log.sync()
+            stopped = [message.error for message in messages if isinstance(message, Stopped)]
             if stopped and slot.worker is not None:
-                self._stopped(slot, stopped[0])
+                if not isinstance(stopped[0], EngineError):  # no other worker can mend it
+                    raise stopped[0]
+                self._close(slot, stopped[0])
 
     def _take(self, slot: WorkerSlot, message: Message) -> None:
         """Write one message down."""
@@ -294,14 +296,12 @@ class Driver:
                 slot.failures.went_on()
                 slot.failed.clear()
                 self.observer.took(state, turn)
-            case Failed(question_id, turn, phase, error, events, of_scene):
+            case Failed():
                 self._heard(slot)
-                state = self.states[question_id]
-                fault = SceneError(error) if of_scene else RenderAgentError(error)
-                state.fail(error, events)
-                self._count(
-                    slot, state, fault, partial(self._failed, state, turn, phase, error, events)
-                )
+                state, error = self.states[message.question_id], message.error
+                fault = SceneError(error) if message.of_scene else RenderAgentError(error)
+                state.fail(error, message.events)
+                self._count(slot, state, fault, partial(self._write, message))
             case Logged(record):
                 logging.getLogger(record.name).handle(record)
             case Ready(batch_size, process, machine):
@@ -331,12 +331,6 @@ class Driver:
                 raise
             self._close(slot, error)
 
-    def _stopped(self, slot: WorkerSlot, message: Stopped) -> None:
-        """Close the slot of a worker whose engine is gone; raise what no other worker can mend."""
-        if not isinstance(message.error, EngineError):
-            raise message.error
-        self._close(slot, message.error)
-
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
         """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
         logger.warning("%s is closed: %s", slot.who, error)
@@ -365,18 +359,17 @@ class Driver:
     def _lost(self, slot: WorkerSlot) -> list[str]:
         """Dismiss a worker and take its scenes back; return the scenes that are given up."""
         self._dismiss(slot)
-        self.lacking -= {state.id for scene in slot.scenes for state in self.by_scene[scene]}
+        self._done(slot.scenes)
         given_up = self.queue.give_back(slot.number, slot.scenes)
         slot.scenes = []
         for scene in given_up:
             for state in self._work(scene):
-                self._fail(
-                    state,
-                    len(state.turns),
-                    self._phase(state),
+                error = (
                     f"{MAX_DEATHS_PER_SCENE} workers died with the scene {scene} in hand: see run.log, and try"
-                    " it again with --continue and --workers 1",
+                    " it again with --continue and --workers 1"
                 )
+                state.fail(error)
+                self._write(Failed(state.id, len(state.turns), self._phase(state), error))
         return given_up
 
     def _dismiss(self, slot: WorkerSlot) -> None:
@@ -387,27 +380,10 @@ class Driver:
     def _done(self, scenes: Sequence[str]) -> None:
         self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
 
-    def _fail(
-        self,
-        state: QuestionState,
-        turn: int,
-        phase: Phase,
-        error: str,
-    ) -> None:
-        state.fail(error)
-        self._failed(state, turn, phase, error)
-
-    def _failed(
-        self,
-        state: QuestionState,
-        turn: int,
-        phase: Phase,
-        error: str,
-        events: Sequence[str] = (),
-    ) -> None:
+    def _write(self, failed: Failed) -> None:
         """Write down what stopped a question."""
-        self.log.append_error(state.id, turn, phase, error, events)
-        self.observer.failed(state)
+        self.log.append_error(failed)
+        self.observer.failed(self.states[failed.question_id])
 
     def _phase(self, state: QuestionState) -> Phase:
         batched = self.slots[0].config.max_batched_turns

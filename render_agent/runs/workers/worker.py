@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Phase, Question, QuestionState, Turn
+from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.engines.base import Engine
 from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.png import encode
+from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer, Silent, TurnLog
 from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
 from render_agent.system.threads import begun_pool
@@ -65,18 +66,6 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """An error stopped a question before its turn `turn`; of_scene: its scan or a view of it was to blame."""
-
-    question_id: str
-    turn: int
-    phase: Phase
-    error: str
-    events: Sequence[str] = ()
-    of_scene: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Logged:
     """Something for the driver's log."""
 
@@ -96,20 +85,8 @@ Send = Callable[[Message], None]
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 
 
-class Play(Protocol):
-    """Takes questions to their end with an engine, in this process."""
-
-    def __call__(
-        self,
-        config: RunConfig,
-        engine: Engine,
-        scenes: SceneCache,
-        log: TurnLog,
-        observer: Observer,
-        states: Sequence[QuestionState],
-    ) -> None:
-        """EngineError or RunLogError where that is impossible."""
-        ...
+Play = Callable[[RunConfig, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
+"""Takes questions to their end with an engine, in this process. EngineError or RunLogError where that is impossible."""
 
 
 @dataclass(frozen=True)
@@ -238,18 +215,9 @@ class ForwardingLog:
         """Tell one turn."""
         self._send(Took(question_id, turn))
 
-    def append_error(
-        self,
-        question_id: str,
-        turn: int,
-        phase: Phase,
-        error: str,
-        events: Sequence[str] = (),
-        *,
-        of_scene: bool = False,
-    ) -> None:
-        """Tell the error that stopped a question, and the engine's events before it."""
-        self._send(Failed(question_id, turn, phase, error, tuple(events), of_scene))
+    def append_error(self, failed: Failed) -> None:
+        """Tell the error that stopped a question."""
+        self._send(failed)
 
     def sync(self) -> None:
         """The driver does it."""

@@ -9,7 +9,7 @@ from itertools import permutations, product
 import numpy as np
 
 from render_agent.geometry.boxes import Array, OrientedBox
-from render_agent.questions.directions import bearing
+from render_agent.questions.exact_solver import bearing
 from render_agent.scene.room_truth import RoomTruth, TrueObject
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,

@@ -8,6 +8,7 @@ from typing import Any
 from render_agent.agents.verifiers.judge.rubric import Rubric
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.reply import object_schema
 
 YES_FORMAT = "Reply with one word: yes or no."
 PAIR_FORMAT = "Reply with one letter, A or B."
@@ -62,9 +63,9 @@ def criteria_schema(rubric: Rubric) -> dict[str, Any]:
         "boolean": {"type": "boolean"},
         "fraction": {"enum": [tenth / 10 for tenth in range(11)]},
     }
-    return _object(
+    return object_schema(
         {
-            name: _object({"reason": reason, "value": values[entry.kind]})
+            name: object_schema({"reason": reason, "value": values[entry.kind]})
             for name, entry in (rubric.criteria or {}).items()
         }
     )
@@ -73,13 +74,4 @@ def criteria_schema(rubric: Rubric) -> dict[str, Any]:
 def pair_schema(longest_reason: int) -> dict[str, Any]:
     """Return the JSON schema of a reply that names the better of two pictures."""
     reason = {"type": "string", "maxLength": longest_reason}
-    return _object({"reason": reason, "better": {"enum": ["A", "B"]}})
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return object_schema({"reason": reason, "better": {"enum": ["A", "B"]}})

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
 from render_agent.agents.verifiers.judge.score import Finding, Unreadable
-from render_agent.dialogue.chat import without_thinking
+from render_agent.dialogue.reply import unfenced
 from render_agent.engines.base import Reply
 from render_agent.text.safe_parse import parse_json
-
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
 def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding] | Unreadable:
@@ -59,12 +56,11 @@ def _value(value: Any, criterion: Criterion) -> float | None:
 
 def _object(reply: Reply) -> dict[str, Any] | Unreadable:
     """Return the JSON object that a reply is, think blocks and a code fence around it aside."""
-    text = without_thinking(reply.text).strip()
-    fenced = _FENCED.fullmatch(text)
+    text = unfenced(reply.text)
     if not text:
         return Unreadable("the reply is empty")
     try:
-        data = parse_json(fenced[1] if fenced else text, object_pairs_hook=_once)
+        data = parse_json(text, object_pairs_hook=_once)
     # Endless brackets are an error of depth, numbers of 5000 digits one of values.
     except ValueError as error:
         if reply.finish == "length":

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from rich.table import Table
+from rich.text import Text
 
 from render_agent.agents.verifiers.judge.rubric import Mode
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Scores
 from render_agent.errors import SetupError
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from render_agent.text.console import plain_table
 
 
 class Fault(Enum):
@@ -151,10 +152,6 @@ def judge_table(
     names: Sequence[str], scores: Sequence[Score], criteria: Sequence[str], mode: Mode, title: str
 ) -> Table:
     """Return the scores in the pictures' order, with the reason where there is none."""
-    from rich.text import Text
-
-    from render_agent.text.console import plain_table
-
     table = plain_table(Text(title))
     shown = list(criteria) if mode == "json" else []
     wrong = any(score.fault for score in scores)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +17,106 @@ from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.judge.score import Score
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.agent_plan import VerifierPlan
+from render_agent.config.choice import InputFile, sha256
 from render_agent.config.choosing_budget import LATEST
 from render_agent.config.engine import engine_trait
 from render_agent.dialogue.state import Candidate, Question, Tokens, View
 from render_agent.engines.base import Engine
-from render_agent.engines.registry import make_engine
+from render_agent.engines.checkpoint.locate import describe_model
+from render_agent.engines.registry import FINGERPRINTS, describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
+from render_agent.models import bundled_model
 from render_agent.questions.mentions import named_categories
 
 MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
+
+
+class JudgePlan(VerifierPlan):
+    """A vision-language model, that of the run or one of its own, which rates what a move shows."""
+
+    name = "judge"
+    forms = ("judge[:MODEL]",)
+    looks = True
+    asks_model = True
+
+    @property
+    def own_model(self) -> str | None:
+        """The model behind the colon."""
+        return self.argument
+
+    def own_config(self, config: RunConfig) -> RunConfig:
+        """Return the options with which its own model is loaded: those of the run, but for its model's."""
+        return replace(
+            config,
+            agent="single",
+            verifier=(),
+            verifier_weights=(),
+            engine="transformers",
+            model=self.argument,
+            revision=None,
+            tensor_parallel=1,
+            engine_option=(),
+            batch_size=AUTO,
+        )
+
+    def check(
+        self, config: RunConfig, questions: Sequence[Question] = (), engine: str | None = None
+    ) -> None:
+        """SetupError where the rubric cannot be read; UsageError where rubric or engine lack its mode.
+
+        engine: the name of that of the run, where it is another than the options have.
+        """
+        mode, engine = config.judge_mode, engine or config.engine
+        load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # of its option's choices
+        if self.argument is not None:
+            return
+        if not engine_trait(engine, "asks_model", default=True):
+            raise SetupError(
+                f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
+            )
+        if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
+            raise UsageError(
+                f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
+                " use --judge-mode json or pairwise, or judge:MODEL"
+            )
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where its own model is not at hand."""
+        if self.argument is not None:
+            describe_engine(self.own_config(config))
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give a rubric of one's own, and as one entry the files of a bundled model."""
+        rubric = Path(config.rubric)
+        if rubric.is_absolute():
+            yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
+        if self.argument and bundled_model(self.argument):
+            described = describe_model(self.argument)
+            digest = " ".join(described[name] for name in FINGERPRINTS)
+            yield InputFile("verifiers", self.label, "verifier", digest)
+
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return its model, rubric and mode."""
+        model = self.argument or config.model_name
+        return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
+
+    def build(
+        self, config: RunConfig, questions: Sequence[Question], engine: Engine
+    ) -> JudgeVerifier:
+        """Return the judge, its own model loaded where one is named. SetupError as in `check`."""
+        self.check(config, questions, engine.name)
+        own = self.argument is not None
+        if not own and config.judge_mode == "yes":
+            scorer(engine)
+        return JudgeVerifier(
+            make_engine(self.own_config(config), []) if own else engine,
+            load_rubric(config.rubric),
+            config.judge_mode,  # type: ignore[arg-type]  # one of the choices of its option
+            self.label,
+            own=own,
+            max_new_tokens=config.max_new_tokens,
+        )
 
 
 @dataclass(frozen=True)
@@ -35,6 +127,7 @@ class CaseView:
     view: View
 
 
+@dataclass(eq=False)
 class JudgeVerifier(Verifier):
     """Rates the views of candidates by `batch_score`, those of all states that wait in one call.
 
@@ -47,22 +140,12 @@ class JudgeVerifier(Verifier):
     members = ("judge",)
     asks = True
 
-    def __init__(
-        self,
-        engine: Engine,
-        rubric: Rubric,
-        mode: Mode,
-        name: str = "judge",
-        *,
-        own: bool = False,
-        max_new_tokens: int = 0,
-    ) -> None:
-        self.engine = engine
-        self.rubric = rubric
-        self.mode = mode
-        self.name = name
-        self.own = own
-        self.max_new_tokens = max_new_tokens
+    engine: Engine
+    rubric: Rubric
+    mode: Mode
+    name: str = "judge"
+    own: bool = False
+    max_new_tokens: int = 0
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the score of each candidate of one state, (1, K)."""
@@ -121,77 +204,10 @@ class JudgeVerifier(Verifier):
         return self.rubric.prompts(self.mode, text, named_words(question))
 
 
-def make_judge(plan: VerifierPlan, config: RunConfig, engine: Engine) -> JudgeVerifier:
-    """Return the judge, its own model loaded where one is named. SetupError as in `check_judge`.
-
-    engine: of the run, which is asked otherwise.
-    """
-    rubric = _rubric(config)
-    if plan.argument is None:
-        _refuse(engine.name, config.judge_mode)
-        if config.judge_mode == "yes":
-            scorer(engine)
-    own = plan.argument is not None
-    return JudgeVerifier(
-        make_engine(judge_config(config, plan), []) if own else engine,
-        rubric,
-        config.judge_mode,  # type: ignore[arg-type]  # one of the choices of its option
-        plan.label,
-        own=own,
-        max_new_tokens=config.max_new_tokens,
-    )
-
-
-def check_judge(plan: VerifierPlan, config: RunConfig) -> None:
-    """Raise where a run could not be judged, whatever models are at hand.
-
-    SetupError where the rubric cannot be read; UsageError where the rubric or the engine cannot be asked in
-    this mode.
-    """
-    _rubric(config)
-    if plan.argument is None:
-        _refuse(config.engine, config.judge_mode)
-
-
-def judge_config(config: RunConfig, plan: VerifierPlan) -> RunConfig:
-    """Return the options with which a judge's own model is loaded: those of the run, but for its model's."""
-    return replace(
-        config,
-        agent="single",
-        verifier=(),
-        verifier_weights=(),
-        engine="transformers",
-        model=plan.argument,
-        revision=None,
-        tensor_parallel=1,
-        engine_option=(),
-        batch_size=AUTO,
-    )
-
-
 def named_words(question: Question) -> str:
     """Return what a question names, as a judge reads it: "the chair, the table and the door"."""
     names = [f"the {name}" for name in named_categories(question)]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def _rubric(config: RunConfig) -> Rubric:
-    """Return the rubric, which has what is asked in this mode. SetupError where it has not."""
-    rubric = load_rubric(config.rubric)
-    rubric.prompts(config.judge_mode, "")  # type: ignore[arg-type]  # one of the choices of its option
-    return rubric
-
-
-def _refuse(engine: str, mode: str) -> None:
-    if not engine_trait(engine, "asks_model", default=True):
-        raise SetupError(
-            f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
-        )
-    if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
-        raise UsageError(
-            f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
-            " use --judge-mode json or pairwise, or judge:MODEL"
-        )
 
 
 def _latest(context: TurnContext) -> list[str]:
