@@ -1,7 +1,7 @@
 # `make run` and `make test` do all the set-up themselves; see scripts/set-up.
 VENV := .venv
 VLLM_VENV := .venv-vllm
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 3
 # What is compiled is kept: tests start the program again and again.
 TESTS = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet

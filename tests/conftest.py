@@ -3,9 +3,11 @@
 import gc
 import hashlib
 import os
+import re
 import shutil
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -38,7 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONG = [
     f"test_{name}.py"
     for name in (
-        "workers view play whose_code_runs question_pages splat_formats real_model kept_families"
+        "kept_families view workers play whose_code_runs question_pages splat_formats real_model"
         " cloud_formats homes pages_policy comparison_pages verifier_training index_page questions"
         " code_in_files killed_runs diagnose choice_pages apart keys_and_tokens broken_scans fuzz"
         " cuda_graphs free_space passive stress end_to_end scoring odd_runs policies export_inspect"
@@ -46,6 +48,34 @@ LONG = [
     ).split()
 ]
 """Files that take longest, so that they come first: the other processes still have work meanwhile."""
+
+
+TOGETHER = {
+    "models": r"\b(small|bundled)_(model|family)\(",
+    "pages": r"\.goto\(|importorskip\(.inspect",
+}
+"""By what a file says: groups that run models, or open pages, which take seconds to load once in a process."""
+
+
+@cache
+def group_of(file):
+    """Return the name of the group whose tests run in one process: a file's own, but for those in `TOGETHER`."""
+    text = file.read_text("utf-8")
+    return next((name for name, says in TOGETHER.items() if re.search(says, text)), str(file))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal tests to processes by their groups."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Grouped(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(config.rootpath / super()._split_scope(nodeid))
+
+    return Grouped(config, log)
 
 
 def pytest_collection_modifyitems(items):
@@ -101,19 +131,30 @@ def known_spaces():
         yield
 
 
-LAID_OUT = ("test_report_plots.py", "test_odd_runs.py")
-"""Files that look at where the parts of a plot stand."""
+DRAWN = ("test_report_plots.py", "test_pages_policy.py")
+"""Files that look at what plots show."""
+
+EMPTY_PLOT = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="374pt" height="216pt" viewBox="0 0 374 216"/>'
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plots(request):
-    """Plots of other files are drawn without solving their layout, which takes half of the time of a small report."""
+    """Plots of other files are computed and left empty: to draw them takes half of the time of a small report."""
     from render_agent.analysis.report.plots import vector_plot
 
+    draws = vector_plot._svg
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in LAID_OUT:
-            patch.setattr(vector_plot, "_align", lambda figure: figure.set_layout_engine("none"))
-        yield
+        if request.path.name not in DRAWN:
+            patch.setattr(vector_plot, "_svg", lambda figure: EMPTY_PLOT)
+        yield draws
+
+
+@pytest.fixture
+def drawn(plots, monkeypatch):
+    """Plots of one test are drawn."""
+    monkeypatch.setattr("render_agent.analysis.report.plots.vector_plot._svg", plots)
 
 
 @pytest.fixture(autouse=True)

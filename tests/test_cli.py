@@ -364,7 +364,10 @@ def test_python_m_is_the_same_program(tmp_path):
     assert ran.stderr == "error: give either --batch, or --ply FILE with --question TEXT\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_a_signal_that_a_library_swallows_as_it_is_imported_ends_the_run(tmp_path, number, code):
     (tmp_path / "policy.py").write_text(
         "import contextlib, os, signal\n"

@@ -53,7 +53,8 @@ def test_what_the_page_shows_runs(tmp_path, monkeypatch):
     assert len(blocks) == 2
     names: dict[str, object] = {}
     for block in blocks:
-        tree = ast.parse(block.replace('model="small"', 'engine="scripted"'))  # in seconds
+        quick = block.replace('model="small"', 'engine="scripted"')
+        tree = ast.parse(quick.replace("limit=10", "limit=4, image_size=(160, 120)"))
         last = tree.body.pop()
         exec(compile(tree, "python.md", "exec"), names)
         assert isinstance(last, ast.Expr)

@@ -6,7 +6,7 @@ from functools import wraps
 
 import pytest
 import torch
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.models import published_tokenizer, small_model, speckled
 from msgspec import structs
 
@@ -38,7 +38,7 @@ IMAGES = [speckled(width, height, seed) for seed, (width, height) in enumerate(S
 EARLIER = [[], [speckled(64, 32, 50)], [], [speckled(32, 32, 51), speckled(64, 64, 52)]]
 USERS = ["Where is it?", "Where is the chair and what is in it?", "Is it done?", "Is it?"]
 MODES = ("yes", "json", "pairwise")
-MODES_AT_LENGTH = ("yes", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:]))
+MODES_AT_LENGTH = mostly_slow(MODES, "yes")
 """For what takes seconds in each; all of them where there is time."""
 
 EVERY = tuple(range(len(IMAGES)))
@@ -243,7 +243,7 @@ def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode)
     assert refused
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mostly_slow(MODES, "yes", "pairwise"))
 def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(
     engine, alone, tmp_path, mode
 ):

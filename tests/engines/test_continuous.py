@@ -63,9 +63,8 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     assert (engine.cache.bytes, loaded.model) == (0, None)
 
 
-@pytest.mark.parametrize("together", [4])
-def test_how_many_are_led_together_changes_nothing(make, expected, together):
-    assert Dialogues().lead(make(), together).said == expected
+def test_how_many_are_led_together_changes_nothing(make, expected):
+    assert Dialogues().lead(make(), together=4).said == expected
 
 
 def test_what_was_read_before_is_not_read_again(make):

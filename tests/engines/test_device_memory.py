@@ -3,6 +3,7 @@
 import gc
 import mmap
 import os
+import threading
 import time
 
 import numpy as np
@@ -16,6 +17,7 @@ from render_agent.engines.memory.device import (
     SampledPeak,
     memory_of,
     spare,
+    watched,
 )
 from render_agent.system.control_group import control_group
 
@@ -60,6 +62,17 @@ def test_what_the_c_library_kept_is_no_part_of_the_next_call():
     needed = memory.peak() - before
     del again
     assert needed > 0.9 * 2000 * 100_000
+
+
+def watching():
+    return [thread for thread in threading.enumerate() if thread.name == "memory peak"]
+
+
+def test_what_fails_is_watched_no_longer():
+    before = watching()
+    with pytest.raises(ZeroDivisionError), watched(MainMemory()):
+        1 / (len(watching()) - len(before) - 1)
+    assert watching() == before
 
 
 def test_a_sampled_peak_sees_what_rises_and_falls():

@@ -1,6 +1,7 @@
 """Batch equals singles for every family that one engine class serves, in float32, however ragged."""
 
 import pytest
+from conftest import mostly_slow
 from factories.models import (
     small_gemma3,
     small_internvl,
@@ -35,7 +36,7 @@ def opened(name, **options):
     return open_model(directory, dtype="float32", device="cpu", options=options)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=mostly_slow(FAMILIES, "qwen3_vl", "internvl"))
 def engine(request):
     return TransformersEngine(opened(request.param), batch_size=64)
 
@@ -102,7 +103,9 @@ def test_a_picture_that_cannot_be_read_fails_its_own_request_alone(engine):
     assert [first.text, third.text] == alone
 
 
-@pytest.mark.parametrize("name", ["qwen3_vl", "qwen2_5_vl", "internvl", "gemma3"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["qwen3_vl", "qwen2_5_vl", "internvl", "gemma3"], "qwen3_vl")
+)
 def test_pictures_looked_at_once_give_the_same_replies(name):
     plain = TransformersEngine(opened(name), batch_size=64)
     expected = [reply.samples for reply in plain.generate(MIXED)]

@@ -53,7 +53,7 @@ def dialogues():
     return led
 
 
-@pytest.mark.parametrize("name", mostly_slow(KEPT, "gemma4_moe", "glm46v", "idefics3", "qwen3_5"))
+@pytest.mark.parametrize("name", mostly_slow(KEPT, "gemma4_moe", "glm46v", "qwen3_5"))
 def test_batch_is_single_is_kept_is_read_anew(name):
     model = loaded(name)
     expected = dialogues().lead(UncachedModel(model))
@@ -116,6 +116,7 @@ def asked(words):
     return Request("q", 0, [message, chat.assistant("y"), message], speckled_file)
 
 
+@pytest.mark.slow
 def test_pictures_alone_are_kept_where_an_index_chooses_the_keys():
     model = loaded("qwen4_exp")
     expected = dialogues().lead(TransformersEngine(model, batch_size=1))

@@ -15,7 +15,7 @@ from factories.models import (
     small_qwen3_vl,
 )
 
-from render_agent.engines.transformers import prefill
+from render_agent.engines.transformers import factory, prefill
 from render_agent.engines.transformers.cache_check import why_not_kept
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
@@ -29,7 +29,9 @@ def loaded():
     return load(small_model())
 
 
-@pytest.mark.parametrize("build", [small_qwen3_vl, small_qwen2_5_vl, small_internvl])
+@pytest.mark.parametrize(
+    "build", mostly_slow([small_qwen3_vl, small_qwen2_5_vl, small_internvl], small_qwen2_5_vl)
+)
 def test_three_families_keep_keys_and_values(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = engine_of(loaded, 8, {}, 0)
@@ -98,7 +100,13 @@ def test_a_model_of_another_form_is_told(loaded, monkeypatch):
     assert "TypeError" in why_not_kept(loaded)
 
 
-def test_so_many_are_led_side_by_side_as_have_room(loaded):
+@pytest.fixture
+def trusted(monkeypatch):
+    """The probe, which takes half a second, is left out."""
+    monkeypatch.setattr(factory, "why_not_kept", lambda loaded: None)
+
+
+def test_so_many_are_led_side_by_side_as_have_room(loaded, trusted):
     tokens = 1000
     engine = engine_of(loaded, None, {}, tokens, FakeMemory(1 << 40))
     each = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
@@ -109,7 +117,7 @@ def test_so_many_are_led_side_by_side_as_have_room(loaded):
     assert engine_of(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
 
 
-def test_how_many_are_led_side_by_side_is_learned_from_their_turns(loaded, monkeypatch):
+def test_how_many_are_led_side_by_side_is_learned_from_their_turns(loaded, trusted, monkeypatch):
     monkeypatch.setattr("render_agent.engines.transformers.engine.LEARNED_TURNS", 6)
     engine = engine_of(loaded, None, {}, 100_000, FakeMemory(1 << 30))
     few = engine.batch_size
@@ -156,7 +164,7 @@ def test_where_not_even_the_probes_fit_prompts_are_read_one_by_one(loaded, monke
     assert divide(loaded, memory, 0.1, (64, 64))[1] == 1
 
 
-def test_a_run_keeps_to_its_share_while_reading(loaded, monkeypatch):
+def test_a_run_keeps_to_its_share_while_reading(loaded, trusted, monkeypatch):
     """Whatever is read, with its padding, stays within what the probes left for it."""
     per_token, size = 100_000, 400_000_000
     memory = Costly(size, loaded.model, per_token, monkeypatch)

@@ -50,7 +50,7 @@ def replies(led):
     return [reply for rows in led.replies.values() for reply in rows]
 
 
-@pytest.mark.parametrize("name", mostly_slow(FAMILIES, "qwen3_5", "gemma4"))
+@pytest.mark.parametrize("name", mostly_slow(FAMILIES, "qwen3_5"))
 def test_a_model_that_only_thinks_still_answers(name):
     model = loaded(name)
     alone = dialogues().lead(TransformersEngine(model, batch_size=1))

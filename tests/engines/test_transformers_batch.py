@@ -46,9 +46,14 @@ MIXED = [
 ]
 
 
-def test_a_batch_of_mixed_rows_gives_what_each_gives_alone(engine):
+@pytest.fixture(scope="module")
+def together(engine):
+    """The replies to all of them in one batch."""
+    return engine.generate(MIXED)
+
+
+def test_a_batch_of_mixed_rows_gives_what_each_gives_alone(engine, together):
     alone = [engine.generate([single])[0] for single in MIXED]
-    together = engine.generate(MIXED)
     assert [reply.samples for reply in together] == [reply.samples for reply in alone]
     assert [reply.tokens for reply in together] == [reply.tokens for reply in alone]
     assert [reply.finish for reply in together] == [reply.finish for reply in alone]
@@ -56,23 +61,26 @@ def test_a_batch_of_mixed_rows_gives_what_each_gives_alone(engine):
     assert len({reply.text for reply in together}) == len(MIXED)
 
 
-def test_replies_follow_the_order_of_the_requests(engine):
+def test_replies_follow_the_order_of_the_requests(engine, together):
     order = random.Random(5).sample(range(len(MIXED)), len(MIXED))
-    by_place = [reply.text for reply in engine.generate(MIXED)]
+    by_place = [reply.text for reply in together]
     shuffled = [reply.text for reply in engine.generate([MIXED[place] for place in order])]
     assert shuffled == [by_place[place] for place in order]
 
 
-def test_a_small_batch_size_gives_the_same_replies_in_more_calls(engine, monkeypatch):
-    expected = [reply.samples for reply in engine.generate(MIXED)]
+def test_a_small_batch_size_gives_the_same_replies_in_more_calls(engine, together, monkeypatch):
+    expected = [reply.samples for reply in together]
     monkeypatch.setattr(engine, "batch_size", 5)
     before = engine.calls
     assert [reply.samples for reply in engine.generate(MIXED)] == expected
     assert engine.calls - before == 3
 
 
-def test_what_is_submitted_comes_back_with_its_request(engine, monkeypatch):
-    expected = {single.question_id: engine.generate([single])[0].text for single in MIXED[:5]}
+def test_what_is_submitted_comes_back_with_its_request(engine, together, monkeypatch):
+    expected = {
+        single.question_id: reply.text
+        for single, reply in zip(MIXED[:5], together[:5], strict=True)
+    }
     monkeypatch.setattr(engine, "batch_size", 2)
     engine.submit(MIXED[:3])
     answered = list(engine.ready())

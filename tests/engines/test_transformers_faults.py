@@ -48,6 +48,17 @@ def request(number, *, picture=speckled_file, samples=1, temperature=0.0):
 REQUESTS = [request(number) for number in range(ROWS)]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(loaded):
+    """The replies where nothing goes wrong."""
+    return TransformersEngine(replace(loaded), batch_size=64).generate(REQUESTS)
+
+
+@pytest.fixture(scope="module")
+def expected(undisturbed):
+    return [reply.samples for reply in undisturbed]
+
+
 def failing(engine, monkeypatch, fault):
     """Let `fault(rows, call)` raise before each `generate` of the model; return the sizes tried."""
     sizes = []
@@ -95,9 +106,9 @@ def length_of(reply):
 
 
 @pytest.mark.parametrize("fits", mostly_slow([1.0, 2, 7], 2))
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, fits):
-    undisturbed = engine.generate(REQUESTS)
-    expected = [reply.samples for reply in undisturbed]
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(
+    engine, undisturbed, expected, monkeypatch, fits
+):
     memory = int(fits * max(map(length_of, undisturbed)))
     tried = holding(engine, monkeypatch, memory)
     before = engine.calls
@@ -117,8 +128,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(engine, monkeypatch, 
 
 
 @pytest.mark.parametrize("place", [0, 1, 3, 6])
-def test_running_out_of_memory_at_any_call_loses_nothing(engine, monkeypatch, place):
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+def test_running_out_of_memory_at_any_call_loses_nothing(engine, expected, monkeypatch, place):
     engine.batch_size = 3
     error = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes")
     sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == place))
@@ -147,9 +157,9 @@ def test_a_real_refusal_of_memory_is_recognised(engine, monkeypatch):
     assert [reply.error for reply in replies] == [None] * ROWS
 
 
-def test_a_request_that_cannot_fit_alone_says_what_to_change(engine, monkeypatch):
-    undisturbed = engine.generate(REQUESTS)
-    expected = [reply.samples for reply in undisturbed]
+def test_a_request_that_cannot_fit_alone_says_what_to_change(
+    engine, undisturbed, expected, monkeypatch
+):
     lengths = [length_of(reply) for reply in undisturbed]
     holding(engine, monkeypatch, max(lengths) - 1)
     replies = engine.generate(REQUESTS)
@@ -163,8 +173,7 @@ def test_a_request_that_cannot_fit_alone_says_what_to_change(engine, monkeypatch
         assert " 3 pictures" in reply.error
 
 
-def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(engine, monkeypatch):
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(engine, expected, monkeypatch):
     prepare = engine.inputs.prepare
     asked = []
 
@@ -226,8 +235,7 @@ def thread_of_a_picture(file):
     ("picture", "reason"),
     [(unreadable, "cannot identify image file"), (thread_of_a_picture, "aspect ratio")],
 )
-def test_a_broken_picture_fails_its_request_alone(engine, picture, reason):
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+def test_a_broken_picture_fails_its_request_alone(engine, expected, picture, reason):
     broken = [*REQUESTS[:5], request(5, picture=picture), *REQUESTS[6:]]
     replies = engine.generate(broken)
     assert reason in replies[5].error
@@ -235,7 +243,7 @@ def test_a_broken_picture_fails_its_request_alone(engine, picture, reason):
     assert [reply.samples for reply in replies[:5] + replies[6:]] == expected[:5] + expected[6:]
 
 
-def test_a_request_whose_texts_read_as_a_picture_fails_alone(engine):
+def test_a_request_whose_texts_read_as_a_picture_fails_alone(engine, expected):
     """Placeholders without pictures cannot be told from one row to the next in a batch.
 
     In one text they are parted; two texts may make one together.
@@ -250,12 +258,10 @@ def test_a_request_whose_texts_read_as_a_picture_fails_alone(engine):
     replies = engine.generate([REQUESTS[1], odd, REQUESTS[3], parted])
     assert "picture" in replies[1].error
     assert replies[3].error is None
-    assert replies[0].samples == engine.generate([REQUESTS[1]])[0].samples
-    assert replies[2].samples == engine.generate([REQUESTS[3]])[0].samples
+    assert [replies[0].samples, replies[2].samples] == [expected[1], expected[3]]
 
 
-def test_a_row_that_the_model_refuses_fails_alone(engine, monkeypatch):
-    expected = [reply.samples for reply in engine.generate(REQUESTS)]
+def test_a_row_that_the_model_refuses_fails_alone(engine, expected, monkeypatch):
     target = engine.inputs.prepare(REQUESTS[6]).text
     encode = engine.inputs.encode
 

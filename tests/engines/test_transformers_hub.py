@@ -19,11 +19,14 @@ FIND = """\
 import json, sys
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.errors import SetupError
-try:
-    print(json.dumps(describe_model(*sys.argv[1:])))
-except SetupError as error:
-    print(error)
+for given in sys.argv[1:]:
+    try:
+        print(json.dumps(describe_model(*given.split())))
+    except SetupError as error:
+        print(error)
 """
+"""Names of models, each with a revision or none."""
+
 ASK = """\
 import json, sys
 from render_agent.dialogue import chat
@@ -120,21 +123,20 @@ def test_a_model_that_was_fetched_answers_and_is_found_again_without_the_hub(hub
     assert json.loads(run(FIND, tmp_path, away, "team/small"))["revision"] == COMMIT
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["team/gated"], "team/gated is gated: accept its terms"),
-        (["team/unknown"], "the hub knows no team/unknown, and no directory has that name"),
-        (["team/small", "v9"], "the hub knows no team/small at revision v9"),
-        (["team/no-weights"], "team/no-weights has no safetensors weights on the hub"),
-        (["team/broken"], "team/broken is not on this machine and the hub cannot be reached"),
-    ],
-)
-def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path, arguments, sentence):
-    told = run(FIND, tmp_path, hub, *arguments)
-    assert told.startswith(sentence)
-    assert "--engine scripted" in told
-    assert "\n" not in told
+SENTENCES = {
+    "team/gated": "team/gated is gated: accept its terms",
+    "team/unknown": "the hub knows no team/unknown, and no directory has that name",
+    "team/small v9": "the hub knows no team/small at revision v9",
+    "team/no-weights": "team/no-weights has no safetensors weights on the hub",
+    "team/broken": "team/broken is not on this machine and the hub cannot be reached",
+}
+
+
+def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path):
+    lines = run(FIND, tmp_path, hub, *SENTENCES).splitlines()
+    for told, sentence in zip(lines, SENTENCES.values(), strict=True):
+        assert told.startswith(sentence)
+        assert "--engine scripted" in told
 
 
 def test_a_hub_out_of_reach_is_said_at_once(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from conftest import mostly_slow
 from factories.models import (
     small_gemma3,
     small_internvl,
@@ -84,7 +85,7 @@ def turn_of(question, turn):
     return Request(question, turn, messages[:-1], speckled_file)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=mostly_slow(FAMILIES, "qwen3_vl", "internvl"))
 def plain(request):
     """A model without a cache, and what it answers on three turns of all questions."""
     model = Model(request.param)

@@ -14,10 +14,10 @@ from fuzz_search import Search
 from fuzz_targets import TARGETS
 from fuzz_trying import Outcome
 
-INPUTS = 8
+INPUTS = 4
 """New inputs of every target; what takes long has as many as fit into its share of the time."""
 
-FEW_INPUTS = 2
+FEW_INPUTS = 1
 
 TAKING_LONG = ("run ", "laz", "e57", "usd", "mtl")
 """Targets that read whole runs or meshes, or a process an input, begin so."""

@@ -20,10 +20,11 @@ LOAD = """\
 import sys
 from render_agent.errors import SetupError
 from render_agent.questions.vsibench import load_vsibench
-try:
-    print([question.id for question in load_vsibench(sys.argv[1] if sys.argv[1:] else None)])
-except SetupError as error:
-    print(error)
+for name in sys.argv[1:] or [None]:
+    try:
+        print([question.id for question in load_vsibench(name)])
+    except SetupError as error:
+        print(error)
 """
 
 
@@ -91,25 +92,21 @@ def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, ar
     assert load(tmp_path, "http://127.0.0.1:9", *arguments) == "['fetched']"
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("team/gated", "team/gated is gated: accept its terms"),
-        pytest.param(
-            *("team/unknown", "the hub knows no data set team/unknown, and no file has that name"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            *("team/empty", "team/empty has no test.jsonl on the hub"), marks=pytest.mark.slow
-        ),
-        ("team/broken", "team/broken is not on this machine and the hub cannot be reached"),
-    ],
-)
-def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path, name, sentence):
-    told = load(tmp_path, hub, name)
-    assert told.startswith(sentence)
-    assert told.endswith("download test.jsonl of nyu-visionx/VSI-Bench and give --questions FILE")
-    assert "\n" not in told
+SENTENCES = {
+    "team/gated": "team/gated is gated: accept its terms",
+    "team/unknown": "the hub knows no data set team/unknown, and no file has that name",
+    "team/empty": "team/empty has no test.jsonl on the hub",
+    "team/broken": "team/broken is not on this machine and the hub cannot be reached",
+}
+
+
+def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path):
+    lines = load(tmp_path, hub, *SENTENCES).splitlines()
+    for told, sentence in zip(lines, SENTENCES.values(), strict=True):
+        assert told.startswith(sentence)
+        assert told.endswith(
+            "download test.jsonl of nyu-visionx/VSI-Bench and give --questions FILE"
+        )
 
 
 def test_no_hub_and_no_questions(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from factories.rooms import RED, as_cloud, box, room
 
 from render_agent.errors import RenderError, SetupError
@@ -115,7 +116,7 @@ def test_native_renderers_draw_there_what_they_draw_here(name):
         renderer.close()
 
 
-@pytest.mark.parametrize("how", ["hang", "hang in native code"])
+@pytest.mark.parametrize("how", mostly_slow(["hang", "hang in native code"], "hang in native code"))
 def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(crashing, how):
     processes = crashing(how)
     renderer = SubprocessRenderer("crashing")

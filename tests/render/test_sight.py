@@ -134,7 +134,7 @@ def poses(scene, boxes, count):
 @pytest.mark.parametrize(
     "scan",
     [
-        scan if number in (0, 6) else pytest.param(scan, marks=pytest.mark.slow)
+        scan if number == 6 else pytest.param(scan, marks=pytest.mark.slow)
         for number, scan in enumerate(SCENES)
     ],
     ids=lambda scan: scan.stem,

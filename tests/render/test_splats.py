@@ -99,7 +99,7 @@ def test_the_radius_follows_the_spacing_of_each_region():
 
 
 def test_a_thing_in_front_keeps_its_outline(rasteriser):
-    scene = as_cloud(room(box((2, -0.5, 0), (3, 0.5, 1), RED)), spacing=0.01)
+    scene = as_cloud(room(box((2, -0.5, 0), (3, 0.5, 1), RED)))
     camera = Camera((0.0, 0.0, 1.5), 0.0, -10.0)
     frame = rasteriser.draw(scene, camera, W, H)
     red = (frame.colours == RED).all(axis=2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED
 from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
 
@@ -28,7 +28,10 @@ QUARTERS = with_alpha(np.kron(np.array([[RED, GREEN], [BLUE, YELLOW]]), np.ones(
 """Red and green above, blue and yellow below."""
 
 
-@pytest.fixture(scope="module", params=registry.built_in("renderer"))
+@pytest.fixture(
+    scope="module",
+    params=mostly_slow(registry.built_in("renderer"), "rasteriser", "pyrender", "moderngl"),
+)
 def renderer(request):
     try:
         made = make_renderer(request.param)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
 
 from render_agent.dialogue.reply import KINDS
@@ -154,7 +154,11 @@ def test_an_unknown_kind_is_told_in_one_sentence(viewer):
 
 
 @pytest.mark.parametrize(
-    "name", ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"]
+    "name",
+    mostly_slow(
+        ["aws_small_house.ply", "icl_redwood_livingroom1.ply", "pcl_room_scan_nocolour.ply"],
+        "pcl_room_scan_nocolour.ply",
+    ),
 )
 def test_real_scans_are_seen_in_every_kind(name):
     from render_agent.scene.formats.load import load_scene

@@ -133,7 +133,7 @@ def test_bars_have_room_above_them_and_whole_counts():
     assert all(tick == int(tick) for tick in found["ticks"])
 
 
-def test_one_turn_is_called_1(monkeypatch):
+def test_one_turn_is_called_1(drawn, monkeypatch):
     means = {"right": [outcome_plots.Mean(0.5, 2, 0.4, 0.6)]}
     monkeypatch.setattr(outcome_plots, "coverage_by_turn", lambda report: means)
     stress = SimpleNamespace(changes_truth=False)

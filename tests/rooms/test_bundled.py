@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.scene.formats.load import load_scene
@@ -56,7 +57,7 @@ def test_the_smallest_is_made_again_byte_for_byte(command, tmp_path):
         ).with_suffix(suffix).read_bytes()
 
 
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", mostly_slow(SCENES, "room02"))
 def test_a_bundled_home_is_open_to_walk(scene):
     """Flood the height of the camera's eye, 0.2 m off all surface of the scan itself."""
     truth, loaded = (

@@ -19,11 +19,17 @@ from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.runner import resume_run, start_run
 
 
-@pytest.fixture
-def finished(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A finished run of four questions."""
-    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), max_turns=5)
-    return path
+    folder = tmp_path_factory.mktemp("made")
+    return play(folder, make_questions(folder), walking(4), max_turns=5)[0]
+
+
+@pytest.fixture
+def finished(made, tmp_path):
+    """A copy of it, to be spoilt."""
+    return shutil.copytree(made, tmp_path / "runs" / made.name)
 
 
 def cut(path, lines):
@@ -178,12 +184,13 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     resume_run(RunFolder(finished), {}).close()
 
 
-def test_a_scan_that_changed_is_refused(finished, tmp_path):
-    cut(finished, 3)
+def test_a_scan_that_changed_is_refused(tmp_path):
+    run = start_run(make_config(tmp_path, make_questions(tmp_path)))
+    run.close()
     with (tmp_path / "room.ply").open("ab") as file:
         file.write(b"\n")
     with pytest.raises(SetupError, match=r"room\.ply is not the scan"):
-        resume_run(RunFolder(finished), {})
+        resume_run(RunFolder(run.path), {})
 
 
 def test_only_what_changes_no_result_may_change(finished):
@@ -192,13 +199,13 @@ def test_only_what_changes_no_result_may_change(finished):
     resume_run(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
 
 
-def test_a_full_disk_stops_the_run_and_loses_nothing(finished, tmp_path):
+def test_a_full_disk_stops_the_run_and_loses_nothing(made, finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 4)
     kept = tmp_path / "kept.jsonl"
     (copy / "turns.jsonl").rename(kept)
     (copy / "turns.jsonl").symlink_to("/dev/full")
-    run = start_run(make_config(tmp_path, tmp_path / "questions.jsonl", max_turns=5))
+    run = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl", max_turns=5))
     (run.path / "turns.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match="No space left on device"):
         run.go(Silent(), lambda config, questions: walking(4))
@@ -209,11 +216,11 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(finished, tmp_path):
     assert outcome(run.path) == outcome(finished)
 
 
-def test_runs_are_found(finished, tmp_path):
+def test_runs_are_found(made, finished, tmp_path):
     runs = finished.parent
     for wanted in ("recent", finished.name, str(finished)):
         assert find_run(runs, wanted).path == finished
-    later = start_run(make_config(tmp_path, tmp_path / "questions.jsonl"))
+    later = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl"))
     later.close()
     (runs / ".new-abcdef").mkdir()
     (runs / "notes").mkdir()

@@ -81,7 +81,10 @@ def test_two_storeys_have_the_lowest_floor_and_the_highest_ceiling():
 @pytest.mark.parametrize(
     ("name", "floor", "ceiling", "size"),
     [
-        ("aws_small_house.ply", (-0.01, 0.01), (2.9, 3.01), (19, 11.4, 3)),
+        pytest.param(
+            *("aws_small_house.ply", (-0.01, 0.01), (2.9, 3.01), (19, 11.4, 3)),
+            marks=pytest.mark.slow,
+        ),
         ("icl_redwood_livingroom1.ply", (-0.01, 0.01), (1.5, 1.6), (3.94, 1.96, 1.57)),
         ("pcl_room_scan_nocolour.ply", (-1.36, -1.2), (1.6, 1.72), (11.3, 9.8, 3.06)),
     ],

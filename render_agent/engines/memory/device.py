@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +46,18 @@ class DeviceMemory(Protocol):
 def spare(memory: DeviceMemory, fraction: float) -> int:
     """Return the bytes that may be taken so that a fraction of all memory stays free."""
     return max(0, memory.free() - round(fraction * memory.total()))
+
+
+@contextmanager
+def watched(memory: DeviceMemory) -> Iterator[list[int]]:
+    """Watch what something takes, whether it succeeds or not; give a list that holds those bytes when it has ended."""
+    needed: list[int] = []
+    memory.reset_peak()
+    before = memory.used()
+    try:
+        yield needed
+    finally:
+        needed.append(max(0, memory.peak() - before))
 
 
 def memory_of(model: Any) -> DeviceMemory:
@@ -121,6 +134,7 @@ class MainMemory(SampledMemory):
     def __init__(self, root: Path = Path("/")) -> None:
         """root: the folder that `proc` and `sys` lie in."""
         self.group = control_group(root)
+        self._process = psutil.Process()
 
     def total(self) -> int:
         """Return the machine's memory or the group's limit, whichever is less."""
@@ -134,7 +148,7 @@ class MainMemory(SampledMemory):
 
     def used(self) -> int:
         """Return what of this process lies in memory."""
-        return int(psutil.Process().memory_info().rss)
+        return int(self._process.memory_info().rss)
 
 
 class MpsMemory(SampledMemory):

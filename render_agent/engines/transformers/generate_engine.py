@@ -12,7 +12,7 @@ from PIL import Image
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
-from render_agent.engines.memory.device import DeviceMemory, memory_of
+from render_agent.engines.memory.device import DeviceMemory, memory_of, watched
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
@@ -207,14 +207,16 @@ class TransformersEngine(BatchingEngine):
         return fit_rows([row.tokens for row in rows], tried, self.sizing)
 
     def _measured(self, rows: Sequence[Row]) -> list[Written]:
-        """Return what each row became, and note what memory that took."""
-        self.memory.reset_peak()
-        before = self.memory.used()
+        """Return what each row became, and note what memory that took, unless larger batches told it."""
         owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
-        with nullcontext() if self.vision is None else self.vision.showing(owners):
+        showing = nullcontext() if self.vision is None else self.vision.showing(owners)
+        if len(rows) * max(row.tokens for row in rows) < self.sizing.largest:
+            with showing:
+                return generate_rows(self.loaded, rows)
+        with watched(self.memory) as needed, showing:
             written = generate_rows(self.loaded, rows)
         longest = max(len(row.prompt.ids) for row in rows) + max(w.tokens.reply for w in written)
-        self.sizing.observe(len(rows) * longest, self.memory.peak() - before)
+        self.sizing.observe(len(rows) * longest, needed[0])
         return written
 
 

@@ -19,6 +19,7 @@ import torch
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Request, Scores
+from render_agent.engines.memory.device import watched
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
@@ -117,17 +118,16 @@ def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list
     began = time.perf_counter()
     longest = max(scored.tokens for scored in batch)
     rows = sizing.rows_that_fit(longest)
-    sizing.memory.reset_peak()
-    before = sizing.memory.used()
-    while isinstance(
-        found := attempt(partial(_log_probabilities, loaded, batch, rows), loaded.model.device),
-        Fault,
-    ):
-        rows = min(rows, len(batch[0].choices))
-        if not found.out_of_memory or len(batch) > 1 or rows == 1:
-            return found
-        rows = (rows + 1) // 2
-    sizing.observe(len(batch) * longest, sizing.memory.peak() - before)
+    with watched(sizing.memory) as needed:
+        while isinstance(
+            found := attempt(partial(_log_probabilities, loaded, batch, rows), loaded.model.device),
+            Fault,
+        ):
+            rows = min(rows, len(batch[0].choices))
+            if not found.out_of_memory or len(batch) > 1 or rows == 1:
+                return found
+            rows = (rows + 1) // 2
+    sizing.observe(len(batch) * longest, needed[0])
     seconds = time.perf_counter() - began
     return [
         Scores(

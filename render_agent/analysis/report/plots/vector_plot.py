@@ -184,24 +184,18 @@ def draw(
     """
     require("a report", "matplotlib")
     import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    file = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        canvas = FigureCanvasSVG(figure)
-        axes = figure.subplots()
-        paint(axes)
+        paint(figure.subplots())
         figure.suptitle(title, x=0.005, ha="left", fontweight="bold", fontsize=10.5)
-        _align(figure)
-        # not by savefig, which draws all of it once more beforehand
-        canvas.print_svg(file, metadata={"Date": None})
+        text = _svg(figure)
     return Plot(
         name,
         title,
         description,
-        pageable(settled(file.getvalue().decode()), f"plot-{name}", title, description),
+        pageable(settled(text), f"plot-{name}", title, description),
         tuple(columns),
         tuple(tuple(row) for row in rows),
         note,
@@ -260,6 +254,17 @@ def from_zero(axes: Any, room: float) -> None:
 def whole(axis: Any) -> None:
     """Let an axis that counts have whole numbers only."""
     axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+
+
+def _svg(figure: Any) -> str:
+    """Return a figure as matplotlib writes it."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    canvas, file = FigureCanvasSVG(figure), io.BytesIO()
+    _align(figure)
+    # not by savefig, which draws all of it once more beforehand
+    canvas.print_svg(file, metadata={"Date": None})
+    return file.getvalue().decode()
 
 
 def _align(figure: Any) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.memory.device import DeviceMemory, spare
+from render_agent.engines.memory.device import DeviceMemory, spare, watched
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, new_cache, read
@@ -93,13 +93,12 @@ def _line(loaded: LoadedModel, memory: DeviceMemory, picture_size: tuple[int, in
     """Return the bytes that reading takes by tokens, from two prompts; None where they do not fit."""
     points = []
     for pictures in PROBE_PICTURES.get(loaded.model.device.type, FEW_PICTURES):
-        memory.reset_peak()
-        before = memory.used()
-        tokens = attempt(partial(_read, loaded, pictures, picture_size), loaded.model.device)
+        with watched(memory) as needed:
+            tokens = attempt(partial(_read, loaded, pictures, picture_size), loaded.model.device)
         if isinstance(tokens, Fault):
             LOG.warning("a prompt with %d pictures was too much: %s", pictures, tokens.reason)
             break
-        points.append((tokens, max(0, memory.peak() - before)))
+        points.append((tokens, needed[0]))
     return line_above(points) if points else None
 
 
