@@ -86,10 +86,17 @@ class Belonging:
         self.groups = np.zeros(len(corners) + 1, np.int32)
         """(p + 1,) the group of each piece; the last, which index -1 reads, is that of no piece."""
         rows: list[tuple[tuple[int, int], ...]] = [()]
-        low, high = corners.min(axis=1), corners.max(axis=1)
+        low, high = (
+            np.ascontiguousarray(ends.T) for ends in (corners.min(axis=1), corners.max(axis=1))
+        )
         for number, box in enumerate(self.boxes):
             ends = box.grown(RING_METRES).bounds
-            near = np.flatnonzero(((low <= ends[1]) & (high >= ends[0])).all(axis=1))
+            near = np.arange(len(corners))
+            for axis in range(3):
+                there = (low[axis].take(near) <= ends[1, axis]) & (
+                    high[axis].take(near) >= ends[0, axis]
+                )
+                near = near[there]
             looks = None if normals is None else normals[near]
             around = _Around(corners[near], looks, box, oriented=oriented)
             inside = near[around.inside]
@@ -101,7 +108,9 @@ class Belonging:
         for group, row in enumerate(rows):
             for number, bits in row:
                 self._sides[group, number] = bits
-        centres, sizes, axes = ([getattr(box, part) for box in boxes] for part in ("centre", "size", "axes"))
+        centres, sizes, axes = (
+            [getattr(box, part) for box in boxes] for part in ("centre", "size", "axes")
+        )
         self._centres = np.array(centres).reshape(-1, 3)
         self._half = np.array(sizes).reshape(-1, 3) / 2
         self._axes = np.array(axes).reshape(-1, 3, 3)

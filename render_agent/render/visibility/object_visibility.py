@@ -238,9 +238,7 @@ class Sight:
             return float(_angles(u, v, width, height, camera.vertical_fov).sum())
         view, focal = projection(camera, width, height), camera.focal(height)
         mesh = self.scene.points, self.scene.faces, alone
-        return float(
-            angle_of_faces(*mesh, view.matrix, view.near, NO_PAGES, width, height, focal)
-        )
+        return float(angle_of_faces(*mesh, view.matrix, view.near, NO_PAGES, width, height, focal))
 
     def _drawn_alone(self, number: int, position: Vector) -> Scene | NDArray[np.intp]:
         """Return the faces of a mesh that count as an object from a place, of a cloud a scene of nothing else."""
