@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from render_agent.errors import RunLogError
@@ -44,12 +45,17 @@ def refuse_links_out(folder: Path) -> None:
 
     For a folder into which much is written, by names that were computed: `views`, `report`.
     """
-    for directory, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(directory, name)
-            if path.is_symlink():
-                check_inside(folder, path)
-            refuse_pipe(path)
+    folders = [str(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    check_inside(folder, Path(entry.path))
+                    refuse_pipe(Path(entry.path))
+                elif entry.is_dir():
+                    folders.append(entry.path)
+                elif not entry.is_file():
+                    refuse_pipe(Path(entry.path))
 
 
 def check_inside(folder: Path, path: Path) -> None:

@@ -101,13 +101,16 @@ def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisib
         taken = [view for view in views if view.kind != "top" and isinstance(view.camera, Camera)]
         sightings: list[Sighting] = []
         for view in taken:
-            for box, seen in enumerate(room.sightings(view, which, renderer)):
-                area, share, distance = (
+            sightings += (
+                Sighting(
+                    view.number,
+                    box,
                     round(seen.area, 1),
                     round(seen.share, 3),
                     round(seen.distance, 3),
                 )
-                sightings.append(Sighting(view.number, box, area, share, distance))
+                for box, seen in enumerate(room.sightings(view, which, renderer))
+            )
             covered |= room.covered_by(view, renderer)
         coverage = round(float(covered.mean()), 4) if len(covered) else None
         turns.append(TurnVisibility(coverage, tuple(sightings)))
@@ -148,5 +151,5 @@ def _named(
 
 
 def _rounded(values: NDArray[np.float64]) -> Vector:
-    x, y, z = (round(float(value), 4) for value in values)
+    x, y, z = (round(value, 4) for value in values.tolist())
     return x, y, z

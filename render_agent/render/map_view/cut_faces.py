@@ -143,12 +143,18 @@ def ways_to_look(
     looks = np.zeros(seen.shape, np.int8)
     if scene.faces is None:
         return looks
-    _, upward = _level_faces(scene, scene.faces[seen[seen >= 0]])
-    if not len(upward) or upward.mean() < ONE_WAY_SHARE:
+    pixels_of = np.bincount(seen.ravel() + 1)[1:]
+    seen_faces = np.flatnonzero(pixels_of)
+    level, upward = _level_faces(scene, seen_faces)
+    shown = pixels_of[seen_faces[level]]
+    if not len(level) or shown[upward].sum() / shown.sum() < ONE_WAY_SHARE:
         return looks
     heights = scene.points[:, 2]
     over = (heights > camera.height) & (heights < ceiling - UNDER_CEILING_METRES)
-    middles, upward = _level_faces(scene, scene.faces[over[scene.faces].all(axis=1)])
+    first, second, third = scene.faces.T
+    between = np.flatnonzero(over[first] & over[second] & over[third])
+    level, upward = _level_faces(scene, between)
+    middles = scene.points[scene.faces[between[level]]].mean(axis=1, dtype=np.float64)
     pixels = np.floor(camera.project(middles, *seen.shape[::-1])[0]).astype(np.int64)
     inside = ((pixels >= 0) & (pixels < seen.shape[::-1])).all(axis=1)
     for way, chosen in ((1, upward), (-1, ~upward)):  # a lid with a ceiling under it is a ceiling
@@ -158,13 +164,16 @@ def ways_to_look(
 
 
 def _level_faces(
-    scene: Scene, faces: NDArray[np.int32]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the middles, (k, 3) metres, of those of the faces, (m, 3), that are level, and which of them look up."""
-    corners = scene.points[faces].astype(np.float64)
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    level = np.abs(normals[:, 2]) > LEVEL_SHARE * np.linalg.norm(normals, axis=1)
-    return corners[level].mean(axis=1), normals[level, 2] > 0
+    scene: Scene, which: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return which of the faces `which`, (m,), are level, (k,) into them, and whether each of those looks up, (k,)."""
+    assert scene.faces is not None
+    a, b, c = (scene.points[corner].astype(np.float64).T for corner in scene.faces[which].T)
+    (x1, y1, z1), (x2, y2, z2) = b - a, c - a
+    upwards = x1 * y2 - y1 * x2
+    length = np.sqrt((y1 * z2 - z1 * y2) ** 2 + (z1 * x2 - x1 * z2) ** 2 + upwards**2)
+    level = np.flatnonzero(np.abs(upwards) > LEVEL_SHARE * length)
+    return level, upwards[level] > 0
 
 
 def line_reach(scene: Scene, height: float) -> float:

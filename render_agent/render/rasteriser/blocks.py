@@ -88,7 +88,7 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
         order,
         first_vertex,
         _boxes(vertices, first_vertex),
-        texturing(scene, sources, order),
+        texturing(scene.texture, sources, order),
     )
 
 

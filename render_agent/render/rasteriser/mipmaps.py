@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
-from render_agent.scene.model import Scene
 from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
-from render_agent.scene.texture import Material, Wrap
+from render_agent.scene.texture import Material, Texture, Wrap
 
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
 REPEAT, CLAMP = 0, 1
@@ -56,12 +55,13 @@ class Texturing(NamedTuple):
     levels: NDArray[np.uint8]
 
 
-def texturing(scene: Scene, sources: NDArray[np.int32], order: NDArray[np.int32]) -> Texturing:
+def texturing(
+    texture: Texture | None, sources: NDArray[np.int32], order: NDArray[np.int32]
+) -> Texturing:
     """Return the pictures of a scene for the kernels; without any, one that is empty.
 
     sources: (v,) the scene's index of each vertex. order: (m,) the scene's index of each face.
     """
-    texture = scene.texture
     listed = () if texture is None else texture.materials
     pictured = [part for part in listed if part.picture is not None]
     chains = [mip_levels(part) for part in pictured]

@@ -281,6 +281,25 @@ def draw_faces(
                 )  # fmt: skip
 
 
+@kernel
+def draw_alone(
+    vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, pages: Any, keys: Any, nearest: Any
+) -> None:  # fmt: skip
+    """Draw some faces of a mesh in perspective, in their order, into a buffer; holes in them are filled.
+
+    vertices: (3, n) metres. faces: (m, 3), of which those in `which` are drawn. matrix, near: see Projection.
+    nearest: the position in `which` of the nearest face.
+    """
+    clear(keys, nearest, 0, len(keys))
+    polygon = np.empty((4, 3), np.float64)
+    plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    for i in range(len(which)):
+        corners = _corners(vertices, faces, which[i], matrix)
+        _draw_cut(
+            corners, polygon, near, True, i, which, 0, len(keys), keys, nearest, pages, -1, plane
+        )
+
+
 @inlined_kernel
 def _across(a: Any, b: Any) -> Any:
     """Return the cross product of two vectors."""

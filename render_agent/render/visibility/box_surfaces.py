@@ -86,10 +86,17 @@ class Belonging:
         self.groups = np.zeros(len(corners) + 1, np.int32)
         """(p + 1,) the group of each piece; the last, which index -1 reads, is that of no piece."""
         rows: list[tuple[tuple[int, int], ...]] = [()]
-        low, high = corners.min(axis=1), corners.max(axis=1)
+        low, high = (
+            np.ascontiguousarray(ends.T) for ends in (corners.min(axis=1), corners.max(axis=1))
+        )
         for number, box in enumerate(self.boxes):
             ends = box.grown(RING_METRES).bounds
-            near = np.flatnonzero(((low <= ends[1]) & (high >= ends[0])).all(axis=1))
+            near = np.arange(len(corners))
+            for axis in range(3):
+                there = (low[axis].take(near) <= ends[1, axis]) & (
+                    high[axis].take(near) >= ends[0, axis]
+                )
+                near = near[there]
             looks = None if normals is None else normals[near]
             around = _Around(corners[near], looks, box, oriented=oriented)
             inside = near[around.inside]
@@ -101,7 +108,13 @@ class Belonging:
         for group, row in enumerate(rows):
             for number, bits in row:
                 self._sides[group, number] = bits
-        self._volumes = np.array([float(box.size.prod()) for box in self.boxes])
+        centres, sizes, axes = (
+            [getattr(box, part) for box in boxes] for part in ("centre", "size", "axes")
+        )
+        self._centres = np.array(centres).reshape(-1, 3)
+        self._half = np.array(sizes).reshape(-1, 3) / 2
+        self._axes = np.array(axes).reshape(-1, 3, 3)
+        self._volumes = 8 * self._half.prod(axis=1)
 
     @classmethod
     def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> Belonging:
@@ -119,13 +132,26 @@ class Belonging:
 
     def seen_from(self, position: Vector) -> NDArray[np.bool_]:
         """Return which group counts for which box, (groups, boxes), from a place in metres."""
-        hidden = np.array([NEVER | _within(box, position) for box in self.boxes], np.int16)
+        local = self._local(position)
+        beyond = np.concatenate([local < -self._half, local > self._half], axis=1)
+        hidden = (NEVER | (~beyond * SIDES).sum(axis=1)).astype(np.int16)
         counts: NDArray[np.bool_] = (self._sides >= 0) & ((self._sides & hidden) == 0)
         if not counts.shape[1]:
             return counts
         volumes = np.where(counts, self._volumes, np.inf)
         counts &= volumes <= ALIKE * volumes.min(axis=1, keepdims=True)
         return counts
+
+    def distances(self, position: Vector) -> FloatArray:
+        """Return how far a place is from the closest point of each box, (boxes,) metres."""
+        beyond = np.maximum(np.abs(self._local(position)) - self._half, 0)
+        distances: FloatArray = np.sqrt((beyond**2).sum(axis=1))
+        return distances
+
+    def _local(self, position: Vector) -> FloatArray:
+        """Return a place along the axes of each box, from its centre, (boxes, 3) metres."""
+        offsets = np.array(position) - self._centres
+        return np.asarray((self._axes @ offsets[:, :, None])[:, :, 0])
 
     def pieces(self, groups: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the indices of the pieces in the marked groups, (groups,) bool."""
@@ -221,10 +247,3 @@ def _way(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) 
     areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
     up = float(areas[normals[floor, 2] > 0].sum() / areas.sum()) if areas.sum() else 0.5
     return 1 if up >= SURE else -1 if up <= 1 - SURE else 0
-
-
-def _within(box: OrientedBox, position: Vector) -> int:
-    """Return the bits of the sides that a place lies within the planes of."""
-    local = box.local(np.array(position)[None])[0]
-    beyond = np.concatenate([local < -box.size / 2, local > box.size / 2])
-    return int(SIDES[~beyond].sum())

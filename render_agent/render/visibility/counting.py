@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.mipmaps import texturing
+from render_agent.render.rasteriser.zbuffer import draw_alone
+
+NO_PAGES = texturing(None, np.empty(0, np.int32), np.empty(0, np.int32))
+"""What the kernels take where faces have no pictures."""
 
 
 @kernel
@@ -53,3 +58,26 @@ def tally(groups: Any, angle: Any, count: Any) -> Any:
         if len(angle):
             angles[group] += angle[pixel]
     return areas, angles
+
+
+@kernel
+def angle_of_faces(
+    points: Any, faces: Any, which: Any, matrix: Any, near: Any, pages: Any,
+    width: Any, height: Any, focal: Any,
+) -> Any:  # fmt: skip
+    """Return the solid angle, steradians, of the pixels that some faces of a mesh cover with nothing else there.
+
+    points: (n, 3) metres. faces: (m, 3), of which those in `which` are drawn. matrix, near: see Projection. pages:
+    see Texturing. focal: pixels.
+    """
+    keys, nearest = np.empty((height, width), np.float32), np.empty((height, width), np.int32)
+    draw_alone(points.T, faces, which, matrix, near, pages, keys, nearest)
+    total = 0.0
+    for row in range(height):
+        below = (row + 0.5 - height / 2) / focal
+        for column in range(width):
+            if nearest[row, column] >= 0:
+                right = (column + 0.5 - width / 2) / focal
+                squares = 1 + right**2 + below**2
+                total += 1 / (squares * np.sqrt(squares) * focal**2)
+    return total

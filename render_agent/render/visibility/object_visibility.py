@@ -19,7 +19,7 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.base import Frame, Renderer
-from render_agent.render.projection import points_under
+from render_agent.render.projection import points_under, projection
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES, Belonging
 from render_agent.scene.model import Scene
 
@@ -102,9 +102,10 @@ class Sight:
         self.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
         self._belonging = Belonging.of(scene, boxes)
         self._counts: dict[Vector, NDArray[np.bool_]] = {}
-        self._alone: dict[tuple[int, bytes], Scene] = {}
+        self._grown = [box.grown(MARGIN_METRES) for box in boxes]
+        self._alone: dict[tuple[int, bytes], Scene | NDArray[np.intp]] = {}
         self._whole: dict[tuple[int, Vector], float] = {}
-        self._distances: dict[tuple[int, Vector], float] = {}
+        self._distances: dict[Vector, list[float]] = {}
 
     def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Seen]:
         """Return how each of the boxes is seen; which: their numbers, all unless given.
@@ -142,13 +143,13 @@ class Sight:
 
         RenderError where an object cannot be drawn alone.
         """
-        seen_boxes = []
+        seen_boxes, away = [], self._away(position)
         for number in range(len(self.boxes)) if which is None else which:
             area, share = float(counted.areas[number]), 0.0
             if area:
                 whole = self._amodal(number, position)
                 share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
-            seen_boxes.append(Seen(area, share, self._away(number, position)))
+            seen_boxes.append(Seen(area, share, away[number]))
         return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
@@ -210,50 +211,51 @@ class Sight:
             self._counts[position] = self._belonging.seen_from(position)
         return self._counts[position]
 
-    def _away(self, number: int, position: Vector) -> float:
-        """Return how far a place is from the closest point of a box, metres."""
-        key = number, position
-        if key not in self._distances:
-            self._distances[key] = _distance(self.boxes[number], position)
-        return self._distances[key]
+    def _away(self, position: Vector) -> list[float]:
+        """Return how far a place is from the closest point of each box, metres."""
+        if position not in self._distances:
+            self._distances[position] = self._belonging.distances(position).tolist()
+        return self._distances[position]
 
     def _amodal(self, number: int, position: Vector) -> float:
         """Return the solid angle that an object takes from a place with nothing else there."""
         key = number, position
         if key not in self._whole:
             alone = self._drawn_alone(number, position)
-            total = 0.0
-            for camera, width, height in cameras_around(
-                self.boxes[number].grown(MARGIN_METRES), position
-            ):
-                depth = self.renderer.draw(alone, camera, width, height).depth
-                v, u = np.nonzero(np.isfinite(depth))
-                total += float(_angles(u, v, width, height, camera.vertical_fov).sum())
-            self._whole[key] = total
+            self._whole[key] = sum(
+                self._angle(alone, *view) for view in cameras_around(self._grown[number], position)
+            )
         return self._whole[key]
 
-    def _drawn_alone(self, number: int, position: Vector) -> Scene:
-        """Return the scene that holds nothing but what counts as the object from a place."""
+    def _angle(
+        self, alone: Scene | NDArray[np.intp], camera: Camera, width: int, height: int
+    ) -> float:
+        """Return the solid angle of the pixels that show a cloud, or some faces of the scene, alone."""
+        from render_agent.render.visibility.counting import NO_PAGES, angle_of_faces
+
+        if isinstance(alone, Scene):
+            v, u = np.nonzero(np.isfinite(self.renderer.draw(alone, camera, width, height).depth))
+            return float(_angles(u, v, width, height, camera.vertical_fov).sum())
+        view, focal = projection(camera, width, height), camera.focal(height)
+        mesh = self.scene.points, self.scene.faces, alone
+        return float(angle_of_faces(*mesh, view.matrix, view.near, NO_PAGES, width, height, focal))
+
+    def _drawn_alone(self, number: int, position: Vector) -> Scene | NDArray[np.intp]:
+        """Return the faces of a mesh that count as an object from a place, of a cloud a scene of nothing else."""
         groups = self._counting(position)[:, number]
         key = number, groups.tobytes()
         if key not in self._alone:
-            pieces = self._belonging.pieces(groups)
-            if self.scene.faces is None:
-                points, colours, faces = self.scene.points[pieces], self.scene.colours[pieces], None
-            else:
-                used, corners = np.unique(self.scene.faces[pieces], return_inverse=True)
-                points, colours = self.scene.points[used], self.scene.colours[used]
-                faces = corners.reshape(-1, 3).astype(np.int32)
-            gaussians = self.scene.gaussians and self.scene.gaussians.where(pieces)
-            bounds = self.boxes[number].grown(MARGIN_METRES).bounds
-            self._alone[key] = replace(
-                self.scene,
-                points=points,
-                colours=colours,
-                faces=faces,
-                bounds=bounds,
-                texture=None,
-                gaussians=gaussians,
+            pieces, scene = self._belonging.pieces(groups), self.scene
+            self._alone[key] = (
+                pieces
+                if scene.faces is not None
+                else replace(
+                    scene,
+                    points=scene.points[pieces],
+                    colours=scene.colours[pieces],
+                    bounds=self._grown[number].bounds,
+                    gaussians=scene.gaussians and scene.gaussians.where(pieces),
+                )
             )
         return self._alone[key]
 
@@ -307,8 +309,3 @@ def _aimed(position: Vector, point: FloatArray) -> Camera:
 def _unit(vectors: FloatArray) -> FloatArray:
     unit: FloatArray = vectors / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)[:, None]
     return unit
-
-
-def _distance(box: OrientedBox, position: Vector) -> float:
-    beyond = np.maximum(np.abs(box.local(np.array(position)[None])[0]) - box.size / 2, 0)
-    return float(np.linalg.norm(beyond))

@@ -35,10 +35,14 @@ def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np
 
 def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
-    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-    edges = np.stack([np.einsum("ki,ki->k", along, along) for along in (b - a, c - b, a - c)])
-    longest = edges.argmax(axis=0)
-    return np.sqrt(edges.max(axis=0)), longest
+    a, b, c = corners.transpose(1, 2, 0)
+    first, second, third = (
+        squares[0] + squares[1] + squares[2]
+        for squares in ((b - a) ** 2, (c - b) ** 2, (a - c) ** 2)
+    )
+    longer = np.maximum(first, second)
+    longest = np.where(third > longer, 2, (second > first).astype(np.intp))
+    return np.sqrt(np.maximum(longer, third)), longest
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +74,30 @@ def cut(
             corners = corners[((high >= box[0]) & (low <= box[1])).all(axis=1)]
         lengths, first = longest_edges(corners)
         short = lengths <= longest
-        done.append(corners[short])
-        count += int(short.sum())
-        if count + 2 * int((~short).sum()) > most:
+        done.append(corners.take(np.flatnonzero(short), axis=0))
+        long = np.flatnonzero(~short)
+        count += len(corners) - len(long)
+        if count + 2 * len(long) > most:
             return None
-        corners, middles = _halved(corners[~short], first[~short])
+        corners, middles = _halved(corners, long, first)
         new.append(middles)
     return Pieces(np.concatenate(done), np.concatenate(new))
 
 
-def _halved(corners: Corners, first: NDArray[np.intp]) -> tuple[Corners, NDArray[np.float32]]:
-    """Return the two halves of each triangle, (2k, 3, 3), and the vertices between them, (k, 3)."""
-    rows = np.arange(len(corners))
-    a, b, c = (corners[rows, (first + turn) % 3] for turn in range(3))
+def _halved(
+    corners: Corners, which: NDArray[np.intp], first: NDArray[np.intp]
+) -> tuple[Corners, NDArray[np.float32]]:
+    """Return the two halves of the triangles `which`, (2k, 3, 3), and the vertices between them, (k, 3).
+
+    first: (n,) of all triangles, the corner at which the edge starts that is cut.
+    """
+    start, flat = first.take(which), corners.reshape(-1, 3)
+    a, b, c = (flat.take(3 * which + (start + turn) % 3, axis=0) for turn in range(3))
     middle = (a + b) / 2
     halves = np.empty((2, len(a), 3, 3), np.float32)
     halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
     halves[1, :, 0], halves[1, :, 1], halves[1, :, 2] = middle, b, c
-    return halves.reshape(-1, 3, 3), np.asarray(middle, np.float32)
+    return halves.reshape(-1, 3, 3), middle
 
 
 def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
@@ -166,5 +176,7 @@ def _spread(
         count += len(pieces.corners)
         parts.append(pieces.new)
     samples = np.concatenate(parts)
+    if inside.all():
+        return samples
     kept: NDArray[np.float32] = samples[((samples >= box[0]) & (samples <= box[1])).all(axis=1)]
     return kept

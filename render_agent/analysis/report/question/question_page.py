@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -286,11 +286,13 @@ def write_pages(
     RunLogError where a file cannot be written.
     """
     if pool is None or processes < 2 or len(report.states) <= FEW_PAGES:
-        _write(_task(report, folder, report.states))
+        for task in _tasks(report, folder, [report.states]):
+            _write(task)
         meanwhile()
         return
     parts = split_by_scene(report.states, PARTS_PER_PROCESS * processes)
-    questions = {pool.submit(_write, _task(report, folder, some)): len(some) for some in parts}
+    tasks = _tasks(report, folder, parts)
+    questions = {pool.submit(_write, task): len(task.entries) for task in tasks}
     meanwhile()
     with stage("writing pages", len(report.states)) as writing:
         for done in as_completed(questions):
@@ -316,18 +318,17 @@ def split_by_scene(states: Sequence[QuestionState], parts: int) -> list[list[Que
     return groups
 
 
-def _task(report: ReportData, folder: Path, states: Sequence[QuestionState]) -> PageTask:
+def _tasks(
+    report: ReportData, folder: Path, parts: Iterable[Sequence[QuestionState]]
+) -> Iterator[PageTask]:
     beside = neighbours(state.id for state in report.states)
-    return PageTask(
-        folder,
-        report.frame,
-        report.config,
-        [state.question for state in report.states],
-        [
+    questions = [state.question for state in report.states]
+    for states in parts:
+        entries = [
             (state, report.rows[state.id], report.diagnoses.get(state.id), beside[state.id])
             for state in states
-        ],
-    )
+        ]
+        yield PageTask(folder, report.frame, report.config, questions, entries)
 
 
 def _write(task: PageTask) -> None:
