@@ -105,11 +105,8 @@ class Texts(click.types.StringParamType):
     envvar_list_splitter = ";"
 
 
-class _Bounded(click.ParamType[Any]):
+class _Bounded(click.types._NumberRangeBase):  # type: ignore[type-arg]
     """A number that is told of in plain words where it is none, or out of its bounds."""
-
-    min: float | None
-    max: float | None
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number."""
