@@ -37,21 +37,21 @@ SHARES = (0.10, 0.25, 0.50, 0.75)
 FACTOR = 1.5
 SOON_SECONDS = 2.0
 
-SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24}
+SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24, "limit": 60}
 SMALL = {"engine": "transformers", "model": "small"}
 KINDS: dict[str, dict[str, Any]] = {
     "scripted, default phases": SCRIPTED,
     "scripted, no batched turns": {**SCRIPTED, "max_batched_turns": 0},
     "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 24},
     "scripted, one after the other": {**SCRIPTED, "max_batched_turns": 0, "finish_together": 1},
-    "scripted, 80 questions": {**SCRIPTED, "limit": 80},
+    "scripted, 16 turns, batches of ten": {**SCRIPTED, "max_turns": 16, "limit": 80, "batch_size": 10},
     "scripted, three samples a turn": {**SCRIPTED, "agent": "vote:3", "temperature": 1.0},
-    "scripted, ray casting": {**SCRIPTED, "renderer": "raycast", "max_turns": 8, "limit": 60},
+    "scripted, ends by rule, 20 turns": {**SCRIPTED, "model": "explorer", "limit": None, "max_turns": 20, "agent": "vote:3", "temperature": 1.0},
     "small model, default phases": SMALL,
     "small model, no batched turns": {**SMALL, "max_batched_turns": 0},
-    "small model, batches of four": {**SMALL, "limit": 120, "batch_size": 4},
-    "small model, one after the other": {**SMALL, "limit": 100, "max_batched_turns": 0, "finish_together": 1},
-    "small model, four types": {**SMALL, "type": ("object_rel_distance", "object_counting", "route_planning", "object_abs_distance")},
+    "small model, batches of four": {**SMALL, "limit": 70, "batch_size": 4},
+    "small model, one after the other": {**SMALL, "limit": 60, "max_batched_turns": 0, "finish_together": 1},
+    "small model, sampled, three side by side": {**SMALL, "limit": 80, "shuffle": True, "temperature": 1.0, "seed": 2, "finish_together": 3},
 }  # fmt: skip
 
 
@@ -95,40 +95,45 @@ def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | Non
 @click.option(
     "--output", type=click.Path(path_type=Path), default=None, help="FILE without its ending."
 )
-@click.option("--only", default="", help="Kinds whose name holds this text.")
+@click.option(
+    "--only", default="", help="Kinds whose name holds this text; other rows are kept as they are."
+)
 @click.option("--processor", is_flag=True, help="Count the processor's time of this process.")
 def main(output: Path | None, only: str, processor: bool) -> None:
     """Measure and write the table."""
     if processor:
         Readings.clock = staticmethod(time.process_time)
         progress.KNOWN_SECONDS = SOON_SECONDS
-    rows, held, readings = [], 0, 0
+    kept = output.with_suffix(".json") if output else None
+    rows: dict[str, dict[str, Any]] = {}
+    if only and kept and kept.exists():
+        rows = {row["run"]: row for row in json.loads(kept.read_text())["rows"]}
     with tempfile.TemporaryDirectory() as folder:
         for name, options in KINDS.items():
             if only not in name:
                 continue
             seconds, told = read(options, Path(folder))
-            row: dict[str, Any] = {"run": name, "seconds": round(seconds, 1)}
-            for share, left in zip(SHARES, told, strict=True):
-                true = (1 - share) * seconds
-                row[f"{share:.0%}"] = None if left is None else round(left / true, 2)
-                if left is not None:
-                    readings += 1
-                    held += true / FACTOR <= left <= true * FACTOR
-            rows.append(row)
-            print(json.dumps(row), flush=True)
+            rows[name] = {"run": name, "seconds": round(seconds, 1)} | {
+                f"{share:.0%}": None if left is None else round(left / (1 - share) / seconds, 2)
+                for share, left in zip(SHARES, told, strict=True)
+            }
+            print(json.dumps(rows[name]), flush=True)
+    table = [rows[name] for name in KINDS if name in rows]
+    ratios = [row[f"{share:.0%}"] for row in table for share in SHARES]
+    told_ratios = [ratio for ratio in ratios if ratio is not None]
+    held = sum(1 / FACTOR <= ratio <= FACTOR for ratio in told_ratios)
     words = [
         "# The time left that a run tells",
         "",
         f"`python benchmarks/time_left.py{' --processor' * processor} --output benchmarks/results/time_left`",
         "",
-        f"Told over true, at so much of the run; {held} of {readings} readings are within a factor of {FACTOR}."
+        f"Told over true, at so much of the run; {held} of {len(told_ratios)} readings are within a factor of {FACTOR}."
         " A dash: nothing was told yet.",
         "",
         "| run | seconds | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",
         "|--|--:|" + "--:|" * len(SHARES),
     ]
-    for row in rows:
+    for row in table:
         cells = [
             "–" if row[f"{share:.0%}"] is None else f"{row[f'{share:.0%}']:.2f}" for share in SHARES
         ]
@@ -143,7 +148,7 @@ def main(output: Path | None, only: str, processor: bool) -> None:
     print(text)
     if output is not None:
         output.with_suffix(".md").write_text(text)
-        output.with_suffix(".json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        output.with_suffix(".json").write_text(json.dumps({"rows": table}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from test_state import question, turn
 
@@ -28,8 +29,8 @@ def printed(display):
     return display.console.file.getvalue()
 
 
-def take(progress, state, action):
-    state.take(turn(len(state.turns), action))
+def take(progress, state, action, batch=1):
+    state.take(replace(turn(len(state.turns), action), batch_size=batch))
     progress.took(state, state.turns[-1])
 
 
@@ -47,65 +48,80 @@ def test_the_line_counts_what_happened():
     assert "question 2 failed: broken" in printed(progress.display)
 
 
-def test_the_time_left_follows_the_turns_in_which_questions_end(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
+def take_all(progress, some, clock, *, seconds, batch=0, done=()):
+    """Have every active question take a turn: each after so many seconds, or all at the end of their batch."""
+    active = [state for state in some if state.active]
+    for state in active:
+        clock[0] += seconds
+        take(progress, state, DONE if state.id in done else STEP, batch or 1)
+        seconds = 0.0 if batch else seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     some = states(40, max_turns=4)
     progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
     clock[0] = 500.0  # the model is loaded
     progress.began("batched", some)
+    take_all(progress, some, clock, seconds=5.0, done={str(n) for n in range(0, 40, 2)})
+    # nothing is known of later turns but how often questions usually end, which the first turn raised a little
+    assert 20 * 1.5 < progress.work_to_come()[1] < 20 * (1 + 0.8 + 0.8**2) * 1.1
+    take_all(progress, some, clock, seconds=3.0)
+    # nobody ended in the second: two turns each at the most, and nearly that, at the pace of later turns
+    assert progress.seconds_left == pytest.approx(20 * 2 * 3.0, rel=0.15)
+    take_all(progress, some, clock, seconds=3.0)
+    assert progress.seconds_left == pytest.approx(20 * 3.0, rel=0.05)
+    take_all(progress, some, clock, seconds=3.0)
     assert progress.seconds_left is None
-    for state in some:
-        clock[0] += 1.0
-        take(progress, state, DONE if int(state.id) % 2 else STEP)
-    # half ended at once; of the 20 that go on, one in five is expected to end in each turn
-    assert progress.turns_to_come == pytest.approx(20 * (1 + 0.8 + 0.8**2))
-    assert progress.seconds_left == pytest.approx(progress.turns_to_come)
-    progress.began("finishing", [state for state in some if state.active])
-    for state in [state for state in some if state.active]:
-        clock[0] += 3.0
-        take(progress, state, STEP)
-    assert progress.turns_to_come == pytest.approx(20 * (2 - 0.2 / 3)), "nobody ended in the second"
-    assert progress.seconds_left == pytest.approx(3 * progress.turns_to_come, rel=0.15), "of late"
-    clock[0] += 30.0
-    for state in [state for state in some if state.active]:
-        take(progress, state, DONE)
-    assert progress.turns_to_come == 0
+    assert progress.work_to_come() == (0.0, 0.0)
 
 
-def test_the_time_left_is_not_told_before_anything_is_known(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
-    some = states(200)
-    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
+def test_the_time_left_is_told_when_its_range_is_narrow(clock):
+    some = states(64, max_turns=24)
+    progress = Progress(some, plain(), max_batched_turns=4, max_turns=24)
     progress.began("batched", some)
-    clock[0] = 5.0
-    take(progress, some[0], STEP)
-    assert progress.seconds_left is None
-    clock[0] = 25.0
-    assert progress.seconds_left is None
-    clock[0] = 121.0
-    assert progress.seconds_left is not None
+    told = []
+    for _ in range(23):
+        take_all(progress, some, clock, seconds=60.0, batch=64)
+        told.append(progress.seconds_left)
+    # nobody ended yet: whether all go to the end is not known at first, and what is told at last is not far off
+    first = next(n for n, left in enumerate(told) if left is not None)
+    assert 3 < first < 12
+    assert all(left is not None for left in told[first:])
+    for number, left in enumerate(told[first:], start=first):
+        assert 1 / 1.5 < left / (60.0 * (23 - number)) < 1.5, number
 
 
-def test_the_pace_of_batches_is_that_of_whole_batches(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
+@pytest.mark.parametrize("batch", [1, 10])
+def test_where_all_end_at_once_the_first_turns_tell_the_pace(clock, batch):
+    some = states(100)
+    progress = Progress(some, plain(), max_batched_turns=4, max_turns=4)
+    progress.began("batched", some)
+    for number in range(0, 50, batch):
+        part = some[number : number + batch]
+        take_all(progress, part, clock, seconds=1.0 * batch, batch=batch, done={s.id for s in some})
+    assert progress.seconds_left == pytest.approx(50, rel=0.15)
+
+
+def test_small_batches_take_longer_for_a_turn(clock):
     some = states(100, max_turns=6)
     progress = Progress(some, plain(), max_batched_turns=4, max_turns=6)
     progress.began("batched", some)
-    for turn_end in (15.0, 25.0, 35.0):  # the first reads the scans
-        clock[0] = turn_end
-        for state in some:
-            clock[0] += 0.001
-            take(progress, state, STEP)
-    assert progress.seconds_left == pytest.approx(progress.turns_to_come / 10, rel=0.05)
+    for number in range(3):
+        done = {str(n) for n in range(8, 100)} if number == 2 else ()
+        take_all(progress, some, clock, seconds=30.0, batch=100, done=done)
+    # eight questions are left, at 0.3 seconds a turn; beside each other they cost more, but less than a batch
+    assert 8 * 2 * 0.3 < progress.seconds_left < 3 * 30.0
 
 
 @pytest.mark.parametrize("total", [40, 1200])
-def test_the_live_line_fits_80_columns_and_holds_what_matters(monkeypatch, total):
-    clock = [0.0]
-    monkeypatch.setattr("render_agent.runs.progress.time.monotonic", lambda: clock[0])
+def test_the_live_line_fits_80_columns_and_holds_what_matters(monkeypatch, clock, total):
     monkeypatch.setattr("render_agent.runs.progress._gpu_memory", lambda: "73 GB")
     some = states(total, truth="4", scene="room00", type="object_counting")
     progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
@@ -127,7 +143,7 @@ def test_a_continued_run_begins_where_it_was():
     progress.began("finishing", some[1:])
     assert "active 1 · answered 1" in progress.line
     assert progress.questions_a_minute == 0
-    assert progress.turns_to_come > 1
+    assert sum(progress.work_to_come()) > 1
     take(progress, some[1], DONE)
     assert "active 0 · answered 2" in progress.line
 

@@ -105,6 +105,30 @@ class Texts(click.types.StringParamType):
     envvar_list_splitter = ";"
 
 
+class _Bounded(click.types._NumberRangeBase):  # type: ignore[type-arg]
+    """A number that is told of in plain words where it is none, or out of its bounds."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            bounds = f"from {self.min} to {self.max}" if self.max else f"of at least {self.min}"
+            return self.fail(f"{value!r} is not a {self.name} {bounds}", param, ctx)
+
+
+class Whole(_Bounded, click.IntRange):
+    """A whole number with a lower bound."""
+
+    name = "whole number"
+
+
+class Real(_Bounded, click.FloatRange):
+    """A number with a lower bound."""
+
+    name = "number"
+
+
 class Auto(click.ParamType[int | str]):
     """A whole number, or auto."""
 
@@ -127,11 +151,11 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "verifier_weights": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),
-    "field_of_view": click.FloatRange(20, 140),
-    "limit": click.IntRange(min=1),
-    "max_model_len": click.IntRange(min=1),
-    "thinking_budget": click.IntRange(min=0),
-    "temperature": click.FloatRange(min=0),
+    "field_of_view": Real(20, 140),
+    "limit": Whole(min=1),
+    "max_model_len": Whole(min=1),
+    "thinking_budget": Whole(min=0),
+    "temperature": Real(min=0),
 }
 
 
@@ -163,7 +187,7 @@ def run_option(entry: Field[Any], **given: Any) -> click.Option:
     elif entry.name in TYPES:
         more["type"] = TYPES[entry.name]
     elif isinstance(entry.default, int):
-        more["type"] = click.IntRange(declared["minimum"]) if "minimum" in declared else click.INT
+        more["type"] = Whole(declared["minimum"]) if "minimum" in declared else click.INT
     if "metavar" in declared:
         more["metavar"] = declared["metavar"]
     return click.Option([flag, entry.name], **more)

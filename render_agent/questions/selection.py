@@ -10,6 +10,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.config import RunConfig
+from render_agent.config.option import did_you_mean
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
@@ -131,10 +132,10 @@ def _maker(config: RunConfig) -> Any:
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)
     if config.benchmark not in registry.names("benchmark"):
+        known = registry.names("benchmark")
         raise SetupError(
-            f"--benchmark {config.benchmark!r} is neither"
-            f" {', '.join(registry.built_in('benchmark'))} nor a file of questions, and no installed"
-            " package brings it"
+            f"--benchmark {config.benchmark!r} is neither {', '.join(known)} nor a file of questions, and"
+            f" no installed package brings it{did_you_mean(config.benchmark, known)}"
         )
     return registry.load("benchmark", config.benchmark)
 

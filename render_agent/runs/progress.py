@@ -20,17 +20,26 @@ from render_agent.text.display import Display, duration
 SCORE_SECONDS = 5.0
 """The score so far is computed anew no sooner than this many seconds after the last time."""
 
-KNOWN_SHARE, KNOWN_SECONDS, SURE_SECONDS = 0.03, 20.0, 120.0
-"""The time left is told once a run has taken this share of its turns and these seconds, or the longer time."""
+KNOWN_SHARE, KNOWN_SECONDS = 0.03, 20.0
+"""The time left is told once a run has taken this share of its time and these seconds."""
+
+WIDEST_RANGE, SURE_SHARE = 2.25, 0.45
+"""And once the longest time that is likely is at most so many times the shortest, or so much of it is over."""
 
 RECENT_SHARE = 0.5
-"""The pace is that of the last half of the time: scans are read and kernels compiled in the beginning."""
+"""The pace is that of the last half of the time."""
 
 BURST_GAP_SHARE, LONGEST_BURST_SHARE = 0.01, 0.1
 """Turns of one batch end within so small a share of the time of each other, all within the larger one."""
 
-USUAL_HAZARD = 0.2
-"""How often a question usually ends in a turn."""
+USUAL_HAZARD, HAZARD_FACTORS = 0.2, (2.5, 0.25)
+"""How often a question usually ends in a turn, and by what factors a guess of that is likely to be wrong."""
+
+FADING, FEW_QUESTIONS = 2 / 3, 8
+"""What an earlier turn tells of a later one by turns between them; of so few questions a turn counts half."""
+
+BATCH_SAVING, TURN_GROWTH = 1 / 3, 0.02
+"""A turn's cost falls with this root of its batch, and grows by this share with each turn before it."""
 
 SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
 """The short line has at most so many columns; a terminal of so many has a second line."""
@@ -67,10 +76,16 @@ class Progress:
         self.passed: Counter[int] = Counter()
         """How many questions ended in their turn of this number, and how many took it at all."""
         self._began: float | None = None
-        self._took: list[float] = []
-        """When each turn was taken, in seconds since the first began."""
-        self._first_batch = 0
-        """How many turns the first batch has, in which scans are read and kernels compiled."""
+        self._last = 0.0
+        """When the last turn was taken, in seconds since the first began."""
+        self._first = np.zeros(2)
+        """Seconds and work of first turns, in which scans are read and kernels compiled."""
+        self._later: list[tuple[float, float, float]] = []
+        """Of each later turn: when it was taken, and the seconds and the work of all of them up to it."""
+        self._batches = [0.0, 0.0]
+        """How many batches of first and of later turns there were."""
+        self.seconds_left: float | None = None
+        """The time that the turns to come will take; None where that is not known well."""
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(counted(retired))
         self._score = ""
@@ -90,14 +105,14 @@ class Progress:
         self.tokens += turn.tokens.reply
         self.pictures += len(turn.views)
         self.batch = turn.batch_size
-        self._first_batch = self._first_batch or self.batch
-        self._took.append(self.elapsed)
         self.passed[turn.number] += 1
         self.reached[turn.number] -= 1
         if state.active:
             self.reached[turn.number + 1] += 1
         else:
             self._retired(state)
+        self._timed(turn.number)
+        self.seconds_left = self._estimated()
         self.display.detail(turn_summary(state, turn))
         self._show()
 
@@ -154,47 +169,87 @@ class Progress:
         """Seconds since the first turn of this process began; 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began
 
-    @property
-    def turns_to_come(self) -> float:
-        """How many turns the active questions are expected to take still.
+    def _estimated(self) -> float | None:
+        """Return the time left: the geometric mean of the shortest and the longest that are likely.
 
-        A question ends in its turn of a number as often as those did that came to it (a life table, as
-        of Kaplan and Meier 1958); in turns that none came to yet, as often as in the last known one, but no more
-        often than is usual (who goes on where most end goes on for a while), and nearer to that the fewer are known.
+        What was told once is told to the end.
         """
-        passed, ended = self.passed, self.ended
-        known = {number: ended[number] / passed[number] for number in passed}
-        last = min(known[max(known)], USUAL_HAZARD) if known else USUAL_HAZARD
-        unknown = last + (USUAL_HAZARD - last) / (1 + len(known))
-        hazards = [known.get(number, unknown) for number in range(self.max_turns)]
-        expected, further = 0.0, 0.0
-        for number in reversed(range(self.max_turns)):
-            further = 1 + (1 - hazards[number]) * further
-            expected += self.reached[number] * further
-        return expected
+        if not self.counts[Status.ACTIVE]:
+            return None
+        first = float(np.divide(*self._first)) if self._first[1] else 0.0
+        pace = first, self._pace if self._later else first
+        few, many = map(self.work_to_come, HAZARD_FACTORS)
+        short, long = np.dot(pace, few), np.dot(pace, many)
+        left, seconds = float(np.sqrt(short * long)), self._last
+        # where most end at once, the first turns alone tell the pace
+        batches = self._batches[many[1] > many[0] / 10]
+        known = batches >= 2 and long <= WIDEST_RANGE * short
+        share = seconds / (seconds + left)
+        if self.seconds_left is None and (
+            seconds < KNOWN_SECONDS or share < (KNOWN_SHARE if known else SURE_SHARE)
+        ):
+            return None
+        return left
+
+    def work_to_come(self, factor: float = 1.0) -> tuple[float, float]:
+        """Return the work of first turns and of later ones that are expected still, in turns of a batch of one.
+
+        factor: how many times more often than expected questions end in the turns that none came to yet.
+        """
+        hazards = self._hazards(factor)
+        waiting = [float(self.reached[number]) for number in range(self.max_turns)]
+        first = later = 0.0
+        while (count := sum(waiting)) > 0.01:
+            batch = max(1.0, min(self.batch, count))
+            first += _work(0, batch) * waiting[0]
+            later += sum(
+                _work(n, batch) * waiting[n] for n in range(1, self.max_turns) if waiting[n]
+            )
+            waiting = [0.0, *(w * (1 - h) for w, h in zip(waiting, hazards[:-1], strict=False))]
+        return first, later
+
+    def _hazards(self, factor: float) -> list[float]:
+        """Return how often a question ends in its turn of each number.
+
+        It is as often as those did that came to it (a life table, as of Kaplan and Meier 1958); in turns that none
+        came to yet, as often as in the known ones, of which the later count more, and as is usual.
+        """
+        told = weights = 0.0
+        for number in sorted(self.passed):
+            weight = self.passed[number] / (self.passed[number] + FEW_QUESTIONS)
+            told = told * FADING + weight * self.ended[number] / self.passed[number]
+            weights = weights * FADING + weight
+        unknown = min(0.9, factor * (told + USUAL_HAZARD) / (weights + 1))
+        return [
+            (self.ended[number] + unknown / 3) / (self.passed[number] + 1 / 3)
+            for number in range(self.max_turns)
+        ]
 
     @property
-    def seconds_left(self) -> float | None:
-        """The time that the turns to come will take at the pace of late; None while little is known."""
-        seconds, to_come = self.elapsed, self.turns_to_come
-        warm = self.taken >= self._first_batch + self.batch
-        known = seconds >= KNOWN_SECONDS and self.taken >= KNOWN_SHARE * (self.taken + to_come)
-        if not self.taken or not to_come or not ((known and warm) or seconds >= SURE_SECONDS):
-            return None
-        first = bisect_right(self._took, RECENT_SHARE * seconds)
-        if warm:
-            first = max(first, self._first_batch)
-        # a window that begins in the midst of a batch would count turns that were answered before it
+    def _pace(self) -> float:
+        """Seconds that later turns took of late for their work."""
+        first, end = bisect_right(self._later, (RECENT_SHARE * self._last,)), len(self._later) - 1
+        first = min(first, end)
+        # the first turn of a batch has the time of all of them
         while (
-            0 < first < self.taken
-            and self._took[first] - self._took[first - 1] < BURST_GAP_SHARE * seconds
-            and self._took[first] < (RECENT_SHARE + LONGEST_BURST_SHARE) * seconds
+            first
+            and self._later[first][1] - self._later[first - 1][1] < BURST_GAP_SHARE * self._last
+            and self._later[first][0] > (RECENT_SHARE - LONGEST_BURST_SHARE) * self._last
         ):
-            first += 1
-        if first == self.taken:
-            return seconds / self.taken * to_come
-        since = self._took[first - 1] if first else 0.0
-        return (seconds - since) / (self.taken - first) * to_come
+            first -= 1
+        _, *before = self._later[first - 1] if first else (0.0, 0.0, 0.0)
+        return float(np.divide(*np.subtract(self._later[end][1:], before)))
+
+    def _timed(self, number: int) -> None:
+        """Note when a turn was taken, and what work it was."""
+        now, work = self.elapsed, _work(number, self.batch)
+        seconds, self._last = now - self._last, now
+        self._batches[number > 0] += 1 / max(1, self.batch)
+        if number == 0:
+            self._first += seconds, work
+            return
+        _, *before = self._later[-1] if self._later else (0.0, 0.0, 0.0)
+        self._later.append((now, before[0] + seconds, before[1] + work))
 
     @property
     def _statuses(self) -> list[str]:
@@ -246,6 +301,11 @@ class Progress:
         self.counts[Status.ACTIVE] -= 1
         self.counts[state.status] += 1
         self._scored += scored_answers(counted([state]))
+
+
+def _work(number: int, batch: float) -> float:
+    """Return what the turn of a number costs in a batch, against the first turn in a batch of one."""
+    return (1 + TURN_GROWTH * number) * float(max(1.0, batch) ** -BATCH_SAVING)
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:

@@ -93,7 +93,7 @@ def test_options_are_read_as_flags_are(tmp_path):
         ({"view": "none"}, "did you mean 'views'"),
         ({"views": "nonsense"}, "there is no view policy"),
         ({"image_size": (3, 4)}, "32 to 4096"),
-        ({"max_turns": 0}, "not in the range"),
+        ({"max_turns": 0}, "not a whole number of at least 1"),
         ({"kinds": ["ego", "map"]}, "not a kind of view"),
         ({"limit": [1, 2]}, "limit=.* is not valid"),
         ({"json": True}, "command line"),

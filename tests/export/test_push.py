@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import socket
 import zipfile
 from pathlib import Path
 
@@ -162,6 +163,16 @@ def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub,
     with pytest.raises(SetupError, match=r"the hub does not take first: .*403") as caught:
         push(tmp_path, "first", public=True)
     assert "sesame-open-1234" not in str(caught.value)
+
+
+def test_a_hub_out_of_reach_is_said_in_a_sentence(tmp_path, hub, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        monkeypatch.setattr(
+            "huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{taken.getsockname()[1]}"
+        )
+        with pytest.raises(SetupError, match=r"first could not be sent to the hub: .*refused"):
+            push(tmp_path, "first", public=True)
 
 
 def vsibench_run(folder):

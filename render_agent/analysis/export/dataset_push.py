@@ -51,7 +51,6 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
 
     public: whether a new data set may be seen by everybody. SetupError where the hub does not take it.
     """
-    from httpx import HTTPError
     from huggingface_hub import HfApi, errors
 
     api = HfApi()
@@ -64,12 +63,18 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
             commit_message="Add a run of render_agent",
             delete_patterns=["views/**"],
         )
-    except (errors.HfHubHTTPError, errors.HFValidationError, HTTPError, OSError) as error:
-        reason = without_keys(" ".join(str(error).split()))[:MOST_TRIES_TEXT]
+    except (errors.HfHubHTTPError, errors.HFValidationError) as error:
         raise SetupError(
-            f"the hub does not take {repo}: {reason}; a token that may write is set by HF_TOKEN or hf auth login"
+            f"the hub does not take {repo}: {_reason(error)}; a token that may write is set by HF_TOKEN or hf auth login"
         ) from error
+    # The root of its client's errors, whichever client this version of the library uses.
+    except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]
+        raise SetupError(f"{repo} could not be sent to the hub: {_reason(error)}; try again when it can be reached") from error  # fmt: skip
     return str(made)
+
+
+def _reason(error: Exception) -> str:
+    return without_keys(" ".join(str(error).split()))[:MOST_TRIES_TEXT]
 
 
 def card(run: SelectedRun, found: Mapping[str, Any]) -> str:

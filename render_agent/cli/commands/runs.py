@@ -434,8 +434,10 @@ def _run_row(path: Path) -> dict[str, Any]:
 
 
 def show(output: Path, which: str, question_id: str | None, *, as_json: bool) -> None:
-    """Print a run's scores, or one question's dialogue."""
+    """Print a run's scores, or one question's dialogue: that of the only question where one was typed."""
     folder = find_run(output, which)
+    if question_id is None and not as_json and not folder.config.batch and folder.results():
+        question_id = folder.questions()[0].id
     if question_id is not None:
         _show_question(folder, question_id, as_json=as_json)
         return
