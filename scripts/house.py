@@ -38,6 +38,7 @@ DOORS = {
     "matplotlib": "analysis",
     "mlflow": "analysis.export.loggers",
     "moderngl": "render.opengl",
+    "llvmlite": "render.rasteriser",
     "numba": "render.rasteriser",
     "open3d": "scene.formats render.raycast",
     "openai": "engines.openai",

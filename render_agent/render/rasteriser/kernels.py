@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,3 +68,19 @@ def inlined_kernel(function: Function) -> Function:
     For what runs once a pixel with many arrays: handing them over costs more than the work itself.
     """
     return cast(Function, numba.njit(inline="always", **OPTIONS)(function))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetched_soon(_: Any, array: Any, index: Any) -> Any:
+    """Let the processor bring what lies at an index of an array, (n,), into its cache meanwhile, wherever that is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(call, [place, number(0), number(3), number(1)])  # to be read, kept near, data
+        return context.get_dummy_value()
+
+    return numba.void(array, index), generate

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
+from render_agent.render.rasteriser.kernels import fetched_soon, inlined_kernel, kernel
 from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
 from render_agent.scene.texture import Material, Texture, Wrap
 
@@ -26,6 +26,9 @@ NO_PICTURE = -1
 
 NO_HOLES = -1.0
 """The cutoff of a material without holes."""
+
+FETCHED_AHEAD = 24
+"""Pixels ahead of the one that is shown whose texels are brought near: half of the time goes by waiting for them."""
 
 LANES = np.uint64(0x00FF00FF00FF00FF)
 HALVES = np.uint64(0x0080008000800080)
@@ -182,13 +185,15 @@ def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
 
 @inlined_kernel
 def within(place: Any, wrap: Any) -> Any:
-    """Return a place along one side moved into the picture, 0 to 1."""
+    """Return a place along one side moved into the picture, 0 to 1; of no number and of infinity, 0."""
     if wrap == REPEAT:
-        return place - np.floor(place)
-    if wrap == CLAMP:
-        return min(max(place, 0.0), 1.0)
-    place -= 2.0 * np.floor(place * 0.5)
-    return min(place, 2.0 - place)
+        place -= np.floor(place)
+    elif wrap == CLAMP:
+        place = min(place, 1.0)
+    else:
+        place -= 2.0 * np.floor(place * 0.5)
+        place = min(place, 2.0 - place)
+    return max(0.0, place)  # in this order 0 for no number, too
 
 
 @inlined_kernel
@@ -214,14 +219,11 @@ def _log2(value: Any) -> Any:
 
 @inlined_kernel
 def place_at(plane: Any, u: Any, v: Any) -> Any:
-    """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; zeros where it is edge on."""
+    """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; no numbers where it is edge on."""
     (s0, s1, s2), (t0, t1, t2), (d0, d1, d2) = plane
     # so that what is the same in all of a row is worked out once
     scale = 1.0 / (d0 * u + (d1 * v + d2))
-    s, t = (s0 * u + (s1 * v + s2)) * scale, (t0 * u + (t1 * v + t2)) * scale
-    if not (abs(s) < 1e9 and abs(t) < 1e9):
-        scale = s = t = 0.0
-    return s, t, scale
+    return (s0 * u + (s1 * v + s2)) * scale, (t0 * u + (t1 * v + t2)) * scale, scale
 
 
 @inlined_kernel
@@ -283,6 +285,9 @@ def show_texels(
     A loop of its own keeps all that it needs in the processor's registers.
     """
     for column in range(len(colours)):
+        ahead = min(column + FETCHED_AHEAD, len(colours) - 1)
+        fetched_soon(texels, places[0, ahead] >> np.uint64(16))
+        fetched_soon(texels, places[1, ahead] >> np.uint64(16))
         detail = details[column]
         if detail < 0:
             continue

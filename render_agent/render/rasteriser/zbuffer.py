@@ -359,19 +359,21 @@ def colour_faces(
             key = keys[row, column]
             depth = np.float32(1.0) / key if perspective else -key
             keys[row, column] = np.inf if key == -np.inf else depth
-            details[column] = NO_PICTURE
         v = row + 0.5
         end = 0
         while end < width:
             begin, face = end, nearest[row, end]
             while end < width and nearest[row, end] == face:
                 end += 1
+            material = materials[face] if pictured and face >= 0 else -1
+            if pictured and material < 0:
+                for column in range(begin, end):
+                    details[column] = NO_PICTURE
             if face < 0:
                 for column in range(begin, end):
                     for channel in range(3):
                         colours[row, column, channel] = background[channel]
                 continue
-            material = materials[face] if pictured else -1
             slot = np.uint64(face % FACES_KEPT)
             if owners[slot] != face:
                 owners[slot] = face
