@@ -197,6 +197,10 @@ class ContinuousEngine:
         self._steps_waited = 0
         # Whoever has pages comes first: they are not evicted for a dialogue that has none.
         able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
+        made = [sample for sample in able if sample.asked.made.exception() is None]
+        self.scheduler.read_beginning(
+            {s.request.about or s.request.question_id: s.asked.prompt for s in made}
+        )
         for sample in able:
             error = sample.asked.made.exception()
             if error is not None:
@@ -208,8 +212,9 @@ class ContinuousEngine:
             if found is None:
                 break
             self._line.remove(sample)
+            unread = sum(other.unread for other in self.scheduler.reading)
             # The next ones share what these have read.
-            if sum(other.unread for other in self.scheduler.reading) >= self.scheduler.read_tokens:
+            if unread >= self.scheduler.read_tokens or not self.cache.has_beginning:
                 break
 
     def _is_able(self, sample: Sample) -> bool:

@@ -212,26 +212,35 @@ class KVCache:
     def keep_beginning(self, sequence: Sequence) -> None:
         """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
         prompt = sequence.prompt
-        if self._beginning is None and self.states is None and prompt is not None:
+        if not self.has_beginning and prompt is not None:
             kept = Sequence("", pinned=True)
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
             self._beginning = kept
 
-    def common_beginning(self, prompt: PreparedPrompt) -> PreparedPrompt | None:
-        """Return what a dialogue and others in the cache begin with, up to a picture, as a prompt of its own.
+    @property
+    def has_beginning(self) -> bool:
+        """Whether dialogues can share a beginning now, or never by what the first of them reads."""
+        return self._beginning is not None or self.states is not None
 
-        For models with recurrent states, which are kept behind chosen tokens alone. None where it is too little,
-        where no other dialogue is there, or where a beginning is kept already.
+    def common_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
+        """Return what several questions' prompts begin with, up to a picture, as a prompt of its own.
+
+        For models with recurrent states, which are kept behind chosen tokens alone. prompts: those to come, by
+        question; those of other dialogues are looked at, too. None where they have too little in common, where there
+        is one alone, or where a beginning is kept already.
         """
         if self.states is None or self._beginning is not None:
             return None
-        others = [s.prompt.ids for s in self.sequences if s.prompt and s.prompt is not prompt]
-        ends = [common_tokens(prompt.ids, other) for other in others[:SHARING_CANDIDATES]]
-        ends += [picture.start for picture in prompt.shown[:1]]
-        end = min(ends) if others else 0
+        coming = prompts.values()
+        read = {s.question_id: s.prompt for s in self.sequences if s.prompt and s.prompt not in coming}
+        first, *others = [*{**read, **prompts}.values()][:SHARING_CANDIDATES] or [None]
+        if first is None or not others:
+            return None
+        ends = [common_tokens(first.ids, other.ids) for other in others]
+        end = min([*ends, *(picture.start for picture in first.shown[:1])])
         if end < MIN_SHARED_TOKENS:
             return None
-        return PreparedPrompt("", ids=prompt.ids[:end], kept=end, continues=True)
+        return PreparedPrompt("", ids=first.ids[:end], kept=end, continues=True)
 
     def keep(self, beginning: Sequence) -> None:
         """Keep a dialogue that was read as the beginning of others; one without tokens, so that none is read again."""

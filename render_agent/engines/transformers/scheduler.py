@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Several
 from typing import Any
 
@@ -154,7 +154,7 @@ class Scheduler:
                 sample.waited = 0
             read = [sample for sample in group if not sample.unread]
             if read:
-                self._keep_beginning(read[0])
+                self.cache.keep_beginning(read[0].sequence)
             self.reading = [sample for sample in self.reading if sample not in read]
             self.active += read
             self._take(read, outcome)
@@ -175,10 +175,9 @@ class Scheduler:
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
 
-    def _keep_beginning(self, sample: Sample) -> None:
-        """Keep what dialogues begin with; where states are kept behind chosen tokens alone, it is read by itself."""
-        self.cache.keep_beginning(sample.sequence)
-        if (prompt := self.cache.common_beginning(sample.asked.prompt)) is not None:
+    def read_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> None:
+        """Read by itself what questions' prompts begin with, where states are kept behind chosen tokens alone."""
+        if (prompt := self.cache.common_beginning(prompts)) is not None:
             found = attempt(lambda: self._read_alone(prompt), self._device)
             self.cache.keep(Sequence("") if isinstance(found, Fault) else found)
 
