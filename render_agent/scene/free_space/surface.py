@@ -93,7 +93,7 @@ def _halved(
     """
     start, flat = first.take(which), corners.reshape(-1, 3)
     a, b, c = (flat.take(3 * which + (start + turn) % 3, axis=0) for turn in range(3))
-    middle = (a + b) / 2
+    middle = (a + b) / np.float32(2)
     halves = np.empty((2, len(a), 3, 3), np.float32)
     halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
     halves[1, :, 0], halves[1, :, 1], halves[1, :, 2] = middle, b, c
