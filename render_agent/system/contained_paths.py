@@ -47,15 +47,16 @@ def refuse_links_out(folder: Path) -> None:
     """
     folders = [str(folder)]
     while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_symlink():
-                    check_inside(folder, Path(entry.path))
-                    refuse_pipe(Path(entry.path))
-                elif entry.is_dir():
-                    folders.append(entry.path)
-                elif not entry.is_file():
-                    refuse_pipe(Path(entry.path))
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError), os.scandir(folders.pop()) as found:
+            entries = list(found)
+        for entry in entries:
+            if entry.is_symlink():
+                check_inside(folder, Path(entry.path))
+            elif entry.is_dir():
+                folders.append(entry.path)
+            if not (entry.is_file() or entry.is_dir()):
+                refuse_pipe(Path(entry.path))
 
 
 def check_inside(folder: Path, path: Path) -> None:

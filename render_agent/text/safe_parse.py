@@ -143,13 +143,16 @@ def _from_plain(form: Any, data: Any) -> Any:
         raise MisfitError("", " must be an object")
     if get_origin(form) is Each:
         return _each(data, *get_args(form))
+    others, last = _first_fields(form)
+    return convert(data, next((kind for name, kind in others if name in data), last))
+
+
+@cache
+def _first_fields(form: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the first field and the type of each but the last of the objects that a form may be, and the last."""
     *others, last = get_args(form)
-    return convert(data, next((kind for kind in others if _first_field(kind) in data), last))
-
-
-def _first_field(kind: Any) -> str:
-    name: str = next(iter(getattr(kind, "__struct_encode_fields__", kind.__annotations__)))
-    return name
+    fields = (getattr(kind, "__struct_encode_fields__", kind.__annotations__) for kind in others)
+    return [(next(iter(names)), kind) for names, kind in zip(fields, others, strict=True)], last
 
 
 def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:

@@ -9,11 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis, Failure
-from render_agent.analysis.diagnosis.summary import table_rows
+from render_agent.analysis.diagnosis.summary import counts_table
 from render_agent.beliefs.belief_summary import ScoredProbe, written
 from render_agent.dialogue.state import QuestionState
 from render_agent.score.intervals import ratio
-from render_agent.text.console import plain_table
 
 BROKEN = (Failure.NEVER_SEEN, Failure.PERCEPTION, Failure.MEMORY, Failure.REASONING, Failure.NOT_READABLE, Failure.UNKNOWN)  # fmt: skip
 """What can break, in the order in which it would."""
@@ -208,15 +207,4 @@ def reading(figures: Mapping[str, Any]) -> str:
 
 def failure_table(summary: Mapping[str, Any]) -> Table:
     """Return what broke first by type; see `failure_summary`."""
-    table = plain_table("What broke first, questions")
-    table.add_column("question type", no_wrap=True)
-    for head in ("n", *HEADS.values()):
-        width = max(map(len, head.splitlines()))
-        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
-    for label, figures in table_rows(table, summary):
-        table.add_row(
-            label.removeprefix("object_"),
-            f"{figures['questions']:,}",
-            *(f"{figures['failures'][str(failure)]:,}" for failure in HEADS),
-        )
-    return table
+    return counts_table("What broke first, questions", summary, "failures", HEADS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean as mean
+from types import MappingProxyType
 from typing import Any
 
 from rich.table import Table
@@ -140,28 +141,42 @@ def cause_table(summary: Mapping[str, Any]) -> Table:
     """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
     everything = summary["all"]
     causes = [c for c in Cause if c in JUDGED or everything["causes"][str(c)]]
-    table = plain_table("Why answers are right or wrong, questions")
+    shown = {cause: HEADS[cause] for cause in causes}
+    return counts_table("Why answers are right or wrong, questions", summary, "causes", shown, SEEN)
+
+
+def counts_table(
+    title: str,
+    summary: Mapping[str, Any],
+    counts: str,
+    heads: Mapping[Any, str],
+    seen: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
+    """Return a table of how many questions of each row of a summary were what.
+
+    counts: the name of these numbers among the figures. heads: of their columns, by what they count. seen: heads of
+    the percentages that are right, set against what was seen.
+    """
+    table = plain_table(title)
     table.add_column("question type", no_wrap=True)
-    for head in ("n", *(HEADS[cause] for cause in causes), *SEEN.values()):
+    for head in ("n", *heads.values(), *seen.values()):
         width = max(map(len, head.splitlines()))
         table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
-    for label, figures in table_rows(table, summary):
-        table.add_row(
-            label.removeprefix("object_"),  # it would not fit into 80 columns
-            f"{figures['questions']:,}",
-            *(f"{figures['causes'][str(cause)]:,}" for cause in causes),
-            *(_percent(figures["seen"][name]) for name in SEEN),
-        )
+    groups = (
+        sorted(summary["types"].items()),
+        [("all", summary["all"])],
+        [(f"--change {asked}", part) for asked, part in summary.get("changes", {}).items()],
+    )
+    for rows in groups:
+        for label, figures in rows:
+            table.add_row(
+                label.removeprefix("object_"),  # it would not fit into 80 columns
+                f"{figures['questions']:,}",
+                *(f"{figures[counts][str(kind)]:,}" for kind in heads),
+                *(_percent(figures["seen"][name]) for name in seen),
+            )
+        table.add_section()
     return table
-
-
-def table_rows(table: Table, summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the labelled rows of a summary, in sections: its types, all of them, the counterparts by change."""
-    yield from sorted(summary["types"].items())
-    table.add_section()
-    yield "all", summary["all"]
-    table.add_section()
-    yield from ((f"--change {asked}", part) for asked, part in summary.get("changes", {}).items())
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:

@@ -14,10 +14,13 @@ from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.analysis.report.maps.floor_plan import plan_writer
 from render_agent.config import RunConfig
+from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states, results_of
+from render_agent.system.whole_files import write_whole
+from render_agent.web.templates import environment
 
 UNFINISHED = "IN PROGRESS"
 
@@ -86,6 +89,20 @@ class ReportData:
     def frame(self) -> dict[str, Any]:
         """What `base.html` wants, apart from `root`, the way from a page to the folder of the index."""
         return {"name": self.name, "stamps": self.stamps, "notes": self.notes}
+
+
+def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: Any) -> None:
+    """Write a page, whole or not at all. RunLogError where it cannot be written.
+
+    template: of this report's. frame: what all pages of the run or the comparison share. values: what this one shows.
+    """
+    page = environment("analysis/report").get_template(template)
+    write_text(file, page.render(frame, **values))
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text of a report, whole or not at all. RunLogError where it cannot be written."""
+    write_whole(file, encodable(text).encode("utf-8"), durable=False)
 
 
 def page_file(question_id: str) -> str:

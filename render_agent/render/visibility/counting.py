@@ -67,8 +67,8 @@ def angle_of_faces(
 ) -> Any:  # fmt: skip
     """Return the solid angle, steradians, of the pixels that some faces of a mesh cover with nothing else there.
 
-    points: (n, 3) metres. faces: (m, 3), of which those in `which` are drawn. matrix, near: see Projection. pages:
-    see Texturing. focal: pixels.
+    points: (n, 3) metres. faces: (m, 3), of which those in `which` are drawn, all with finite corners. matrix, near: see
+    Projection. pages: see Texturing. focal: pixels.
     """
     keys, nearest = np.empty((height, width), np.float32), np.empty((height, width), np.int32)
     draw_alone(points.T, faces, which, matrix, near, pages, keys, nearest)

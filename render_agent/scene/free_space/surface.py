@@ -97,7 +97,7 @@ def _halved(
     halves = np.empty((2, len(a), 3, 3), np.float32)
     halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
     halves[1, :, 0], halves[1, :, 1], halves[1, :, 2] = middle, b, c
-    return halves.reshape(-1, 3, 3), middle
+    return halves.reshape(-1, 3, 3), np.asarray(middle, np.float32)
 
 
 def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:

@@ -22,7 +22,7 @@ from render_agent.analysis.report.comparison.comparison_plots import (
 )
 from render_agent.analysis.report.comparison.runs import Change, ComparedRun, Comparison
 from render_agent.analysis.report.comparison.scan_pairs import scan_pairs
-from render_agent.analysis.report.data import neighbours, page_of
+from render_agent.analysis.report.data import neighbours, page_of, write_page, write_text
 from render_agent.analysis.report.index.index_page import script
 from render_agent.analysis.report.maps.floor_plan import Plans
 from render_agent.analysis.report.question.question_page import (
@@ -33,14 +33,12 @@ from render_agent.analysis.report.question.question_page import (
 from render_agent.analysis.report.words import type_words
 from render_agent.beliefs.belief_summary import WORDS
 from render_agent.config.questions import ANY_KIND
-from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.summary import OFFICIAL
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed
 from render_agent.system.whole_files import write_whole
 from render_agent.text.display import tracked
-from render_agent.web.templates import environment
 
 COLUMNS = ("id", "page", "type", "dataset", "scene", "outcome", "truth", "answer", "text")
 """The columns of a changed question's row in `questions.js`; outcome: how it changed."""
@@ -74,16 +72,17 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     drawn = (scores(comparison), differences(comparison), ladder(comparison))
     plots = [plot for plot in drawn if plot is not None]
     for plot in plots:
-        _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
+        write_text(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", _script(comparison.changes), durable=False)
     _write_changed(comparison, folder)
     pairs = scan_pairs(comparison, folder)
     if pairs:
-        scans = environment("analysis/report").get_template("scans.html")
-        text = scans.render(comparison.frame, root="", runs=comparison.runs, pairs=pairs)
-        _write(folder / "scans.html", text)
-    page = environment("analysis/report").get_template("compare.html")
-    text = page.render(
+        shown = {"root": "", "runs": comparison.runs, "pairs": pairs}
+        write_page(folder / "scans.html", "scans.html", comparison.frame, **shown)
+    index = folder / "index.html"
+    write_page(
+        index,
+        "compare.html",
         comparison.frame,
         root="",
         runs=[(run, _own_page(run, "index.html", folder)) for run in comparison.runs],
@@ -96,8 +95,6 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         type_words=type_words,
         scans="scans.html" if pairs else None,
     )
-    index = folder / "index.html"
-    _write(index, text)
     return index
 
 
@@ -108,20 +105,22 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
 
 
 def _write_changed(comparison: Comparison, folder: Path) -> None:
+    frame = comparison.frame
     states = [{state.id: state for state in run.report.states} for run in comparison.runs]
     plans = [plans_of(run.report, folder / _shown(run)) for run in comparison.runs]
     beside = neighbours(change.question_id for change in comparison.changes)
     for run, own in zip(comparison.runs, states, strict=True):
         shown = (own[name] for name in beside if name in own)
         link_pictures(run.report.folder.path, shown, folder / run.letter.lower())
-    template, frame = environment("analysis/report").get_template("compared.html"), comparison.frame
     try:
         for change in tracked(comparison.changes, "writing pages"):
             sides = [
                 _side_part(run, own.get(change.question_id), drawn, folder)
                 for run, own, drawn in zip(comparison.runs, states, plans, strict=True)
             ]
-            text = template.render(
+            write_page(
+                folder / page_of(change.question_id),
+                "compared.html",
                 frame,
                 root="../",
                 change=change,
@@ -130,7 +129,6 @@ def _write_changed(comparison: Comparison, folder: Path) -> None:
                 before=beside[change.question_id][0],
                 after=beside[change.question_id][1],
             )
-            _write(folder / page_of(change.question_id), text)
     finally:
         for drawn in plans:
             drawn.close()
@@ -258,7 +256,3 @@ def _script(changes: Sequence[Change]) -> bytes:
         for change in changes
     ]
     return script(rows, COLUMNS, LISTED)
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, encodable(text).encode("utf-8"), durable=False)

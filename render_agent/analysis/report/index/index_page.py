@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.report.data import ReportData
+from render_agent.analysis.report.data import ReportData, write_page, write_text
 from render_agent.analysis.report.index import headline
 from render_agent.analysis.report.index.findings import findings
 from render_agent.analysis.report.pairs.pairs_page import figure_rows, write_pairs
@@ -24,7 +24,6 @@ from render_agent.score.power import plan
 from render_agent.score.summary import ON_PARSED
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.system.whole_files import write_whole
-from render_agent.web.templates import environment
 
 ROWS_SHOWN = 100
 """Rows of the table that are on a page at once."""
@@ -56,41 +55,31 @@ def write_index(report: ReportData, folder: Path) -> None:
         *([siblings.plot] if siblings else []),
     ]
     for plot in drawn:
-        _write(folder / "plots" / f"{plot.name}.svg", plot.svg)
+        write_text(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", script(rows), durable=False)
     write_pairs(report, folder)
     causal = report.results.get("causal")
     shared = {**report.frame, "root": "", "type_words": type_words}
-    _write(folder / "all.html", _render("all.html", shared, scenes=_by_scene(rows)))
-    _write(
+    write_page(folder / "all.html", "all.html", shared, scenes=_by_scene(rows))
+    write_page(
         folder / "index.html",
-        _render(
-            "index.html",
-            shared,
-            found=findings(report),
-            lead=lead,
-            facts=_facts(report),
-            head=_head(report),
-            means=_means(report),
-            score=score,
-            behaviour=behaviour,
-            costs=costs,
-            siblings=siblings,
-            pairs=figure_rows(causal) if causal else None,
-            rows=rows[:ROWS_SHOWN],
-            total=len(rows),
-            shown=ROWS_SHOWN,
-            choices=_choices(rows),
-        ),
+        "index.html",
+        shared,
+        found=findings(report),
+        lead=lead,
+        facts=_facts(report),
+        head=_head(report),
+        means=_means(report),
+        score=score,
+        behaviour=behaviour,
+        costs=costs,
+        siblings=siblings,
+        pairs=figure_rows(causal) if causal else None,
+        rows=rows[:ROWS_SHOWN],
+        total=len(rows),
+        shown=ROWS_SHOWN,
+        choices=_choices(rows),
     )
-
-
-def _render(name: str, shared: Mapping[str, Any], **more: Any) -> str:
-    return str(environment("analysis/report").get_template(name).render(**shared, **more))
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, text.encode("utf-8", "backslashreplace"), durable=False)
 
 
 def _facts(report: ReportData) -> list[tuple[str, str]]:

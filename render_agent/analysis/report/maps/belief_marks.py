@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from render_agent.analysis.diagnosis.failure_summary import seen_between
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
 from render_agent.analysis.report.maps.floor_plan import Plan
-from render_agent.analysis.report.maps.path_marks import box_outline, name_of
+from render_agent.analysis.report.maps.path_marks import (
+    Pixel,
+    box_outline,
+    name_of,
+    svg_points,
+    towards,
+)
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
-from render_agent.dialogue.beliefs import Belief, BelievedObject
+from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
-
-Pixel = tuple[float, float]
 
 ARROW_PIXELS = 46.0
 """How far an arrow reaches that tells which way somebody looks."""
@@ -114,33 +117,29 @@ def _belief_map(
         TrueMark(
             name_of(box, diagnosis.boxes),
             categories.get(box.category, 0),
-            " ".join(f"{u:.1f},{v:.1f}" for u, v in box_outline(box, plan)),
+            svg_points(box_outline(box, plan)),
             (box.category, box.number) in found,
             (box.category, box.number) in seen,
         )
         for box in diagnosis.boxes
     )
-    x, y, z = turn.camera.position
-    stands = _pose(plan, (x, y), turn.camera.yaw, z)
-    if belief is None:
-        said = probe.probe.belief
-        why = probe.probe.error or getattr(said, "reason", "it was not read")
-        return BeliefMap(
-            turn.number + 1, worth_words(probe), why, probe.probe.reply, (), true, (), stands
-        )
-    thinks = None
-    if belief.position is not None:
-        thinks = _pose(plan, belief.position, belief.yaw, z)
-    return BeliefMap(
+    told = BeliefMap(
         turn.number + 1,
         worth_words(probe),
         None,
         probe.probe.reply,
-        belief.notes,
+        (),
         true,
-        tuple(_believed(belief, probe, diagnosis, categories, plan)),
-        stands,
-        thinks,
+        stands=_pose(plan, turn.camera.position[:2], turn.camera.yaw),
+    )
+    if belief is None:
+        said = getattr(probe.probe.belief, "reason", "it was not read")
+        return replace(told, why=probe.probe.error or said)
+    return replace(
+        told,
+        notes=belief.notes,
+        believed=tuple(_believed(belief, probe, diagnosis, categories, plan)),
+        thinks=None if belief.position is None else _pose(plan, belief.position, belief.yaw),
     )
 
 
@@ -156,29 +155,16 @@ def _believed(
         return
     boxes = {(box.category, box.number): box for box in diagnosis.boxes}
     for thing, fate, pair in fates(belief, matching):
-        name, to = next((c for c in categories if thing in belief.of(c)), thing.category), None
+        name = next((c for c in categories if thing in belief.of(c)), thing.category)
+        to = metres = None
         if pair is not None:
-            centre = boxes[pair.category, pair.true].centre
-            to = _pixels(plan, [(centre[0], centre[1])], centre[2])[0]
-        metres = None if pair is None else pair.metres
-        yield _mark(thing, name, categories, plan, fate, to, metres)
-
-
-def _mark(
-    thing: BelievedObject,
-    category: str,
-    categories: Mapping[str, int],
-    plan: Plan,
-    fate: str,
-    to: Pixel | None = None,
-    metres: float | None = None,
-) -> BelievedMark:
-    where = _pixels(plan, [thing.position])[0]
-    inside = _inside(plan, where)
-    number = categories.get(category, 0)
-    return BelievedMark(
-        category, number, inside, fate, thing.position, inside != where, thing.sure, thing.length, to, metres
-    )  # fmt: skip
+            to, metres = plan.pixel(boxes[pair.category, pair.true].centre), pair.metres
+        where = plan.pixel((*thing.position, 0.0))
+        inside = _inside(plan, where)
+        yield BelievedMark(
+            name, categories.get(name, 0), inside, fate, thing.position, inside != where,
+            thing.sure, thing.length, to, metres,
+        )  # fmt: skip
 
 
 def worth_words(probe: ScoredProbe) -> str:
@@ -211,18 +197,9 @@ def worth_words(probe: ScoredProbe) -> str:
     return ", ".join(parts)
 
 
-def _pose(plan: Plan, position: tuple[float, float], yaw: float | None, z: float) -> PoseMark:
-    at = _inside(plan, _pixels(plan, [position], z)[0])
-    if yaw is None:
-        return PoseMark(at, at)
-    angle = math.radians(yaw)
-    return PoseMark(
-        at, (at[0] + ARROW_PIXELS * math.cos(angle), at[1] - ARROW_PIXELS * math.sin(angle))
-    )
-
-
-def _pixels(plan: Plan, points: Sequence[tuple[float, float]], z: float = 0.0) -> list[Pixel]:
-    return [plan.pixel((x, y, z)) for x, y in points]
+def _pose(plan: Plan, position: tuple[float, float], yaw: float | None) -> PoseMark:
+    at = _inside(plan, plan.pixel((*position, 0.0)))
+    return PoseMark(at, at if yaw is None else towards(at, yaw, ARROW_PIXELS))
 
 
 def _inside(plan: Plan, pixel: Pixel) -> Pixel:

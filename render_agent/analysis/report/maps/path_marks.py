@@ -81,7 +81,7 @@ class BoxMark:
     @property
     def points(self) -> str:
         """The outline as SVG writes it."""
-        return _svg_points(self.outline)
+        return svg_points(self.outline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class MapMarks:
     @property
     def line(self) -> str:
         """The path as SVG writes it."""
-        return _svg_points(self.path)
+        return svg_points(self.path)
 
 
 def marks(
@@ -166,7 +166,7 @@ def candidate_marks(state: QuestionState, plan: Plan) -> list[TurnMarks]:
             taken = candidate.number == turn.evidence.chosen or camera == turn.camera
             if candidate.goes_on and not taken:
                 pixel = plan.pixel(camera.position)
-                tip = _towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
+                tip = towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
                 marks.append(CandidateMark(pixel, tip, str(candidate.number + 1)))
         if marks:
             turns.append(TurnMarks(f"turn-{turn.number + 1}", tuple(marks)))
@@ -232,21 +232,20 @@ def _stop(pose: _Pose, pixel: Pixel, picture: tuple[int, int], taken: _Taken) ->
     )
 
 
-def _svg_points(pixels: Sequence[Pixel]) -> str:
+def svg_points(pixels: Sequence[Pixel]) -> str:
+    """Return pixels as SVG writes the points of a line."""
     return " ".join(f"{u:.1f},{v:.1f}" for u, v in pixels)
 
 
-def _towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
+def towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
+    """Return the pixel so far from another in a direction, degrees counter-clockwise from the right."""
     angle = math.radians(degrees)
     return pixel[0] + reach * math.cos(angle), pixel[1] - reach * math.sin(angle)
 
 
 def _wedge(pixel: Pixel, yaw: float, angle: float) -> str:
-    (u, v), left, right = (
-        pixel,
-        _towards(pixel, yaw + angle / 2, WEDGE_PIXELS),
-        _towards(pixel, yaw - angle / 2, WEDGE_PIXELS),
-    )
+    u, v = pixel
+    left, right = (towards(pixel, yaw + side * angle / 2, WEDGE_PIXELS) for side in (1, -1))
     return (
         f"M{u:.1f} {v:.1f}L{left[0]:.1f} {left[1]:.1f}"
         f"A{WEDGE_PIXELS:g} {WEDGE_PIXELS:g} 0 {int(angle > 180)} 1 {right[0]:.1f} {right[1]:.1f}Z"
@@ -277,10 +276,10 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
     if math.hypot(*goal[:2]) - math.hypot(x - x0, y - y0) < SHORT_METRES:
         return None
     way = math.degrees(math.atan2(goal[1], goal[0]))
-    ahead = _towards(
+    ahead = towards(
         plan.pixel(turn.camera.position), way, Limits().clearance / plan.camera.metres_per_pixel
     )
-    bar = (_towards(ahead, way + 90, HALF_BAR_PIXELS), _towards(ahead, way - 90, HALF_BAR_PIXELS))
+    bar = (towards(ahead, way + 90, HALF_BAR_PIXELS), towards(ahead, way - 90, HALF_BAR_PIXELS))
     return Block(turn.number + 1, bar, turn.feedback)
 
 
@@ -350,7 +349,7 @@ class _Taken:
         """Take a free spot for a number: where the camera looks, near first, else all around."""
         ahead = product((0, 25, -25, 50, -50, 80, -80, 120, -120, 180), (20.0, 30.0, 42.0))
         around = ((angle, reach) for reach, angle in product((56.0, 72.0, 90.0), range(0, 360, 20)))
-        spots = (_towards(pixel, yaw + angle, reach) for angle, reach in chain(ahead, around))
+        spots = (towards(pixel, yaw + angle, reach) for angle, reach in chain(ahead, around))
         first = next(spots)
         free = (s for s in chain([first], spots) if self.free(s, DISC_PIXELS, DISC_PIXELS))
         spot = next(free, first)

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.report.data import ReportData, page_of
+from render_agent.analysis.report.data import ReportData, page_of, write_page
 from render_agent.analysis.report.words import type_words
-from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.state import Question, QuestionState, View
 from render_agent.runs.log.pairs import pair_of
 from render_agent.score.causal import WORDS, verdict
 from render_agent.score.tables import figure, interval, probability, signed
-from render_agent.system.whole_files import write_whole
-from render_agent.web.templates import environment
 
 MOST_SHOWN = 60
 """Pairs with pictures, of every verdict that a pair may have; others are in a table."""
@@ -66,9 +63,10 @@ def write_pairs(report: ReportData, folder: Path) -> None:
     shown: list[PairPart] = []
     for name in ranks:
         shown += [part for part in parts if part.verdict == name][:MOST_SHOWN]
-    page = environment("analysis/report").get_template("pairs.html")
-    text = page.render(
-        **report.frame,
+    write_page(
+        folder / "pairs.html",
+        "pairs.html",
+        report.frame,
         root="",
         figures=figure_rows(report.results["causal"]),
         left_out=report.results["causal"]["left_out"],
@@ -77,7 +75,6 @@ def write_pairs(report: ReportData, folder: Path) -> None:
         verdicts=VERDICTS,
         type_words=type_words,
     )
-    write_whole(folder / "pairs.html", encodable(text).encode("utf-8"), durable=False)
 
 
 def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:

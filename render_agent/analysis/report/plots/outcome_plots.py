@@ -58,22 +58,19 @@ def outcome_plots(report: ReportData) -> list[Plot]:
 
 def turns_used(report: ReportData) -> Plot | None:
     """Right and wrong questions by the turns they used."""
-    by_turns = by_turns_used(report)
-    if not by_turns:
+    shares = right_by_turns(report)
+    if not shares:
         return None
-    turns = list(by_turns)
-    shares = list(right_by_turns(report).values())
+    turns = list(shares)
+    right = [round(share.n * share.value) for share in shares.values()]
+    wrong = [share.n - own for share, own in zip(shares.values(), right, strict=True)]
 
     def paint(axes: Any) -> None:
-        right = [c["right"] for c in by_turns.values()]
-        wrong = [c["wrong"] for c in by_turns.values()]
         axes.bar(turns, right, color=palette.RIGHT, label="right", width=0.72)
         axes.bar(turns, wrong, bottom=right, color=palette.WRONG, label="wrong", width=0.72)
-        for turn, share, height in zip(
-            turns, shares, map(sum, zip(right, wrong, strict=True)), strict=True
-        ):
+        for turn, share in shares.items():
             axes.annotate(
-                f"{share.value:.0%}", (turn, height), (0, 3), textcoords="offset points",
+                f"{share.value:.0%}", (turn, share.n), (0, 3), textcoords="offset points",
                 ha="center", fontsize=8.5,
             )  # fmt: skip
         axes.set_xticks(turns)
@@ -90,8 +87,8 @@ def turns_used(report: ReportData) -> Plot | None:
         paint,
         ("turns", "right", "wrong", "right, %", "95 % interval, %"),
         [
-            (turn, c["right"], c["wrong"], _percent(share.value), _range(share))
-            for (turn, c), share in zip(by_turns.items(), shares, strict=True)
+            (turn, *sides, _percent(shares[turn].value), _range(shares[turn]))
+            for turn, *sides in zip(turns, right, wrong, strict=True)
         ],
         note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
         f" table: {OVER_SCENES}{AS_SCORED if _mirrored(report) else ''}",
@@ -274,17 +271,8 @@ def scene_of(row: Mapping[str, Any]) -> Scene:
     return row["dataset"], row["scene"]
 
 
-def by_turns_used(report: ReportData) -> dict[int, Counter[str]]:
-    """Return how many questions were right and wrong, by the number of turns they used."""
-    by_turns: dict[int, Counter[str]] = {}
-    for row in report.rows.values():
-        if row["score"] is not None:
-            by_turns.setdefault(row["turns"], Counter())[outcome(row)] += 1
-    return dict(sorted(by_turns.items()))
-
-
 def right_by_turns(report: ReportData) -> dict[int, Mean]:
-    """Return the share of right questions by the number of turns they used."""
+    """Return the share of right questions, by the number of turns they used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = {}
     for row in report.rows.values():
         if row["score"] is not None:
