@@ -60,7 +60,7 @@ def standings(evidence: Evidence) -> list[Standing]:
     rows = {number: row for row, number in enumerate(evidence.weighed)}
     values = dict(zip(evidence.weighed, evidence.fused, strict=False))
     standing = []
-    for candidate in _in_order(evidence.candidates):
+    for candidate in sorted(evidence.candidates, key=_place):
         number = candidate.number
         row = rows.get(number)
         after = [c.number for c in evidence.candidates if c.follows == number]
@@ -140,12 +140,8 @@ def group_means(evidence: Evidence) -> dict[int, float]:
     return {group: sum(values) / len(values) for group, values in sorted(values_by_group.items())}
 
 
-def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    def order(candidate: Candidate) -> tuple[int, int]:
-        first = candidate.number if candidate.follows is None else candidate.follows
-        return first, candidate.number
-
-    return sorted(candidates, key=order)
+def _place(candidate: Candidate) -> tuple[int, int]:
+    return candidate.number if candidate.follows is None else candidate.follows, candidate.number
 
 
 def _scores(evidence: Evidence, row: int) -> tuple[float | None, ...]:

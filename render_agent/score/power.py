@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,18 +37,9 @@ def scenes_needed(
     difference: float, deviation: float, power: float = 0.8, least: int = LEAST_SCENES
 ) -> int | None:
     """Return the fewest scenes that reach a power, `least` at the least; None beyond ten million."""
-    low, high = least, least
-    while power_of(difference, deviation, high) < power:
-        low, high = high, 2 * high
-        if high > MOST_SCENES:
-            return None
-    while low < high:
-        middle = (low + high) // 2
-        if power_of(difference, deviation, middle) < power:
-            low = middle + 1
-        else:
-            high = middle
-    return high
+    numbers = range(least, MOST_SCENES + 1)
+    found = bisect_left(numbers, power, key=lambda scenes: power_of(difference, deviation, scenes))
+    return numbers[found] if found < len(numbers) else None
 
 
 def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:

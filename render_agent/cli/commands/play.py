@@ -11,16 +11,21 @@ from render_agent.cli.options import run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.flags import given_options
 
-OFFERED = (
-    "ply",
-    "question",
-    "option",
+NAMES_QUESTIONS = (
     "benchmark",
     "questions",
     "scannet",
     "scannetpp",
     "arkitscenes",
     "annotations",
+)
+"""Options without any of which it is the bundled rooms that are asked about."""
+
+OFFERED = (
+    "ply",
+    "question",
+    "option",
+    *NAMES_QUESTIONS,
     "limit",
     "type",
     "scene",
@@ -41,16 +46,6 @@ OFFERED = (
     "verbose",
 )
 """Options of a run that can be given after `play`; all others can be given before it."""
-
-NAMES_QUESTIONS = (
-    "benchmark",
-    "questions",
-    "scannet",
-    "scannetpp",
-    "arkitscenes",
-    "annotations",
-)
-"""Options without any of which it is the bundled rooms that are asked about."""
 
 LOOK_AROUND = "What is this place, and what is in it?"
 """The question of a scan where none is asked."""
