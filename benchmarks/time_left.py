@@ -4,7 +4,9 @@
 
 A reading holds where it is within a factor of 1.5 of the time that the run really took from then on. With
 --processor the clock is the processor's time of this process, which other programs do not change, and the
-time left is told from the second second on in the place of the twentieth, as these runs are short.
+time left is told from the second second on in the place of the twentieth, as these runs are short. With
+--replay FILE nothing is run: the turn times of recorded runs are read, so that two ways to tell can be compared
+in seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,7 @@ sys.path[0] = str(
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.config.flags import checked  # noqa: E402
-from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
+from render_agent.dialogue.state import QuestionState, Status, Turn  # noqa: E402
 from render_agent.runs import progress  # noqa: E402
 from render_agent.runs.progress import Progress  # noqa: E402
 from render_agent.runs.runner import start_run  # noqa: E402
@@ -83,10 +87,46 @@ def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | Non
         run.go(observer)
     finally:
         run.close()
-    took = observer.readings[-1][0]
+    return told_at(observer.readings)
+
+
+class Replayed(Progress):
+    """Counts turns that were recorded, at their times."""
+
+    elapsed = 0.0  # type: ignore[assignment]
+
+    def again(self, seconds: float, number: int, ends: int, batch: int) -> None:
+        """Take a turn as it was taken."""
+        self.elapsed = seconds
+        self.passed[number] += 1
+        self.reached[number] -= 1
+        self.reached[number + 1] += not ends
+        self.ended[number] += ends
+        self.counts[Status.ACTIVE] -= ends
+        self.timed(number, batch)
+
+
+def replay(recorded: dict[str, Any]) -> tuple[float, list[float | None]]:
+    """Return of a recorded run what `read` returns of a run."""
+    observer = Replayed(
+        (), Quiet(plain_console()), max_batched_turns=0, max_turns=recorded["max_turns"]
+    )
+    observer.reached[0] = observer.counts[Status.ACTIVE] = recorded["questions"]
+    readings = []
+    for turn in recorded["turns"]:
+        observer.again(*turn)
+        readings.append((turn[0], observer.seconds_left))
+    return told_at(readings)
+
+
+def told_at(
+    readings: Sequence[tuple[float, float | None]],
+) -> tuple[float, list[float | None]]:
+    """Return the seconds of a run, and what was told at each share of it."""
+    took = readings[-1][0]
     told = []
     for share in SHARES:
-        before = [left for at, left in observer.readings if at <= share * took]
+        before = [left for at, left in readings if at <= share * took]
         told.append(before[-1] if before else None)
     return took, told
 
@@ -99,9 +139,10 @@ def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | Non
     "--only", default="", help="Kinds whose name holds this text; other rows are kept as they are."
 )
 @click.option("--processor", is_flag=True, help="Count the processor's time of this process.")
-def main(output: Path | None, only: str, processor: bool) -> None:
+@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Recorded turns.")
+def main(output: Path | None, only: str, processor: bool, recorded: Path | None) -> None:
     """Measure and write the table."""
-    if processor:
+    if processor or recorded:
         Readings.clock = staticmethod(time.process_time)
         progress.KNOWN_SECONDS = SOON_SECONDS
     kept = output.with_suffix(".json") if output else None
@@ -109,23 +150,28 @@ def main(output: Path | None, only: str, processor: bool) -> None:
     if only and kept and kept.exists():
         rows = {row["run"]: row for row in json.loads(kept.read_text())["rows"]}
     with tempfile.TemporaryDirectory() as folder:
-        for name, options in KINDS.items():
+        kinds: dict[str, Callable[[], tuple[float, list[float | None]]]] = {
+            name: partial(read, options, Path(folder)) for name, options in KINDS.items()
+        }
+        if recorded:
+            kinds = {run["run"]: partial(replay, run) for run in json.loads(recorded.read_text())}
+        for name, measure in kinds.items():
             if only not in name:
                 continue
-            seconds, told = read(options, Path(folder))
+            seconds, told = measure()
             rows[name] = {"run": name, "seconds": round(seconds, 1)} | {
                 f"{share:.0%}": None if left is None else round(left / (1 - share) / seconds, 2)
                 for share, left in zip(SHARES, told, strict=True)
             }
             print(json.dumps(rows[name]), flush=True)
-    table = [rows[name] for name in KINDS if name in rows]
+    table = [rows[name] for name in kinds if name in rows]
     ratios = [row[f"{share:.0%}"] for row in table for share in SHARES]
     told_ratios = [ratio for ratio in ratios if ratio is not None]
     held = sum(1 / FACTOR <= ratio <= FACTOR for ratio in told_ratios)
     words = [
         "# The time left that a run tells",
         "",
-        f"`python benchmarks/time_left.py{' --processor' * processor} --output benchmarks/results/time_left`",
+        f"`python benchmarks/time_left.py{' --processor' * processor}{f' --replay {recorded}' if recorded else ''} --output benchmarks/results/time_left`",
         "",
         f"Told over true, at so much of the run; {held} of {len(told_ratios)} readings are within a factor of {FACTOR}."
         " A dash: nothing was told yet.",
@@ -140,7 +186,7 @@ def main(output: Path | None, only: str, processor: bool) -> None:
         words.append(f"| {row['run']} | {row['seconds']} | " + " | ".join(cells) + " |")
     clock = (
         f" Seconds are the processor's, since other programs ran meanwhile; a time is told from {SOON_SECONDS:g} s on."
-        if processor
+        if processor or recorded
         else ""
     )
     words += ["", f"{platform.platform()}, Python {platform.python_version()}.{clock}"]

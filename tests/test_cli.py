@@ -201,6 +201,18 @@ def test_the_help_tells_commands_before_options(call):
         ),
         (
             [
+                "--engine",
+                "scripted",
+                "--batch",
+                "--benchmark",
+                "rooms",
+                "--devices",
+                "cuda:0,cuda:1",
+            ],
+            "answers by rule; give --workers 2",
+        ),
+        (
+            [
                 "--ply",
                 str(ROOM),
                 "--question",

@@ -93,6 +93,10 @@ def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
     code, _, err = type_in("--continue", "recent", folder=tmp_path)
     assert code == 0
     assert "is complete" in err
+    code, out, _ = type_in("show", folder=tmp_path)
+    assert code == 0
+    assert "answer: " in out
+    assert "turn 1" in out
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     progress.began("batched", some)
     take_all(progress, some, clock, seconds=5.0, done={str(n) for n in range(0, 40, 2)})
     # nothing is known of later turns but how often questions usually end, which the first turn raised a little
-    assert 20 * 1.5 < progress.work_to_come()[1] < 20 * (1 + 0.8 + 0.8**2) * 1.1
+    assert 20 * 1.5 < progress.work_to_come() < 20 * (1 + 0.8 + 0.8**2) * 1.1
     take_all(progress, some, clock, seconds=3.0)
     # nobody ended in the second: two turns each at the most, and nearly that, at the pace of later turns
     assert progress.seconds_left == pytest.approx(20 * 2 * 3.0, rel=0.15)
@@ -79,7 +79,7 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     assert progress.seconds_left == pytest.approx(20 * 3.0, rel=0.05)
     take_all(progress, some, clock, seconds=3.0)
     assert progress.seconds_left is None
-    assert progress.work_to_come() == (0.0, 0.0)
+    assert progress.work_to_come() == 0
 
 
 def test_the_time_left_is_told_when_its_range_is_narrow(clock):
@@ -143,7 +143,7 @@ def test_a_continued_run_begins_where_it_was():
     progress.began("finishing", some[1:])
     assert "active 1 · answered 1" in progress.line
     assert progress.questions_a_minute == 0
-    assert sum(progress.work_to_come()) > 1
+    assert progress.work_to_come() > 1
     take(progress, some[1], DONE)
     assert "active 0 · answered 2" in progress.line
 

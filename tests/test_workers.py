@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -25,7 +26,7 @@ from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageE
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
-from render_agent.runs.workers.cluster import cluster, resources
+from render_agent.runs.workers.cluster import _connect, cluster, resources
 from render_agent.runs.workers.scene_queue import MAX_DEATHS_PER_SCENE
 
 ROOMS = {
@@ -487,6 +488,14 @@ def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
         start_run(replace(config, workers=2))
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_ray_that_does_not_start_is_told_in_a_sentence():
+    def init(**_):
+        raise Exception("The current node timed out during startup.")
+
+    with pytest.raises(SetupError, match=r"could not be started .* timed out .*leave --workers"):
+        _connect(SimpleNamespace(init=init), None, 2)
 
 
 def test_devices_are_workers():

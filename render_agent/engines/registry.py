@@ -158,6 +158,11 @@ class Scripted(BuiltIn):
                 raise UsageError(
                     f"--{name.replace('_', '-')} is for models: --engine scripted answers by rule; leave it out"
                 )
+        if not config.verifier and set(config.devices) - {"cpu"}:
+            raise UsageError(
+                f"--devices {','.join(config.devices)} is for models: --engine scripted answers by rule; give"
+                f" --workers {len(config.devices)}"
+            )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,16 +37,28 @@ BURST_GAP_SHARE, LONGEST_BURST_SHARE = 0.01, 0.1
 USUAL_HAZARD, HAZARD_FACTORS = 0.2, (2.5, 0.25)
 """How often a question usually ends in a turn, and by what factors a guess of that is likely to be wrong."""
 
+FEWEST_TURNS = 12
+"""So many turns are timed before the time left is told."""
+
 FADING, FEW_QUESTIONS = 2 / 3, 8
 """What an earlier turn tells of a later one by turns between them; of so few questions a turn counts half."""
 
-BATCH_SAVING, TURN_GROWTH = 1 / 3, 0.02
-"""A turn's cost falls with this root of its batch, and grows by this share with each turn before it."""
+BATCH_SAVING, TURN_GROWTH = 1 / 4, 0.02
+"""A turn's cost falls with this power of its batch, and grows by this share with each turn before it."""
 
 SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
 """The short line has at most so many columns; a terminal of so many has a second line."""
 
 BAR_CELLS = 5
+
+
+class Mark(NamedTuple):
+    """A turn that was taken: when, and the seconds, the work and the batches of all of its kind up to it."""
+
+    when: float = 0.0
+    seconds: float = 0.0
+    work: float = 0.0
+    batches: float = 0.0
 
 
 class Progress:
@@ -78,12 +92,11 @@ class Progress:
         self._began: float | None = None
         self._last = 0.0
         """When the last turn was taken, in seconds since the first began."""
-        self._first = np.zeros(2)
-        """Seconds and work of first turns, in which scans are read and kernels compiled."""
-        self._later: list[tuple[float, float, float]] = []
-        """Of each later turn: when it was taken, and the seconds and the work of all of them up to it."""
-        self._batches = [0.0, 0.0]
-        """How many batches of first and of later turns there were."""
+        self._all: list[Mark] = []
+        self._later: list[Mark] = []
+        """What all turns came to, and those that are no question's first, in which scans are read."""
+        self._first_batch = 0
+        """How many turns the first batch has, in which kernels are compiled."""
         self.seconds_left: float | None = None
         """The time that the turns to come will take; None where that is not known well."""
         retired = [state for state in self.states if not state.active]
@@ -101,18 +114,15 @@ class Progress:
 
     def took(self, state: QuestionState, turn: Turn) -> None:
         """A question took a turn."""
-        self.taken += 1
         self.tokens += turn.tokens.reply
         self.pictures += len(turn.views)
-        self.batch = turn.batch_size
         self.passed[turn.number] += 1
         self.reached[turn.number] -= 1
         if state.active:
             self.reached[turn.number + 1] += 1
         else:
             self._retired(state)
-        self._timed(turn.number)
-        self.seconds_left = self._estimated()
+        self.timed(turn.number, turn.batch_size)
         self.display.detail(turn_summary(state, turn))
         self._show()
 
@@ -176,37 +186,32 @@ class Progress:
         """
         if not self.counts[Status.ACTIVE]:
             return None
-        first = float(np.divide(*self._first)) if self._first[1] else 0.0
-        pace = first, self._pace if self._later else first
-        few, many = map(self.work_to_come, HAZARD_FACTORS)
-        short, long = np.dot(pace, few), np.dot(pace, many)
-        left, seconds = float(np.sqrt(short * long)), self._last
-        # where most end at once, the first turns alone tell the pace
-        batches = self._batches[many[1] > many[0] / 10]
-        known = batches >= 2 and long <= WIDEST_RANGE * short
-        share = seconds / (seconds + left)
-        if self.seconds_left is None and (
-            seconds < KNOWN_SECONDS or share < (KNOWN_SHARE if known else SURE_SHARE)
-        ):
+        marks, skipped = (self._all, self._first_batch) if self.reached[0] else (self._later, 0)
+        if len(marks) - skipped < FEWEST_TURNS:
             return None
-        return left
+        pace = self._pace(marks, skipped)
+        short, long = (pace * self.work_to_come(factor) for factor in HAZARD_FACTORS)
+        left, seconds = math.sqrt(short * long), self._last
+        share = seconds / (seconds + left)
+        least = KNOWN_SHARE if long <= WIDEST_RANGE * short else SURE_SHARE
+        known = (
+            seconds >= KNOWN_SECONDS and share >= least and marks[-1].batches >= 2 + (skipped > 0)
+        )
+        return left if known or self.seconds_left is not None else None
 
-    def work_to_come(self, factor: float = 1.0) -> tuple[float, float]:
-        """Return the work of first turns and of later ones that are expected still, in turns of a batch of one.
+    def work_to_come(self, factor: float = 1.0) -> float:
+        """Return the work that is expected still, in first turns that are alone in their batch.
 
         factor: how many times more often than expected questions end in the turns that none came to yet.
         """
         hazards = self._hazards(factor)
         waiting = [float(self.reached[number]) for number in range(self.max_turns)]
-        first = later = 0.0
+        work = 0.0
         while (count := sum(waiting)) > 0.01:
-            batch = max(1.0, min(self.batch, count))
-            first += _work(0, batch) * waiting[0]
-            later += sum(
-                _work(n, batch) * waiting[n] for n in range(1, self.max_turns) if waiting[n]
-            )
+            batch = min(self.batch, count)
+            work += sum(_work(n, batch) * waiting[n] for n in range(self.max_turns) if waiting[n])
             waiting = [0.0, *(w * (1 - h) for w, h in zip(waiting, hazards[:-1], strict=False))]
-        return first, later
+        return work
 
     def _hazards(self, factor: float) -> list[float]:
         """Return how often a question ends in its turn of each number.
@@ -225,31 +230,38 @@ class Progress:
             for number in range(self.max_turns)
         ]
 
-    @property
-    def _pace(self) -> float:
-        """Seconds that later turns took of late for their work."""
-        first, end = bisect_right(self._later, (RECENT_SHARE * self._last,)), len(self._later) - 1
-        first = min(first, end)
+    def _pace(self, marks: Sequence[Mark], skipped: int) -> float:
+        """Return the seconds that turns took of late for their work, without the first so many where there are more."""
+        first = bisect_right(marks, RECENT_SHARE * self._last, key=lambda mark: mark.when)
+        first = min(max(first, skipped), len(marks) - 1)
         # the first turn of a batch has the time of all of them
         while (
-            first
-            and self._later[first][1] - self._later[first - 1][1] < BURST_GAP_SHARE * self._last
-            and self._later[first][0] > (RECENT_SHARE - LONGEST_BURST_SHARE) * self._last
+            first > skipped
+            and marks[first].seconds - marks[first - 1].seconds < BURST_GAP_SHARE * self._last
+            and marks[first].when > (RECENT_SHARE - LONGEST_BURST_SHARE) * self._last
         ):
             first -= 1
-        _, *before = self._later[first - 1] if first else (0.0, 0.0, 0.0)
-        return float(np.divide(*np.subtract(self._later[end][1:], before)))
+        before = marks[first - 1] if first else Mark()
+        return (marks[-1].seconds - before.seconds) / (marks[-1].work - before.work)
 
-    def _timed(self, number: int) -> None:
-        """Note when a turn was taken, and what work it was."""
-        now, work = self.elapsed, _work(number, self.batch)
-        seconds, self._last = now - self._last, now
-        self._batches[number > 0] += 1 / max(1, self.batch)
-        if number == 0:
-            self._first += seconds, work
-            return
-        _, *before = self._later[-1] if self._later else (0.0, 0.0, 0.0)
-        self._later.append((now, before[0] + seconds, before[1] + work))
+    def timed(self, number: int, batch: int) -> None:
+        """Note the time at which a turn of this number was taken, and what is left by that."""
+        self.taken += 1
+        self.batch = batch
+        self._first_batch = self._first_batch or batch
+        now = self.elapsed
+        for marks in (self._all, self._later) if number else (self._all,):
+            last = marks[-1] if marks else Mark()
+            marks.append(
+                Mark(
+                    now,
+                    last.seconds + now - self._last,
+                    last.work + _work(number, batch),
+                    last.batches + 1 / max(1, batch),
+                )
+            )
+        self._last = now
+        self.seconds_left = self._estimated()
 
     @property
     def _statuses(self) -> list[str]:

@@ -91,12 +91,15 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         }
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except (
+        Exception
+    ) as error:  # Ray raises the plain class where its own processes start too slowly
         reason = " ".join(str(error).split())
         raise SetupError(
             f"--ray {address}: no Ray cluster answers there ({reason})"
             if address
-            else f"Ray could not be started on this machine: {reason}"
+            else f"Ray, which runs the workers, could not be started on this machine: {reason}; try again when it"
+            " is less busy, or leave --workers and --devices out"
         ) from error
 
 
