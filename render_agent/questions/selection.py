@@ -134,7 +134,7 @@ class QuestionFile:
         """Return the questions in the file."""
         path = Path(config.benchmark)
         refuse_vsibench_options(config)
-        return load_beside(path, path.stem)
+        return load_beside(path, path.stem, config.scan_kinds)
 
     def files(self, config: RunConfig) -> list[Path]:
         """Return the file."""
