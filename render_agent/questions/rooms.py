@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.questions.rows import load_rows
-from render_agent.questions.scans import is_name
+from render_agent.questions.scans import KINDS, find_beside
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """The rooms that come with the program; in a checkout a link to `scenes/`."""
@@ -33,7 +34,7 @@ class QuestionFile:
     def __call__(self, config: RunConfig) -> list[Question]:
         """Return the questions in the file. UsageError where an option belongs to another benchmark."""
         refuse_vsibench_options(config)
-        return load_beside(self.path, self.benchmark)
+        return load_beside(self.path, self.benchmark, config.scan_kinds)
 
     def files(self, config: RunConfig) -> list[Path]:
         """Return the file."""
@@ -76,21 +77,19 @@ def load_rooms(folder: Path) -> list[Question]:
     return load_beside(path, "rooms")
 
 
-def load_beside(path: Path, benchmark: str) -> list[Question]:
-    """Return the questions of a file, the scan of each scene looked for beside it as SCENE.ply.
+def load_beside(path: Path, benchmark: str, kinds: Sequence[str] = tuple(KINDS)) -> list[Question]:
+    """Return the questions of a file, the scan of each scene looked for beside it as SCENE.ply, SCENE.glb …
 
+    kinds: of scans, the one that is taken first first.
     Errors: QuestionsError where a row is wrong, or no scan at all is there.
     """
-    questions = [
-        replace(
-            question, scan=scan.absolute() if is_name(question.scene) and scan.is_file() else None
-        )
-        for question in load_rows(path, benchmark)
-        for scan in [path.parent / f"{question.scene}.ply"]
-    ]
-    if all(question.scan is None for question in questions):
+    questions = load_rows(path, benchmark)
+    scenes = {question.scene for question in questions}
+    scans = {scene: find_beside(path.parent, scene, kinds) for scene in scenes}
+    if not any(scans.values()):
+        kind = f", a {kinds[0]}," if len(kinds) == 1 else ""
         raise QuestionsError(
-            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply and the others"
+            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply{kind} and the others"
             f" into {path.parent}"
         )
-    return questions
+    return [replace(question, scan=scans[question.scene]) for question in questions]

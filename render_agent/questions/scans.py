@@ -123,6 +123,20 @@ def find_scan(
     return next((path.absolute() for path in paths if path.is_file()), None)
 
 
+def find_beside(folder: Path, scene: str, kinds: Sequence[str] = tuple(KINDS)) -> Path | None:
+    """Return the scan of a scene in a folder, called after it, the kind that is named first before others; None where there is none."""
+    from render_agent.scene.formats.splats.recognise import SCAN_SUFFIXES, scan_kind
+
+    if not is_name(scene):
+        return None
+    names = (folder / f"{scene}{suffix}" for suffix in SCAN_SUFFIXES)
+    found = [path.absolute() for path in names if path.is_file()]
+    if len(found) > 1 or len(kinds) < len(KINDS):
+        held = [(scan_kind(path), path) for path in found]
+        found = [path for kind in kinds for its, path in held if its == kind]
+    return next(iter(found), None)
+
+
 def _roots(dataset: str, kind: str, roots: Roots) -> Sequence[str]:
     """Return the folders in which scans of a kind lie."""
     return roots.get(f"{dataset}_splats" if KINDS[kind] is SPLAT_LAYOUTS else dataset, ())

@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 from conftest import test_data
+from factories.scans import mesh_ply, room
+from factories.splats import compressed_ply, some_splat
 
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
@@ -11,6 +13,7 @@ from render_agent.questions.scans import (
     LAYOUTS,
     SPLAT_LAYOUTS,
     Missing,
+    find_beside,
     find_scan,
     missing_scans,
     refuse_missing,
@@ -198,3 +201,17 @@ def test_a_kind_that_is_asked_for_is_the_only_one(tmp_path):
         refuse_missing(chosen, searched(roots, ("splat",)))
     with pytest.raises(SetupError, match=r"--scannet-splats .* is no folder"):
         with_scans(asked, {"scannet_splats": [str(tmp_path / "nowhere")]})
+
+
+def test_scans_of_any_format_lie_beside_questions_and_of_several_a_kind_is_taken(tmp_path):
+    points, faces = room()
+    (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces))
+    assert find_beside(tmp_path, "a") == find_beside(tmp_path, "a", ["mesh"]) == tmp_path / "a.ply"
+    (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces[:0]))
+    (tmp_path / "a.glb").write_bytes(b"glTF")
+    (tmp_path / "a.compressed.ply").write_bytes(compressed_ply(some_splat()))
+    (tmp_path / "a.txt").write_text("axisAlignment = 1")
+    assert find_beside(tmp_path, "a") == tmp_path / "a.glb"
+    assert find_beside(tmp_path, "a", ["cloud"]) == tmp_path / "a.ply"
+    assert find_beside(tmp_path, "a", ["splat"]) == tmp_path / "a.compressed.ply"
+    assert find_beside(tmp_path, "b") is find_beside(tmp_path, "../a") is None

@@ -43,7 +43,7 @@ def test_a_unit_that_is_told_gives_metres(tmp_path, unit):
 
 
 @pytest.mark.parametrize(
-    ("unit", "size"), [("cm", "600 x 400 x 270"), ("mm", "6e+03"), ("in", "236")]
+    ("unit", "size"), [("cm", "600 x 400 x 270"), ("mm", "6,000 x 4,000 x 2,700"), ("in", "236")]
 )
 def test_a_room_in_another_unit_is_refused_with_what_to_do(tmp_path, unit, size):
     path = laid(tmp_path, POINTS / METRES[unit])
@@ -57,6 +57,15 @@ def test_a_room_that_is_too_small_is_refused_unless_it_is_meant(tmp_path):
     with pytest.raises(SceneError, match=r"it is 0\.3 x 0\.2 x 0\.135 m large, which no room is"):
         load_scene(path)
     assert load_scene(path, unit="m").ceiling == pytest.approx(0.135)
+    with pytest.raises(SceneError, match=r"which no room is; export it in metres"):
+        load_scene(laid(tmp_path, POINTS * 0.001))
+
+
+def test_points_without_a_place_are_counted(tmp_path):
+    points = POINTS.copy()
+    points[0] = np.nan
+    scene = load_scene(laid(tmp_path, points))
+    assert any(note.startswith(f"1 of its {len(POINTS)} points") for note in scene.notes)
 
 
 def test_a_hall_is_read_where_metres_are_meant(tmp_path):

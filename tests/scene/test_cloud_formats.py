@@ -348,7 +348,7 @@ def test_what_is_torn_or_something_else(tmp_path, name):
     else:
         path.write_bytes(b"PK\x03\x04" + b"1,2,3\n1,2\n" * 40)
     path.write_bytes(path.read_bytes()[:-300])
-    refusal(path)
+    assert "Error in" not in refusal(path)  # nor where in a library's source
 
 
 def test_colours_that_are_no_colours_stop_nothing(tmp_path):

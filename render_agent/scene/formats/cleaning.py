@@ -99,7 +99,7 @@ def _axes_swapped(points: NDArray[Any], turn: NDArray[np.float64]) -> NDArray[An
 def cleaned(scan: Scan, path: Path) -> Scan:
     """Return the scan with float32 points near zero and int32 faces, all finite, all in range.
 
-    Vertices that are not finite are dropped, and the faces that use them. SceneError where a face
+    Vertices that are not finite are dropped, and the faces that use them, which a note says. SceneError where a face
     uses a vertex that is not there, or where nothing with an extent is left.
     """
     count = len(scan.points)
@@ -112,6 +112,8 @@ def cleaned(scan: Scan, path: Path) -> Scan:
         good = (np.abs(scan.points) < FARTHEST_METRES).all(axis=1)
     if not good.all():
         scan = _without(scan, ~good)
+        note = f"{count - good.sum():,} of its {count:,} points have no place and are left out"
+        scan = replace(scan, notes=(*scan.notes, note))
     if not len(scan.points) or (scan.faces is not None and not len(scan.faces)):
         raise unreadable(path, "it holds no surface with finite coordinates")
     return _near_zero(scan, path)

@@ -83,11 +83,12 @@ def _too_large(size: NDArray[np.float64], *, told: bool) -> bool:
 
 
 def _impossible(size: NDArray[np.float64], path: Path, metres: float, *, told: bool) -> SceneError:
-    wide = "it is " + " x ".join(f"{side:.3g}" for side in size) + " m large"
+    sides = (f"{side:,.0f}" if side >= 100 else f"{side:.3g}" for side in size)
+    wide = "it is " + " x ".join(sides) + " m large"
     unit = _likely_unit(size / metres)
     if told:
         return unreadable(path, wide, "export it in metres, or give another --unit")
-    remedy = "give its unit, such as --unit mm"
+    remedy = "give its unit, such as --unit mm" if size.max() > 1 else "export it in metres"
     if unit is not None:
         then = " x ".join(f"{side:.3g}" for side in size / metres * METRES[unit])
         remedy = f"if it is in {UNIT_WORDS[unit]}, give --unit {unit} ({then} m)"

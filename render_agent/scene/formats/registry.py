@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from render_agent.errors import SceneError, SetupError
 from render_agent.extras import require
@@ -22,6 +23,8 @@ from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_head
 from render_agent.scene.formats.ply_binary import read_binary
 from render_agent.scene.formats.usd import read_usd
 
+ScanKind = Literal["mesh", "cloud", "splat"]
+
 
 @dataclass(frozen=True)
 class Format:
@@ -30,7 +33,7 @@ class Format:
     suffixes: of its files' names. read: gives the scan of a file of so many bytes, in the file's own
     axes and unit. magic: what its files begin with, whatever their names; empty where that says
     nothing. up, unit: what the format has, where it has one; a file that says something else is believed.
-    needs: the optional modules that read it.
+    needs: the optional modules that read it. kind: of scan that it mostly holds.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Format:
     up: Axis | None = None
     unit: Unit | None = None
     needs: tuple[str, ...] = ()
+    kind: ScanKind = "mesh"
 
 
 def read_ply(path: Path, size: int) -> Scan:
@@ -62,9 +66,11 @@ FORMATS = (
     Format("OBJ", (".obj",), read_mesh, up="y"),
     Format("STL", (".stl",), read_mesh),
     Format("OFF", (".off",), read_mesh),
-    Format("LAS", (".las", ".laz"), read_las, (b"LASF",), "z", needs=("laspy", "lazrs")),
-    Format("E57", (".e57",), read_e57, (b"ASTM-E57",), "z", "m", needs=("pye57",)),
-    Format("PCD", (".pcd",), read_pcd),
+    Format(
+        "LAS", (".las", ".laz"), read_las, (b"LASF",), "z", needs=("laspy", "lazrs"), kind="cloud"
+    ),
+    Format("E57", (".e57",), read_e57, (b"ASTM-E57",), "z", "m", needs=("pye57",), kind="cloud"),
+    Format("PCD", (".pcd",), read_pcd, kind="cloud"),
     Format(
         "USD",
         (".usd", ".usda", ".usdc"),
@@ -75,7 +81,9 @@ FORMATS = (
         needs=("pxr",),
     ),
     Format("USDZ", (".usdz",), read_usd, up="y", unit="cm", needs=("pxr",)),
-    Format("XYZ, PTS, TXT, CSV", (".xyz", ".pts", ".txt", ".csv", ".asc"), read_columns),
+    Format(
+        "XYZ, PTS, TXT, CSV", (".xyz", ".pts", ".txt", ".csv", ".asc"), read_columns, kind="cloud"
+    ),
 )
 """All formats; what a file begins with counts before what its name ends in."""
 

@@ -83,7 +83,9 @@ def read_whole(path: Path, size: int) -> Scan:
     except Refused as error:
         raise unreadable(path, *map(str, error.args)) from None
     except (Tf.ErrorException, Exception) as error:
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        # before it USD tells where in its own source it was
+        said = " ".join(str(error).rpartition(" : ")[2].split())
+        reason = said.strip("'")[:120] or type(error).__name__
         raise unreadable(path, f"it is no whole USD file ({reason})") from error
     up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
     metres = float(UsdGeom.GetStageMetersPerUnit(stage))

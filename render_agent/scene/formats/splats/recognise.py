@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.ply import LONGEST_HEADER, read_ascii, read_header
 from render_agent.scene.formats.ply_binary import read_binary
-from render_agent.scene.formats.registry import FORMATS
+from render_agent.scene.formats.registry import FORMATS, ScanKind
 from render_agent.scene.formats.splats import ply_splat, rows, spz
 from render_agent.scene.formats.splats.ply_splat import PackedAxis
 
@@ -19,6 +20,12 @@ SPZ_UP: PackedAxis = "y"
 """What points up in SPZ, which lays it down: right, up, back."""
 
 SUFFIX = ".splat"
+
+SCAN_SUFFIXES = (
+    *(suffix for form in FORMATS for suffix in form.suffixes if suffix not in (".txt", ".csv")),
+    *(".compressed.ply", ".spz", SUFFIX),
+)
+"""How the names of scans end that are looked for by their scene's name; TXT and CSV beside a scan often tell of it."""
 
 ELSEWHERE = {".sog": "SOG", ".ksplat": "KSPLAT"}
 """Formats of splats that no kept library reads, by their suffixes."""
@@ -46,6 +53,25 @@ def read_splat(path: Path, size: int) -> tuple[Scan, PackedAxis] | None:
     if path.suffix.lower() == SUFFIX or (_unknown(path, start) and rows.is_rows(start, size)):
         return _noted(rows.read_rows(path, size), CAMERA_DOWN, "as photographs have it")
     return None
+
+
+def scan_kind(path: Path) -> ScanKind:
+    """Return which kind of scan a file holds, by its PLY header or by its name; of a broken one, mesh."""
+    with path.open("rb") as file:
+        start = file.read(LONGEST_HEADER)
+    suffix = path.suffix.lower()
+    if not start.startswith(b"ply"):
+        other: ScanKind = "splat" if suffix in (".spz", SUFFIX) else "mesh"
+        return next((form.kind for form in FORMATS if suffix in form.suffixes), other)
+    try:
+        header = read_header(path, start, path.stat().st_size)
+    except SceneError:
+        return "mesh"
+    if ply_splat.is_packed(header) or ply_splat.is_original(header):
+        return "splat"
+    return (
+        "mesh" if any(part.name == "face" and part.count for part in header.elements) else "cloud"
+    )
 
 
 def _unknown(path: Path, start: bytes) -> bool:
