@@ -232,10 +232,13 @@ class KVCache:
         if self.states is None or self._beginning is not None:
             return None
         coming = prompts.values()
-        read = {s.question_id: s.prompt for s in self.sequences if s.prompt and s.prompt not in coming}
-        first, *others = [*{**read, **prompts}.values()][:SHARING_CANDIDATES] or [None]
-        if first is None or not others:
+        read = {
+            s.question_id: s.prompt for s in self.sequences if s.prompt and s.prompt not in coming
+        }
+        some = [*{**read, **prompts}.values()][:SHARING_CANDIDATES]
+        if len(some) < 2:
             return None
+        first, *others = some
         ends = [common_tokens(first.ids, other.ids) for other in others]
         end = min([*ends, *(picture.start for picture in first.shown[:1])])
         if end < MIN_SHARED_TOKENS:
