@@ -186,7 +186,7 @@ def test_states_that_are_wrong_are_found(wrong, dtype, monkeypatch):
 def test_pictures_that_do_not_see_each_other_are_found(name, monkeypatch):
     from render_agent.engines.transformers import prefill
 
-    monkeypatch.setattr(prefill, "_spans", lambda entry: ())
+    monkeypatch.setattr(prefill.Unread, "spans", ())
     assert "differ" in why_not_kept(loaded(name))
 
 

@@ -167,19 +167,17 @@ class TransformersEngine(BatchingEngine):
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
         found = self._prepared(request)
-        if isinstance(found, str):
-            return 0
-        return len(found.ids) + self.loaded.reply_limit(request, len(found.ids))
+        own = 0 if isinstance(found, str) else len(found.ids)
+        return own and own + self.loaded.reply_limit(request, own)
 
     def _prepared(self, request: Request) -> PreparedPrompt | str:
         """Return a request's prompt, or in one sentence why there is none.
 
         Kept until the request is answered: which batch it is in depends on its length.
         """
-        key = id(request)
-        if key not in self._ready:
-            self._ready[key] = self.loaded.prepared(request)
-        return self._ready[key]
+        if id(request) not in self._ready:
+            self._ready[id(request)] = self.loaded.prepared(request)
+        return self._ready[id(request)]
 
     def _write(self, rows: Sequence[Row]) -> list[Written | str]:
         """Return what each row became, or why it became nothing.

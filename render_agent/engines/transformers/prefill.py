@@ -46,15 +46,10 @@ class Unread:
         return self.prompt.ids[: self.end]
 
     @property
-    def shown(self) -> list[PromptPicture]:
-        """The pictures that are to be read."""
-        end = len(self.ids)
-        return [picture for picture in self.prompt.shown if self.start <= picture.start < end]
-
-    @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """Where these pictures begin and end."""
-        return tuple((picture.start, picture.start + picture.tokens) for picture in self.shown)
+        """Where the pictures that are to be read begin and end."""
+        shown = (p for p in self.prompt.shown if self.start <= p.start < len(self.ids))
+        return tuple((picture.start, picture.start + picture.tokens) for picture in shown)
 
 
 def chunk_end(prompt: PreparedPrompt, start: int, most: int) -> int:
@@ -205,10 +200,9 @@ def _sides(picture: PromptPicture) -> tuple[int, int]:
 
 def _pictures(model: Any, entries: Several[Unread], axis: int) -> dict[str, torch.Tensor]:
     """Return the pictures among the unread tokens, prompt after prompt."""
-    shown = [picture for entry in entries for picture in entry.shown]
-    if not shown:
-        return {}
     values = [picture for entry in entries for picture in entry.values]
+    if not values:
+        return {}
     return {
         name: part.to(model.device, model.dtype if part.is_floating_point() else None)
         for name, part in joined(values, axis).items()
