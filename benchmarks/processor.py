@@ -1,10 +1,10 @@
-"""The in-process engine on a processor, beside that of another checkout: the same commands, in turns.
+"""The in-process engine on a processor, beside that of another checkout: the same commands, side by side.
 
     git worktree add --detach DIR COMMIT
     python benchmarks/processor.py --before DIR --output benchmarks/results/processor
 
-Every command is run by both checkouts in every round, and who is first takes turns. What counts are the processor's seconds,
-which other work on the machine hardly changes. The two may tell a model other words, so that tokens differ a little.
+Every command is run by both checkouts at the same time, so that other work on the machine slows both down alike. What counts
+are the processor's seconds. The two may tell a model other words, so that tokens differ a little.
 """
 
 from __future__ import annotations
@@ -28,30 +28,32 @@ MEDIUM = (
     "--image-size 320x240 bench --random-weights medium --reply-tokens 60 --threads 1 --turns 1-7"
 )
 COMMANDS = {
-    "small": f"{SMALL} --schedules lockstep/keys,refill/keys --reuse keys --batch-sizes 16 --questions 16",
-    "small, read anew": f"{SMALL} --schedules two-phase/none --reuse none --questions 6",
-    "medium": f"{MEDIUM} --schedules refill/keys --reuse keys --batch-sizes 16 --questions 16",
-    "medium, read anew": f"{MEDIUM} --schedules two-phase/none --reuse none --questions 3",
+    "small": f"{SMALL} --schedules two-phase/none,refill/keys --reuse none,keys --batch-sizes 16 --questions 6",
+    "medium": f"{MEDIUM} --schedules two-phase/none,refill/keys --reuse none,keys --batch-sizes 16 --questions 4",
 }
 """What is run."""
 
 
-def trial(checkout: Path, arguments: str) -> list[dict[str, Any]]:
-    """Return the figures of all variants of one command, run by a checkout."""
+def trials(checkouts: dict[str, Path], arguments: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the figures of all variants of one command, run by several checkouts at the same time."""
     command = [sys.executable, "-m", "render_agent", *shlex.split(arguments), "--json"]
-    where = {"PYTHONPATH": str(checkout)}
-    found = subprocess.run(
-        command, cwd=checkout, env={**os.environ, **where}, stdout=subprocess.PIPE, check=True
-    )
-    variants: list[dict[str, Any]] = json.loads(found.stdout)["variants"]
-    return variants
+    running = {
+        side: subprocess.Popen(
+            command,
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdout=subprocess.PIPE,
+        )
+        for side, checkout in checkouts.items()
+    }
+    return {side: json.loads(one.communicate()[0])["variants"] for side, one in running.items()}
 
 
 def row(name: str, sides: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return a row of the table: the medians of both sides' rounds, and the median of their ratios."""
 
     def median(side: str, name: str) -> float:
-        return statistics.median(figures[name] for figures in sides[side])
+        return float(statistics.median(figures[name] for figures in sides[side]))
 
     ratios = [
         before["processor_seconds"] / now["processor_seconds"]
@@ -90,7 +92,7 @@ def page(record: dict[str, Any]) -> str:
 
 `{record["command"]}`
 
-Before: commit {record["before"]}. {record["rounds"]} rounds in one sitting, both sides in turns; medians of seconds of the
+Before: commit {record["before"]}. {record["rounds"]} round(s), both sides at the same time; medians of seconds of the
 processor, of the wall, and of the wall while a view was being drawn. *times*: how many times less of the processor it takes
 now, the median over rounds, the least and the most beside it. On a shared machine of {record["cores"]} cores, load {record["load"]:.1f} at the beginning.
 
@@ -118,9 +120,8 @@ def main(before: Path, rounds: int, output: str | None) -> None:
     found: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
     for number in range(rounds):
         for name, words in COMMANDS.items():
-            order = [("before", before), ("now", here)]
-            for side, checkout in order[:: -1 if number % 2 else 1]:
-                for place, figures in enumerate(trial(checkout, words)):
+            for side, variants in trials({"before": before, "now": here}, words).items():
+                for place, figures in enumerate(variants):
                     sides = found.setdefault((name, place), {"before": [], "now": []})
                     sides[side].append(figures)
         record = {
