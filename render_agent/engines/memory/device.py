@@ -121,6 +121,7 @@ class MainMemory(SampledMemory):
     def __init__(self, root: Path = Path("/")) -> None:
         """root: the folder that `proc` and `sys` lie in."""
         self.group = control_group(root)
+        self._process = psutil.Process()
 
     def total(self) -> int:
         """Return the machine's memory or the group's limit, whichever is less."""
@@ -134,7 +135,7 @@ class MainMemory(SampledMemory):
 
     def used(self) -> int:
         """Return what of this process lies in memory."""
-        return int(psutil.Process().memory_info().rss)
+        return int(self._process.memory_info().rss)
 
 
 class MpsMemory(SampledMemory):

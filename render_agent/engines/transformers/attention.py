@@ -96,7 +96,10 @@ def leave_no_row_blind(model: Any) -> None:
 
     def seeing(*args: Any, **more: Any) -> torch.Tensor | None:
         mask: torch.Tensor | None = sdpa_mask(*args, **more)
-        return mask if mask is None else mask | ~mask.any(-1, keepdim=True)
+        # A single query sees its own key at least.
+        if mask is None or mask.shape[-2] == 1:
+            return mask
+        return mask | ~mask.any(-1, keepdim=True)
 
     config = model.config.get_text_config()
     if config._attn_implementation == "sdpa":
