@@ -163,11 +163,11 @@ class Comparison:
 
     def write(self) -> None:
         """Write what is known so far."""
-        undisturbed = self.rounds["undisturbed"][0].work
-        rows = {
-            name: {**(summary(rounds, {}, undisturbed) if rounds else {}), **self.said[name]}
-            for name, rounds in self.rounds.items()
-        }
+        rows = {name: dict(said) for name, said in self.said.items()}
+        for name, rounds in self.rounds.items():
+            if rounds:
+                undisturbed = self.rounds["undisturbed"][0].work
+                rows[name] = {**summary(rounds, {}, undisturbed), **rows[name]}
         names = "runs filled faults seconds questions failed questions_that_differ events".split()
         command = shlex.join(["python", *sys.argv])
         found = {**circumstances(command, self.model), "rows": rows}

@@ -138,6 +138,29 @@ def test_what_dialogues_of_a_hybrid_begin_with_is_read_once():
     engine.scheduler.close()
 
 
+@pytest.mark.parametrize("name", ["qwen3_5", "glm46v"])
+def test_what_prompts_begin_with_is_read_before_the_first_of_them(name):
+    model = loaded(name)
+    words = "You explore a room and say where to go next. " * 12
+    said = chat.message("system", chat.text(words))
+    requests = []
+    for n in range(3):
+        messages = [said, chat.message("user", chat.text(f"{n}: where to?"))]
+        requests.append(Request(f"q{n}", 0, messages, speckled_file, max_new_tokens=2))
+    engine = ContinuousEngine(model, budget=10**8, most_rows=3)
+    engine.submit(requests)
+    # All are ready before the first is placed.
+    for sample in engine._line:
+        sample.asked.made.result()
+    tokens = []
+    while len(tokens) < len(requests):
+        tokens += [reply.tokens for _, reply in engine.ready()]
+    instructions = len(model.tokenizer(words)["input_ids"])
+    read = sum(each.prompt - each.cached for each in tokens)
+    assert read < (1 if name == "qwen3_5" else 2) * instructions
+    engine.scheduler.close()
+
+
 @pytest.mark.parametrize("name", mostly_slow(HYBRIDS, "qwen3_5"))
 def test_choices_are_scored_from_a_state_that_stays_as_it_was(name):
     model = loaded(name)
@@ -187,7 +210,7 @@ def test_states_that_are_wrong_are_found(wrong, dtype, monkeypatch):
 def test_pictures_that_do_not_see_each_other_are_found(name, monkeypatch):
     from render_agent.engines.transformers import prefill
 
-    monkeypatch.setattr(prefill, "_spans", lambda entry: ())
+    monkeypatch.setattr(prefill.Unread, "spans", ())
     assert "differ" in why_not_kept(loaded(name))
 
 

@@ -151,11 +151,11 @@ def test_later_turns_get_smaller_batches_by_themselves():
 )
 def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults, observed):
     device = Device(FakeMemory(size), faults=faults)
-    sizing = device.sized()
+    sizing = device.sized(limit)
     if observed:
         sizing.observe(1, 1010)
         sizing.observe(100, 2000)
-    fitted = fit_rows(lengths, device.attempt(lengths), sizing, limit)
+    fitted = fit_rows(lengths, device.attempt(lengths), sizing)
 
     assert len(fitted) == len(lengths)
     fits = [device.fixed + device.per_token * tokens <= size for tokens in lengths]
@@ -207,7 +207,7 @@ def test_a_lone_row_is_tried_once_more():
 def test_only_the_batch_that_failed_is_halved():
     lengths = [100] * 12
     device = Device(FakeMemory(10**9), faults={1})
-    fit_rows(lengths, device.attempt(lengths), device.sized(), 4)
+    fit_rows(lengths, device.attempt(lengths), device.sized(4))
     assert [len(batch) for batch in device.tried] == [4, 4, 2, 2, 2, 2]
     assert device.sizing.ceiling.most == 200
     assert device.sizing.told() == ("out_of_memory", "batch_halved")

@@ -59,6 +59,32 @@ def attending(model: Any, call: _Paged | KeyRecorder) -> Iterator[None]:
             config._attn_implementation = name
 
 
+def logits_of(
+    model: Any,
+    call: _Paged | KeyRecorder,
+    ids: torch.Tensor,
+    places: torch.Tensor,
+    kept: int | torch.Tensor,
+    **pictures: torch.Tensor,
+) -> torch.Tensor:
+    """Return the logits that one call of the model gives, (tokens, vocabulary), attending by `call`.
+
+    ids: (tokens,). places: their positions, (axes, tokens). kept: behind which tokens logits are asked for, the last
+    so many (0: all) or some. Raises whatever the model causes.
+    """
+    with torch.inference_mode(), attending(model, call):
+        output = model(
+            input_ids=ids[None],
+            attention_mask=None,
+            position_ids=places if len(places) == 1 else places[:, None],
+            use_cache=False,
+            logits_to_keep=kept,
+            **pictures,
+        )
+    logits: torch.Tensor = output.logits[0]
+    return logits
+
+
 def leave_no_row_blind(model: Any) -> None:
     """Have a model's masks leave no query without a key: padding, which nobody reads, sees everything instead.
 
@@ -70,7 +96,10 @@ def leave_no_row_blind(model: Any) -> None:
 
     def seeing(*args: Any, **more: Any) -> torch.Tensor | None:
         mask: torch.Tensor | None = sdpa_mask(*args, **more)
-        return mask if mask is None else mask | ~mask.any(-1, keepdim=True)
+        # A single query sees its own key at least.
+        if mask is None or mask.shape[-2] == 1:
+            return mask
+        return mask | ~mask.any(-1, keepdim=True)
 
     config = model.config.get_text_config()
     if config._attn_implementation == "sdpa":

@@ -10,7 +10,7 @@ import torch
 
 from render_agent.engines.transformers.attention import (
     DecodeAttention,
-    attending,
+    logits_of,
     on_one_gpu,
     page_index,
 )
@@ -59,16 +59,8 @@ class Decoder:
         self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention
     ) -> torch.Tensor:
         """Return the logits behind one token a row, (rows, vocabulary) float32."""
-        position = places[None] if self.axes == 1 else places[None, None].expand(self.axes, 1, -1)
-        with attending(self.model, call):
-            output = self.model(
-                input_ids=ids[None],
-                attention_mask=None,
-                position_ids=position,
-                use_cache=False,
-                logits_to_keep=0,
-            )
-        return self.allowed(output.logits[0].float())
+        axes = places.expand(self.axes, -1)
+        return self.allowed(logits_of(self.model, call, ids, axes, 0).float())
 
     def allowed(self, logits: torch.Tensor) -> torch.Tensor:
         """Return logits without the tokens that are never written."""

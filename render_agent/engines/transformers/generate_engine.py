@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -117,25 +118,20 @@ class TransformersEngine(BatchingEngine):
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
+        became: list[list[Written | str]] = []
         rows: list[Row] = []
-        found = [self._prepared(request) for request in requests]
-        for request, prepared in zip(requests, found, strict=True):
+        for request in requests:
+            found = self._prepared(request)
             self._ready.pop(id(request), None)
-            if not isinstance(prepared, str):
-                limit = self.loaded.reply_limit(request, len(prepared.ids))
+            became.append([found] if isinstance(found, str) else [])
+            if not isinstance(found, str):
+                limit = self.loaded.reply_limit(request, len(found.ids))
                 samples = range(request.distinct_samples)
-                rows += [Row(request, sample, prepared, limit) for sample in samples]
+                rows += [Row(request, sample, found, limit) for sample in samples]
         written = iter(self._write(rows))
-        replies = []
-        for request, prepared in zip(requests, found, strict=True):
-            if isinstance(prepared, str):
-                replies.append(Reply(error=prepared))
-                continue
-            mine = [next(written) for _ in range(request.distinct_samples)]
-            became = [
-                self.loaded.alone(row, prepared) if isinstance(row, Fault) else row for row in mine
-            ]
-            replies.append(reply_of(request, became))
+        for request, mine in zip(requests, became, strict=True):
+            mine += [] if mine else islice(written, request.distinct_samples)
+        replies = [reply_of(*pair) for pair in zip(requests, became, strict=True)]
         replies[0] = replace(replies[0], events=self.sizing.told())
         return replies
 
@@ -171,40 +167,40 @@ class TransformersEngine(BatchingEngine):
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
         found = self._prepared(request)
-        if isinstance(found, str):
-            return 0
-        return len(found.ids) + self.loaded.reply_limit(request, len(found.ids))
+        own = 0 if isinstance(found, str) else len(found.ids)
+        return own and own + self.loaded.reply_limit(request, own)
 
     def _prepared(self, request: Request) -> PreparedPrompt | str:
         """Return a request's prompt, or in one sentence why there is none.
 
         Kept until the request is answered: which batch it is in depends on its length.
         """
-        key = id(request)
-        if key not in self._ready:
-            self._ready[key] = self.loaded.prepared(request)
-        return self._ready[key]
+        if id(request) not in self._ready:
+            self._ready[id(request)] = self.loaded.prepared(request)
+        return self._ready[id(request)]
 
-    def _write(self, rows: Sequence[Row]) -> list[Written | Fault]:
-        """Return what each row became; before the first of all, some write a token, to show what rows need."""
+    def _write(self, rows: Sequence[Row]) -> list[Written | str]:
+        """Return what each row became, or why it became nothing.
+
+        Before the first of all, some write a token, to show what rows need.
+        """
         if self.probing and len(rows) > 1:
             self.probing = False
             longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
-            self._fitted([replace(row, limit=1) for row in longest])
-        fitted = self._fitted(rows)
-        if rows:
-            self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
-        return fitted
-
-    def _fitted(self, rows: Sequence[Row]) -> list[Written | Fault]:
-        """Return what each row became, or why it became nothing."""
+            self._write([replace(row, limit=1) for row in longest])
 
         def tried(places: Sequence[int]) -> list[Written] | Fault:
             self.calls += 1
             batch = [rows[place] for place in places]
             return attempt(lambda: self._measured(batch), self.model.device)
 
-        return fit_rows([row.tokens for row in rows], tried, self.sizing)
+        fitted = fit_rows([row.tokens for row in rows], tried, self.sizing)
+        if rows:
+            self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
+        return [
+            self.loaded.alone(written, row.prompt) if isinstance(written, Fault) else written
+            for row, written in zip(rows, fitted, strict=True)
+        ]
 
     def _measured(self, rows: Sequence[Row]) -> list[Written]:
         """Return what each row became, and note what memory that took, unless larger batches told it."""
@@ -245,12 +241,13 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
         )
     seconds = time.perf_counter() - began
     questions = len({id(row.request) for row in rows})
-    became = []
-    for reply, row in zip(replies, rows, strict=True):
-        ended = reply.written[-1] in loaded.ends
-        text = loaded.text(reply.written, row.prompt.text)
-        counted = Tokens(
-            prompt=len(row.prompt.ids), reply=len(reply.written), thought=reply.thought_tokens
+    return [
+        Written(
+            loaded.text(reply.written, row.prompt.text),
+            Tokens(len(row.prompt.ids), len(reply.written), thought=reply.thought_tokens),
+            seconds,
+            questions,
+            reply.written[-1] not in loaded.ends,
         )
-        became.append(Written(text, counted, seconds, questions, not ended))
-    return became
+        for reply, row in zip(replies, rows, strict=True)
+    ]

@@ -17,8 +17,8 @@ from render_agent.engines.transformers.attention import (
     KeyRecorder,
     PackedPrompt,
     PrefillAttention,
-    attending,
     flash_runs,
+    logits_of,
     page_index,
 )
 from render_agent.engines.transformers.kv_cache import KVCache, Sequence
@@ -46,10 +46,10 @@ class Unread:
         return self.prompt.ids[: self.end]
 
     @property
-    def shown(self) -> list[PromptPicture]:
-        """The pictures that are to be read."""
-        end = len(self.ids)
-        return [picture for picture in self.prompt.shown if self.start <= picture.start < end]
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where the pictures that are to be read begin and end."""
+        shown = (p for p in self.prompt.shown if self.start <= p.start < len(self.ids))
+        return tuple((picture.start, picture.start + picture.tokens) for picture in shown)
 
 
 def chunk_end(prompt: PreparedPrompt, start: int, most: int) -> int:
@@ -99,19 +99,11 @@ def new_cache(loaded: LoadedModel, budget: int | None = None, rows: int = 1) -> 
     at most half of it. Without one it grows as it is filled, for trials. Raises what the allocator raises, and
     whatever a model does that does not take our attention.
     """
-    model, axes = loaded.model, loaded.inputs.family.axes
-    place = torch.zeros(1, 1, dtype=torch.long, device=model.device)
-    pool = StatePool(model) if loaded.inputs.family.recurrent else None
-    begins = [(0, 1, ZERO, None)]
-    recorder = KeyRecorder(None if pool is None else StateCall(pool, begins))
-    with torch.inference_mode(), attending(model, recorder):
-        model(
-            input_ids=place + loaded.pad,
-            attention_mask=None,
-            position_ids=place if axes == 1 else place.expand(axes, 1, 1),
-            use_cache=False,
-            logits_to_keep=1,
-        )
+    model, family = loaded.model, loaded.inputs.family
+    place = torch.zeros(1, dtype=torch.long, device=model.device)
+    pool = StatePool(model) if family.recurrent else None
+    recorder = KeyRecorder(None if pool is None else StateCall(pool, [(0, 1, ZERO, None)]))
+    logits_of(model, recorder, place + loaded.pad, place.expand(family.axes, 1), 1)
     grows = budget is None or model.device.type != "cuda"
     cache = KVCache(sys.maxsize if budget is None else budget, grows)
     if pool is not None:
@@ -130,67 +122,49 @@ def read(model: Any, cache: KVCache, entries: Several[Unread], family: Family) -
     Returns the logits behind the last token read of each, (prompts, vocabulary) float32. Raises whatever the model
     causes; the call can be made again.
     """
-    axes = family.axes
     two_way = family.two_way(model.config.get_text_config())
-    starts = [entry.start for entry in entries]
     totals = [len(entry.ids) for entry in entries]
-    bounds_new = np.cumsum([0, *(t - s for t, s in zip(totals, starts, strict=True))])
-    bounds_all = np.cumsum([0, *totals])
-    slots = [entry.sequence.slots(0, len(entry.ids)) for entry in entries]
+    bounds = np.cumsum([0, *(len(entry.ids) - entry.start for entry in entries)])
+    slots = [entry.sequence.slots(0, total) for entry, total in zip(entries, totals, strict=True)]
     places = [
-        positions(entry.prompt, axes)[:, entry.start : total]
-        for entry, total in zip(entries, totals, strict=True)
+        positions(entry.prompt, family.axes)[:, entry.start : len(entry.ids)] for entry in entries
     ]
     device = model.device
     ids, place, new_slots, all_slots, last, new_bounds, all_bounds = _sent(
         device,
         np.concatenate([np.asarray(entry.ids[entry.start :]) for entry in entries]),
         np.concatenate(places, axis=1),
-        np.concatenate([own[start:] for own, start in zip(slots, starts, strict=True)]),
+        np.concatenate([own[entry.start :] for own, entry in zip(slots, entries, strict=True)]),
         np.concatenate(slots),
-        bounds_new[1:] - 1,
-        bounds_new,
-        bounds_all,
+        bounds[1:] - 1,
+        bounds,
+        np.cumsum([0, *totals]),
     )
     packed = [
         PackedPrompt(
-            int(start),
-            int(end),
+            int(bounds[n]),
+            int(bounds[n + 1]),
             page_index(entry.sequence.pages, device),
-            total,
-            () if two_way == "never" else _spans(entry),
+            totals[n],
+            () if two_way == "never" else entry.spans,
         )
-        for start, end, entry, total in zip(
-            bounds_new, bounds_new[1:], entries, totals, strict=False
-        )
+        for n, entry in enumerate(entries)
     ]
     flash: dict[str, Any] = {}
     if flash_runs(model):
         flash = {
             "all_slots": all_slots,
             "bounds": (new_bounds.int(), all_bounds.int()),
-            "most": (int(np.diff(bounds_new).max()), max(totals)),
+            "most": (int(np.diff(bounds).max()), max(totals)),
         }
+    states = _state_call(cache, entries, bounds)
     call = PrefillAttention(
-        cache.layers,
-        new_slots,
-        packed,
-        **flash,
-        two_way=two_way,
-        states=_state_call(cache, entries, bounds_new),
+        cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
     )
-    with torch.inference_mode(), attending(model, call):
-        output = model(
-            input_ids=ids[None],
-            attention_mask=None,
-            position_ids=place if axes == 1 else place[:, None],
-            use_cache=False,
-            logits_to_keep=last,
-            **_pictures(model, entries, family.picture_axis),
-        )
-        logits: torch.Tensor = output.logits[0]
-        # MiniCPM-V gives those of all tokens, whatever it is asked for.
-        return (logits if len(logits) == len(entries) else logits[last]).float()
+    pictures = _pictures(model, entries, family.picture_axis)
+    logits = logits_of(model, call, ids, place, last, **pictures)
+    # MiniCPM-V gives those of all tokens, whatever it is asked for.
+    return (logits if len(logits) == len(entries) else logits[last]).float()
 
 
 def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
@@ -200,11 +174,6 @@ def _sent(device: Any, *arrays: np.ndarray) -> list[torch.Tensor]:
         packed = packed.pin_memory()
     pieces = packed.to(device, non_blocking=True).split([array.size for array in arrays])
     return [piece.view(array.shape) for piece, array in zip(pieces, arrays, strict=True)]
-
-
-def _spans(entry: Unread) -> tuple[tuple[int, int], ...]:
-    """Return where the pictures among a prompt's unread tokens begin and end."""
-    return tuple((picture.start, picture.start + picture.tokens) for picture in entry.shown)
 
 
 def _state_call(cache: KVCache, entries: Several[Unread], bounds: np.ndarray) -> StateCall | None:
@@ -231,10 +200,9 @@ def _sides(picture: PromptPicture) -> tuple[int, int]:
 
 def _pictures(model: Any, entries: Several[Unread], axis: int) -> dict[str, torch.Tensor]:
     """Return the pictures among the unread tokens, prompt after prompt."""
-    shown = [picture for entry in entries for picture in entry.shown]
-    if not shown:
-        return {}
     values = [picture for entry in entries for picture in entry.values]
+    if not values:
+        return {}
     return {
         name: part.to(model.device, model.dtype if part.is_floating_point() else None)
         for name, part in joined(values, axis).items()

@@ -220,14 +220,10 @@ class Scheduler:
             if ends[-1] < len(group[-1].ids):
                 return []
             for sample in group:
-                self._prepare(sample)
+                prompt = sample.asked.prompt
+                sample.offset = next_position(prompt, self.axes) - len(sample.ids)
+                sample.begin(self.loaded, sample.request, sample.number, prompt.text)
             return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
-
-    def _prepare(self, sample: Sample) -> None:
-        """Give a sample what its reply is written by."""
-        prompt = sample.asked.prompt
-        sample.offset = next_position(prompt, self.axes) - len(sample.ids)
-        sample.begin(self.loaded, sample.request, sample.number, prompt.text)
 
     def step(self) -> None:
         """Write one token more of every reply, or of as many as fit."""

@@ -91,12 +91,9 @@ class Sizing:
         """Return how many rows of so many tokens each fit into one batch: at least one, which is tried."""
         return _rows_within(self.budget(), tokens, self.most_rows)
 
-    def batches(self, lengths: Sequence[int], limit: int | None = None) -> list[list[int]]:
-        """Return the places of rows of these lengths, batch after batch, the longest rows first.
-
-        Every place occurs once. limit: rows of a batch at the most, by default `most_rows`.
-        """
-        return grouped(range(len(lengths)), lengths, self.budget(), limit or self.most_rows)
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Return the places of rows of these lengths, batch after batch, the longest rows first."""
+        return grouped(range(len(lengths)), lengths, self.budget(), self.most_rows)
 
     def next_batch(self, lengths: Sequence[int]) -> list[int]:
         """Return the places of one batch: the first row, which waits longest, and those nearest to it in length."""
@@ -137,17 +134,15 @@ def fit_rows(
     lengths: Sequence[int],
     attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
     sizing: Sizing,
-    limit: int | None = None,
 ) -> list[Given | Fault]:
     """Return what every row became, in their order, or why it became nothing.
 
     lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
-    rows of these places, at most `limit`, and returns what each became or why all failed; the memory
-    is given back by then. A batch that fails is halved, until a single row is left that has failed
+    rows of these places, and returns what each became or why all failed; the memory is given back by then. A batch that fails is halved, until a single row is left that has failed
     twice where memory ran out: what is in the way of the first attempt may be gone in the second.
     """
     became: dict[int, Given | Fault] = {}
-    waiting = deque(sizing.batches(lengths, limit))
+    waiting = deque(sizing.batches(lengths))
     again: set[int] = set()
     while waiting:
         batch = waiting.popleft()
