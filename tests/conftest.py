@@ -24,8 +24,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # What a test writes need not outlive a power cut; tests/faults cuts it in processes of its own.
 os.fsync = lambda number: None
 
-PATIENCE = 120_000
-"""Milliseconds that a page has for anything: other tests may have the processors."""
+PATIENCE = 300_000
+"""Milliseconds that a page has for anything: other tests may have the processors, or the first view compiles."""
 
 # The same examples on every machine and run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=25)
