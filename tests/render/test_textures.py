@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from conftest import test_data
@@ -209,3 +210,12 @@ def test_places_that_are_no_numbers_do_not_crash(rasteriser):
     for edges in ("repeat", "mirror", "clamp"):
         frame = rasteriser.draw(wall(Material(QUARTERS, wrap=(edges, edges)), uv), AHEAD, W, H)
         assert np.isfinite(frame.depth).any()
+
+
+def test_a_place_that_is_no_number_reads_no_memory_beside_the_picture():
+    @numba.njit(error_model="numpy")
+    def moved(place, wrap):
+        return within(place, wrap)
+
+    places = (np.nan, np.inf, -np.inf, 1e300, -1e300, -1e-20, 2.75)
+    assert all(0.0 <= moved(place, wrap) <= 1.0 for place in places for wrap in WRAPS.values())
