@@ -15,7 +15,7 @@ from render_agent import registry
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND
-from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
