@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
@@ -14,7 +15,7 @@ from render_agent import registry
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND
-from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
@@ -212,3 +213,12 @@ def test_places_that_are_no_numbers_do_not_crash(rasteriser):
     for edges in ("repeat", "mirror", "clamp"):
         frame = rasteriser.draw(wall(Material(QUARTERS, wrap=(edges, edges)), uv), AHEAD, W, H)
         assert np.isfinite(frame.depth).any()
+
+
+def test_a_place_that_is_no_number_reads_no_memory_beside_the_picture():
+    @numba.njit(error_model="numpy")
+    def moved(place, wrap):
+        return within(place, wrap)
+
+    places = (np.nan, np.inf, -np.inf, 1e300, -1e300, -1e-20, 2.75)
+    assert all(0.0 <= moved(place, wrap) <= 1.0 for place in places for wrap in WRAPS.values())

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import sys
 from pathlib import Path
 
 import laspy
@@ -11,6 +12,7 @@ import pytest
 import trimesh
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.scans import RGB, XYZ, block, ply, room, sampled
+from factories.splats import some_splat, spz
 
 from render_agent.errors import SceneError
 from render_agent.scene import load_scene
@@ -394,13 +396,19 @@ def test_a_library_that_takes_all_memory_is_stopped_before_the_run_is(tmp_path):
         read_apart(greedy, tmp_path / "a.e57", 1)
 
 
-def test_a_format_whose_library_is_missing_names_the_extra(tmp_path, monkeypatch):
-    path = tmp_path / "a.las"
-    write_las(path, POINTS)
-    monkeypatch.setitem(__import__("sys").modules, "laspy", None)
-    told = refusal(path)
-    assert told.endswith(
-        'LAS needs laspy, which is not installed: pip install "render_agent[scans]"'
+@pytest.mark.parametrize(
+    ("name", "needs"), [("a.las", "LAS needs laspy"), ("a.spz", "SPZ of version 4 needs zstandard")]
+)
+def test_a_format_whose_library_is_missing_names_the_extra(tmp_path, monkeypatch, name, needs):
+    path = tmp_path / name
+    if name == "a.las":
+        write_las(path, POINTS)
+    else:
+        path.write_bytes(spz(some_splat(), 4))
+    monkeypatch.setitem(sys.modules, needs.split()[-1], None)
+    assert refusal(path) == (
+        f"the scan {path} cannot be read: {needs}, which is not installed:"
+        ' pip install "render_agent[scans]"'
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError
+from render_agent.errors import SceneError, SetupError
+from render_agent.extras import require
 from render_agent.geometry.file_frame import UPRIGHT, Axis
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.texture import Texture
@@ -27,6 +28,14 @@ LARGEST_METRES = 1000.0
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
     """Return the error of a scan: what is wrong with which file, and what to do about it."""
     return SceneError(f"the scan {path} cannot be read: {why}; {remedy}")
+
+
+def require_reader(path: Path, name: str, *modules: str, remedy: str = "") -> None:
+    """Raise SceneError where a module that reads such a scan is not installed; remedy: what else helps."""
+    try:
+        require(name, *modules)
+    except SetupError as error:
+        raise SceneError(f"the scan {path} cannot be read: {error}{remedy}") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from render_agent.errors import SceneError, SetupError
 from render_agent.extras import require
 from render_agent.geometry.file_frame import Axis, Unit
-from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
+from render_agent.scene.formats.cleaning import Scan, require_reader, triangles, unreadable
 from render_agent.scene.formats.clouds.e57 import read_e57
 from render_agent.scene.formats.clouds.las import read_las
 from render_agent.scene.formats.clouds.pcd import read_pcd
@@ -106,10 +105,7 @@ def format_of(path: Path) -> Format:
     begun = [form for form in FORMATS if form.magic and start.startswith(form.magic)]
     called = [form for form in FORMATS if suffix in form.suffixes and not form.magic]
     for form in begun + called:
-        try:
-            require(form.name, *form.needs)
-        except SetupError as error:
-            raise SceneError(f"the scan {path} cannot be read: {error}") from None
+        require_reader(path, form.name, *form.needs)
         return form
     named = next((form for form in FORMATS if suffix in form.suffixes), None)
     if named is not None:

@@ -57,15 +57,15 @@ def read_splat(path: Path, size: int) -> tuple[Scan, PackedAxis] | None:
 
 def scan_kind(path: Path) -> ScanKind:
     """Return which kind of scan a file holds, by its PLY header or by its name; of a broken one, mesh."""
-    with path.open("rb") as file:
-        start = file.read(LONGEST_HEADER)
     suffix = path.suffix.lower()
-    if not start.startswith(b"ply"):
-        other: ScanKind = "splat" if suffix in (".spz", SUFFIX) else "mesh"
-        return next((form.kind for form in FORMATS if suffix in form.suffixes), other)
     try:
+        with path.open("rb") as file:
+            start = file.read(LONGEST_HEADER)
+        if not start.startswith(b"ply"):
+            other: ScanKind = "splat" if suffix in (".spz", SUFFIX) else "mesh"
+            return next((form.kind for form in FORMATS if suffix in form.suffixes), other)
         header = read_header(path, start, path.stat().st_size)
-    except SceneError:
+    except (SceneError, OSError):
         return "mesh"
     if ply_splat.is_packed(header) or ply_splat.is_original(header):
         return "splat"

@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError, SetupError
-from render_agent.extras import require
-from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.cleaning import Scan, require_reader, unreadable
 from render_agent.scene.formats.splats.assemble import check_count, splat_scan
 from render_agent.scene.formats.splats.ply_splat import with_largest
 
@@ -162,10 +160,7 @@ def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
 
 def _unpacked(path: Path, packed: bytes, size: int) -> bytes:
     """Return `size` bytes of a zstd stream, which may hold no fewer."""
-    try:
-        require("SPZ of version 4", "zstandard")
-    except SetupError as error:
-        raise SceneError(*error.args) from None
+    require_reader(path, "SPZ of version 4", "zstandard")
     import zstandard
 
     try:

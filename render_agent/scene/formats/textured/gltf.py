@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SetupError
-from render_agent.extras import require
-from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.scene.formats.cleaning import Scan, require_reader, unreadable
 from render_agent.scene.formats.textured.parts import Part, joined
 from render_agent.scene.formats.textured.picture_files import (
     NeedsProcess,
@@ -358,11 +356,8 @@ class _File:
 
     def _decompressed(self, draco: Tree) -> dict[int, NDArray[Any]]:
         """Return what Draco compressed: attributes by their id, and the faces as -1."""
-        try:
-            require("Draco's compression", "DracoPy")
-        except SetupError as error:
-            remedy = "or convert it by `gltf-transform copy IN.glb OUT.glb`"
-            raise unreadable(self.path, str(error), remedy) from None
+        remedy = "; or convert it by `gltf-transform copy IN.glb OUT.glb`"
+        require_reader(self.path, "Draco's compression", "DracoPy", remedy=remedy)
         view = int(draco["bufferView"])
         if view not in self._draco:
             import DracoPy
