@@ -93,7 +93,7 @@ def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | Non
 class Replayed(Progress):
     """Counts turns that were recorded, at their times."""
 
-    elapsed = 0.0  # type: ignore[assignment]
+    elapsed = 0.0
 
     def again(self, seconds: float, number: int, ends: int, batch: int) -> None:
         """Take a turn as it was taken."""

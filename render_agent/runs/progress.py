@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,6 +39,9 @@ USUAL_HAZARD, HAZARD_FACTORS = 0.2, (2.5, 0.25)
 
 FEWEST_TURNS = 12
 """So many turns are timed before the time left is told."""
+
+BATCHES = 8
+"""The batches to come are as large as the largest of so many turns of late, where so many questions are left."""
 
 FADING, FEW_QUESTIONS = 2 / 3, 8
 """What an earlier turn tells of a later one by turns between them; of so few questions a turn counts half."""
@@ -95,6 +98,7 @@ class Progress:
         self._all: list[Mark] = []
         self._later: list[Mark] = []
         """What all turns came to, and those that are no question's first, in which scans are read."""
+        self._batches: deque[int] = deque(maxlen=BATCHES)
         self._first_batch = 0
         """How many turns the first batch has, in which kernels are compiled."""
         self.seconds_left: float | None = None
@@ -186,7 +190,8 @@ class Progress:
         """
         if not self.counts[Status.ACTIVE]:
             return None
-        marks, skipped = (self._all, self._first_batch) if self.reached[0] else (self._later, 0)
+        later = not self.reached[0] and len(self._later) >= FEWEST_TURNS
+        marks, skipped = (self._later, 0) if later else (self._all, self._first_batch)
         if len(marks) - skipped < FEWEST_TURNS:
             return None
         pace = self._pace(marks, skipped)
@@ -206,9 +211,9 @@ class Progress:
         """
         hazards = self._hazards(factor)
         waiting = [float(self.reached[number]) for number in range(self.max_turns)]
-        work = 0.0
+        largest, work = max(self._batches, default=1), 0.0
         while (count := sum(waiting)) > 0.01:
-            batch = min(self.batch, count)
+            batch = min(largest, count)
             work += sum(_work(n, batch) * waiting[n] for n in range(self.max_turns) if waiting[n])
             waiting = [0.0, *(w * (1 - h) for w, h in zip(waiting, hazards[:-1], strict=False))]
         return work
@@ -248,6 +253,7 @@ class Progress:
         """Note the time at which a turn of this number was taken, and what is left by that."""
         self.taken += 1
         self.batch = batch
+        self._batches.append(batch)
         self._first_batch = self._first_batch or batch
         now = self.elapsed
         for marks in (self._all, self._later) if number else (self._all,):
