@@ -198,8 +198,8 @@ def test_every_schedule_says_the_same_with_replies_given_beforehand(small):
     for row in rows:
         assert 0 < row["floor_share"] < 1
         assert row["floor_seconds"] == pytest.approx(
-            row["floor_share"] * row["seconds"], abs=0.01, rel=0.1
-        )
+            row["floor_share"] * row["seconds"], abs=0.01 + 0.001 * row["seconds"]
+        )  # both are rounded
     # What is computed again each turn is more than what is new in it.
     assert rows[0]["tokens_prefilled"] == rows[0]["tokens_prompt"] > rows[0]["tokens_first_seen"]
 
