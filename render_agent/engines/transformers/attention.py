@@ -96,8 +96,7 @@ def leave_no_row_blind(model: Any) -> None:
 
     def seeing(*args: Any, **more: Any) -> torch.Tensor | None:
         mask: torch.Tensor | None = sdpa_mask(*args, **more)
-        # A single query sees its own key at least.
-        if mask is None or mask.shape[-2] == 1:
+        if mask is None or mask.shape[-2] == 1:  # a single query sees its own key
             return mask
         return mask | ~mask.any(-1, keepdim=True)
 
