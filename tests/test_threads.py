@@ -42,6 +42,13 @@ def test_where_the_system_starts_no_more_threads_none_is_left_waiting(monkeypatc
         assert not thread.is_alive()
 
 
+def test_a_thread_that_ends_before_there_is_work_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr("concurrent.futures.thread._worker", lambda *_: None)
+    monkeypatch.setattr("render_agent.system.threads.START_SECONDS", 0.05)
+    with pytest.raises(MemoryError, match=r"2 threads .* one ended before there was work"):
+        begun_pool(2, "ended")
+
+
 WITHOUT_MEMORY = """
 import resource, sys
 from pathlib import Path
@@ -64,7 +71,10 @@ def test_work_goes_on_where_no_thread_could_begin_any_more():
 SHORT = """
 import resource, sys, threading
 from pathlib import Path
+from render_agent.system import threads
 from render_agent.system.threads import begun_pool
+threads.START_SECONDS = 2.0
+threads.bound_starts()
 for _ in range(2):
     begun = threading.Thread(target=int)
     begun.start()

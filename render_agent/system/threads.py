@@ -54,7 +54,8 @@ def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
     MemoryError where the work is done. MemoryError where the system starts no more threads.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-    met = threading.Barrier(threads + 1)
+    # A thread may end before it comes to the others.
+    met = threading.Barrier(threads + 1, timeout=2 * START_SECONDS)
     try:
         for _ in range(threads):
             find_room()
@@ -64,9 +65,8 @@ def begun_pool(threads: int, name: str) -> ThreadPoolExecutor:
         met.abort()  # those that began wait for the others
         pool.shutdown(wait=False)
         if isinstance(error, RuntimeError):
-            raise MemoryError(
-                f"{threads} threads to work with cannot be started: {error}"
-            ) from error
+            why = str(error) or "one ended before there was work"
+            raise MemoryError(f"{threads} threads to work with cannot be started: {why}") from error
         raise
     return pool
 
