@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import torch
 from PIL import Image
 
 from render_agent.dialogue.state import Tokens
@@ -19,6 +20,7 @@ from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fi
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
+from render_agent.engines.transformers.sampling import ChosenRows, Writing
 from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
@@ -218,10 +220,6 @@ class TransformersEngine(BatchingEngine):
 
 def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
     """Return what each row became in one call of the library. Raises whatever that causes."""
-    import torch
-
-    from render_agent.engines.transformers.sampling import ChosenRows, Writing
-
     began = time.perf_counter()
     device = loaded.model.device
     tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))

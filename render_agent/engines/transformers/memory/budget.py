@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from PIL import Image
 
 from render_agent.dialogue import chat
@@ -124,8 +125,6 @@ def enforce(device: Any, fraction: float) -> None:
     it find none.
     """
     if device.type == "cuda":
-        import torch
-
         free, total = torch.cuda.mem_get_info(device)
         allowed = torch.cuda.memory_reserved(device) + free - fraction * total
         torch.cuda.set_per_process_memory_fraction(min(1.0, max(0.01, allowed / total)), device)
