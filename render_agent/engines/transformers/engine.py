@@ -214,7 +214,7 @@ class ContinuousEngine:
             self._line.remove(sample)
             unread = sum(other.unread for other in self.scheduler.reading)
             # The next ones share what these have read.
-            if unread >= self.scheduler.read_tokens or not self.cache.has_beginning:
+            if unread >= self.scheduler.read_tokens or self.cache.awaits_beginning:
                 break
 
     def _is_able(self, sample: Sample) -> bool:

@@ -132,7 +132,8 @@ class TransformersEngine(BatchingEngine):
                 rows += [Row(request, sample, found, limit) for sample in samples]
         written = iter(self._write(rows))
         for request, mine in zip(requests, became, strict=True):
-            mine += [] if mine else islice(written, request.distinct_samples)
+            if not mine:
+                mine.extend(islice(written, request.distinct_samples))
         replies = [reply_of(*pair) for pair in zip(requests, became, strict=True)]
         replies[0] = replace(replies[0], events=self.sizing.told())
         return replies
@@ -169,8 +170,9 @@ class TransformersEngine(BatchingEngine):
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
         found = self._prepared(request)
-        own = 0 if isinstance(found, str) else len(found.ids)
-        return own and own + self.loaded.reply_limit(request, own)
+        if isinstance(found, str):
+            return 0
+        return len(found.ids) + self.loaded.reply_limit(request, len(found.ids))
 
     def _prepared(self, request: Request) -> PreparedPrompt | str:
         """Return a request's prompt, or in one sentence why there is none.

@@ -212,15 +212,15 @@ class KVCache:
     def keep_beginning(self, sequence: Sequence) -> None:
         """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
         prompt = sequence.prompt
-        if not self.has_beginning and prompt is not None:
+        if self.awaits_beginning and prompt is not None:
             kept = Sequence("", pinned=True)
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
             self._beginning = kept
 
     @property
-    def has_beginning(self) -> bool:
-        """Whether dialogues can share a beginning now, or never by what the first of them reads."""
-        return self._beginning is not None or self.states is not None
+    def awaits_beginning(self) -> bool:
+        """Whether the first dialogue that is read leaves what it begins with to the others."""
+        return self._beginning is None and self.states is None
 
     def common_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
         """Return what several questions' prompts begin with, up to a picture, as a prompt of its own.
