@@ -14,7 +14,7 @@ FEW = "4"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "commands"), [("first-run", 8), ("read-a-report", 7), ("compare-two-models", 7)]
+    ("name", "commands"), [("first-run", 8), ("read-a-report", 8), ("compare-two-models", 7)]
 )
 def test_a_tutorial_runs(monkeypatch, capsys, tmp_path, name, commands):
     monkeypatch.chdir(tmp_path)
