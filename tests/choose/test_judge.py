@@ -198,6 +198,7 @@ def test_shorter_prompts_are_padded_on_the_left(engine, monkeypatch, mode):
     assert all((mask.diff(dim=1) >= 0).all() and (mask[:, -1] == 1).all() for mask in masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES_AT_LENGTH)
 def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monkeypatch, mode):
     """Calls are those that read prompts and words, or that write replies."""

@@ -284,11 +284,9 @@ def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
     assert max(scores.batch_size for scores in found) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "build",
-    mostly_slow(
-        [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3], small_gemma3
-    ),
+    "build", [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3]
 )
 def test_scores_of_other_families(build):
     other = open_model(str(small_model(build)), dtype="float32", device="cpu")

@@ -51,7 +51,8 @@ def test_dialogues_side_by_side_are_what_they_are_when_all_is_read_anew(make, ex
     assert len({texts for said in expected.values() for texts in said}) > 8
 
 
-@pytest.mark.parametrize("build", mostly_slow([small_qwen2_5_vl, small_internvl], small_internvl))
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [small_qwen2_5_vl, small_internvl])
 def test_other_families_keep_their_keys_too(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = ContinuousEngine(loaded, budget=PLENTY, most_rows=64)
@@ -250,6 +251,7 @@ class Failing:
         monkeypatch.setattr(engine.loaded.model, "forward", guarded)
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_at_any_call_costs_nothing_but_time(make, plain, monkeypatch):
     few = {"count": 3, "turns": 1, "max_new_tokens": 12}
     expected = Dialogues(**few).lead(plain).said

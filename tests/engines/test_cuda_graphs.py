@@ -4,7 +4,6 @@ import dataclasses
 import sys
 from contextlib import contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
-from typing import ClassVar
 
 import pytest
 import torch
@@ -26,12 +25,10 @@ FEW = {"count": 5, "turns": 1, "max_new_tokens": 6}
 class Graph:
     """What a CUDA graph is: operations on fixed memory, done again in their order by `replay`."""
 
-    made: ClassVar = []
     captures = False
 
     def __init__(self):
         self.operations, self.replays = [], 0
-        Graph.made.append(self)
 
     def pool(self):
         return "pool"
@@ -79,9 +76,10 @@ def paged_decode(query, keys, values, tables, lengths, scale):
     return torch.einsum("rht,rthw->rhw", weights, values.masked_fill(~there[..., None, None], 0))
 
 
-@pytest.fixture
-def gpu(monkeypatch):
+@pytest.fixture(scope="module")
+def gpu():
     """A processor that passes for a GPU with Triton."""
+    monkeypatch = pytest.MonkeyPatch()
     kernels = ModuleType(KERNELS)
     for name in ("rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
         setattr(kernels, name, None)
@@ -101,8 +99,8 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, stand_in)
     monkeypatch.setattr(scheduler, "triton_runs", lambda model, cache: True)
     monkeypatch.setattr(prefill, "KVCache", lambda budget, grows: KVCache(budget, budget > 1 << 40))
-    monkeypatch.setattr(Graph, "made", [])
     yield
+    monkeypatch.undo()
     sys.modules.pop("render_agent.engines.transformers.gpu.cuda_graphs", None)
     sys.modules.pop("render_agent.engines.transformers.gpu.fused_layers", None)
 
@@ -117,33 +115,39 @@ def expected(loaded):
     return Dialogues(**FEW).lead(UncachedModel(loaded)).said
 
 
-@pytest.fixture
-def engine(gpu, loaded):
+def make_engine(loaded, most_rows):
+    """Return an engine whose steps are captured: a second a number of rows."""
     page = prefill.new_cache(loaded).page_bytes
     own = dataclasses.replace(loaded)
-    return ContinuousEngine(own, budget=40 * page, most_rows=ROWS, dialogue_tokens=300)
+    return ContinuousEngine(own, budget=40 * page, most_rows=most_rows, dialogue_tokens=300)
 
 
-def test_steps_are_captured_before_the_first_prompt_and_replayed(engine, expected, monkeypatch):
-    decoder = engine.scheduler.decoder
-    assert sorted(decoder._graphs) == decoder.buckets == [1, 2, 4, ROWS]
+def test_steps_are_captured_before_the_first_prompt_and_replayed(
+    gpu, loaded, expected, monkeypatch
+):
+    engine = make_engine(loaded, 3)
+    graphs = engine.scheduler.decoder._graphs
+    assert sorted(graphs) == [1, 2, 3]
     assert engine.calls == 0
     monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was called, not replayed"))
     assert Dialogues(**FEW).lead(engine).said == expected
-    assert len(Graph.made) == 4
-    assert any(graph.replays for graph in Graph.made)
+    assert any(graph.replays for graph in graphs.values())
 
 
-def active_rows(engine, count, **more):
-    """So many questions' rows, all of them read and none at its end."""
-    engine.submit([Dialogues(**more).request(f"q{number}") for number in range(count)])
-    while len(engine.scheduler.active) < count:
+@pytest.fixture(scope="module")
+def engine(gpu, loaded):
+    """An engine with rows all of which are read and none of which is at its end; a step moves none."""
+    engine = make_engine(loaded, ROWS)
+    led = Dialogues(max_new_tokens=60)
+    engine.submit([led.request(f"q{number}") for number in range(ROWS)])
+    while len(engine.scheduler.active) < ROWS:
         assert list(engine.ready(0)) == []
-    return engine.scheduler.active
+    return engine
 
 
 def test_so_many_rows_are_decoded_by_the_smallest_graph_that_holds_them(engine):
-    rows, decoder = active_rows(engine, ROWS, max_new_tokens=60), engine.scheduler.decoder
+    rows, decoder = engine.scheduler.active, engine.scheduler.decoder
+    assert sorted(decoder._graphs) == decoder.buckets == [1, 2, 4, ROWS]
     for count, bucket in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 5)):
         before = {size: graph.replays for size, graph in decoder._graphs.items()}
         decoder.step(rows[:count])
@@ -153,7 +157,7 @@ def test_so_many_rows_are_decoded_by_the_smallest_graph_that_holds_them(engine):
 
 def test_a_step_writes_to_its_rows_and_the_scratch_page_alone(engine):
     """Three rows in the graph of four."""
-    rows = active_rows(engine, 3, max_new_tokens=30)
+    rows = engine.scheduler.active[:3]
     layers = [engine.cache.layers[number] for number in range(len(engine.cache.layers))]
     pages = {page for row in rows for page in row.sequence.pages}
     others = [page for page in range(engine.cache.page_limit) if page not in pages | {SCRATCH_PAGE}]
@@ -169,29 +173,32 @@ def test_a_step_writes_to_its_rows_and_the_scratch_page_alone(engine):
 
 
 def test_a_replay_gives_the_scores_of_a_step_that_is_called(engine):
-    rows, decoder = active_rows(engine, 3, max_new_tokens=30), engine.scheduler.decoder
+    rows, decoder = engine.scheduler.active[:3], engine.scheduler.decoder
     scores, likeliest = (found.clone() for found in decoder.step(rows))
     plain, chosen = super(type(decoder), decoder).step(rows)
     torch.testing.assert_close(scores, plain, atol=2e-4, rtol=1e-4)
     assert likeliest.tolist() == chosen.tolist()
 
 
-def test_a_row_that_is_longer_than_any_graph_is_decoded_without(engine, loaded):
+def test_a_row_that_is_longer_than_any_graph_is_decoded_without(gpu, loaded):
+    engine = make_engine(loaded, 2)
     decoder = engine.scheduler.decoder
     decoder.most_pages = 1
     few = {"count": 2, "turns": 1, "instructions": "Explore. " * PAGE_TOKENS}
     assert Dialogues(**few).lead(engine).said == Dialogues(**few).lead(UncachedModel(loaded)).said
-    assert not any(graph.replays for graph in Graph.made)
+    assert decoder._graphs
+    assert not any(graph.replays for graph in decoder._graphs.values())
 
 
-def test_graphs_that_were_dropped_come_back(engine, expected, monkeypatch):
+def test_graphs_that_were_dropped_come_back(gpu, loaded, expected, monkeypatch):
+    engine = make_engine(loaded, 2)
     module = sys.modules[type(engine.scheduler.decoder).__module__]
     monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 4)
     decoder = engine.scheduler.decoder
     assert decoder.drop()
     assert not decoder.drop()
     assert Dialogues(**FEW).lead(engine).said == expected
-    assert sum(bool(graph.replays) for graph in Graph.made[4:]) > 0
+    assert any(graph.replays for graph in decoder._graphs.values())
 
 
 def test_what_cannot_be_captured_is_called(gpu, loaded, expected, monkeypatch, caplog):
@@ -201,7 +208,6 @@ def test_what_cannot_be_captured_is_called(gpu, loaded, expected, monkeypatch, c
         return paged_decode(query, keys, values, tables, lengths, scale)
 
     monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", waiting)
-    page = prefill.new_cache(loaded).page_bytes
-    engine = ContinuousEngine(dataclasses.replace(loaded), budget=40 * page, most_rows=2)
+    engine = make_engine(loaded, 2)
     assert "not captured" in caplog.text
     assert Dialogues(**FEW).lead(engine).said == expected

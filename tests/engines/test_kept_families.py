@@ -53,7 +53,7 @@ def dialogues():
     return led
 
 
-@pytest.mark.parametrize("name", mostly_slow(KEPT, "gemma4_moe", "glm46v", "qwen3_5"))
+@pytest.mark.parametrize("name", mostly_slow(KEPT, "glm46v", "qwen3_5"))
 def test_batch_is_single_is_kept_is_read_anew(name):
     model = loaded(name)
     expected = dialogues().lead(UncachedModel(model))
@@ -199,11 +199,11 @@ forward = StateCall._forward
 
 
 @pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "float32"))
-@pytest.mark.parametrize("wrong", [mixed, faded])
-def test_states_that_are_wrong_are_found(wrong, dtype, monkeypatch):
+def test_states_that_are_wrong_are_found(dtype, monkeypatch):
     assert why_not_kept(loaded("qwen3_5", dtype)) is None
-    monkeypatch.setattr(StateCall, "_forward", wrong)
-    assert "differ" in why_not_kept(loaded("qwen3_5", dtype))
+    for wrong in (mixed, faded):
+        monkeypatch.setattr(StateCall, "_forward", wrong)
+        assert "differ" in why_not_kept(loaded("qwen3_5", dtype)), wrong
 
 
 @pytest.mark.parametrize("name", mostly_slow(["gemma4_moe", "gemma3"], "gemma4_moe"))

@@ -177,7 +177,7 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% en
 @pytest.mark.parametrize(
     ("template", "fault"),
     [
-        (LOOPS, "does not end in 1 s"),
+        pytest.param(LOOPS, "does not end in 1 s", marks=pytest.mark.slow),
         (f"{{% if messages|length > 60 %}}{LOOPS}{{% endif %}}", "does not end in 1 s"),
         ("{{ 'x' * 10**11 }}", "takes more than 2 GB"),
     ],
