@@ -269,6 +269,24 @@ def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how
     assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
 
 
+def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = {"OUTPUT": "elsewhere", "QUESTIONS": "test.jsonl"}
+    code, _, errors = call("train-verifier", "recent", "--output", "head", **elsewhere)
+    assert (code, "there is no run in elsewhere yet" in errors) == (1, True)
+    for words in (["train-verifier", "recent"], ["make-rooms"]):
+        code, _, errors = call(*words)
+        assert (code, "Missing option '--output'" in errors) == (2, True)
+    assert call("make-rooms", "--output", "made", "--count", "0")[2].count("--count") == 1
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_must_be_given_is_asked_for_in_one_line(call):
+    code, _, errors = call("export", "recent")
+    assert (code, len(errors.splitlines())) == (2, 4)
+    assert re.search(r"^Error: Missing option '--format'. Choose from: .*, mlflow$", errors, re.M)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [(b"hello", "it does not begin as PLY files do"), (b"ply\nformat", "no end")],

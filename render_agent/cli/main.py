@@ -437,6 +437,8 @@ def _with_source(error: click.ClickException) -> click.ClickException:
             return click.UsageError(
                 f"{error.option_name} goes before the command {context.info_name}", context
             )
+    elif isinstance(error, click.MissingParameter):
+        return click.UsageError(" ".join(error.format_message().split()), context)
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         name = error.param.name or ""
         source = context.get_parameter_source(name)
