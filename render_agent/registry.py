@@ -345,13 +345,13 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
 
 def _declared(kind: Kind) -> EntryPoints:
     """Return the entry points of a kind that installed packages declare."""
-    return _entry_points(GROUPS[kind], tuple(sys.path))
+    return _entry_points(tuple(sys.path)).select(group=GROUPS[kind])
 
 
 @cache
-def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of a group; path: `sys.path`, whose folders hold the packages."""
-    return entry_points(group=group)
+def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+    """Return all entry points, read once; path: `sys.path`, whose folders hold the packages."""
+    return entry_points()
 
 
 def _is_own(entry: EntryPoint) -> bool:

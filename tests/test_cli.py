@@ -256,6 +256,30 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
     assert not (tmp_path / "experiment_logs").exists()
 
 
+STOPPED = """
+import os, signal, sys
+from render_agent.system.interrupts import exit_code, install
+class Falls:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.getpid()
+install()
+try:
+    {}
+    signal.pause()
+except KeyboardInterrupt as stop:
+    sys.exit(exit_code(stop))
+"""
+
+
+@pytest.mark.parametrize("how", ["Falls()", "exec('os.kill(os.getpid(), signal.SIGINT)')"])
+def test_an_interrupt_ends_the_program_wherever_it_falls(how):
+    stopped = subprocess.run(
+        [sys.executable, "-c", STOPPED.format(how)], capture_output=True, timeout=60
+    )
+    assert (stopped.returncode, stopped.stderr) == (130, b"")
+
+
 @pytest.mark.parametrize("how", ["before", "environment", "file", "after"])
 def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how):
     (tmp_path / "options.yaml").write_text("output: elsewhere\n")
@@ -267,6 +291,24 @@ def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how
     }
     given = {"OUTPUT": "elsewhere"} if how == "environment" else {}
     assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
+
+
+def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = {"OUTPUT": "elsewhere", "QUESTIONS": "test.jsonl"}
+    code, _, errors = call("train-verifier", "recent", "--output", "head", **elsewhere)
+    assert (code, "there is no run in elsewhere yet" in errors) == (1, True)
+    for words in (["train-verifier", "recent"], ["make-rooms"]):
+        code, _, errors = call(*words)
+        assert (code, "Missing option '--output'" in errors) == (2, True)
+    assert call("make-rooms", "--output", "made", "--count", "0")[2].count("--count") == 1
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_must_be_given_is_asked_for_in_one_line(call):
+    code, _, errors = call("export", "recent")
+    assert (code, len(errors.splitlines())) == (2, 4)
+    assert re.search(r"^Error: Missing option '--format'. Choose from: .*, mlflow$", errors, re.M)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from render_agent.config import OPTIONS
 from render_agent.doctor import data, engines, examine, families, machine, renderers
 from render_agent.doctor.probe import Finding, ask
 from render_agent.system import system_libraries
+from render_agent.text.console import plain_console
+from render_agent.text.display import shown_on
+
+
+def named(name):
+    return Finding("part", name, True, "")
 
 
 def only(findings, name):
@@ -151,6 +158,19 @@ def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, cap
         monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
     assert examine.examine({"output": str(tmp_path)}, as_json=False) == 1
     assert "No run is possible until this is fixed: bundled rooms" in capsys.readouterr().out
+
+
+def test_it_tells_what_it_is_doing_and_finds_in_the_same_order(tmp_path, monkeypatch, capsys):
+    parts = "machine renderers engines data packages".split()
+    for pause, part in zip((0.2, 0.1, 0, 0, 0), parts, strict=True):
+        findings = lambda *_, pause=pause, part=part, **__: (time.sleep(pause), named(part))[1:]  # noqa: E731
+        monkeypatch.setattr(examine, f"examine_{part}", findings)
+    with shown_on(plain_console(stderr=True)):
+        assert examine.examine({}, as_json=True) == 0
+    out, err = capsys.readouterr()
+    assert [finding["name"] for finding in json.loads(out)["findings"]] == parts
+    assert len(err.splitlines()) == len(parts)
+    assert "letting every renderer draw a triangle" in err
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):

@@ -245,6 +245,13 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path, call):
         read_predictions(tmp_path / "bytes.jsonl", TWO)
     code, out, err = call("score", tmp_path / "none.jsonl", "--questions", tmp_path / "no.jsonl")
     assert (code, out, len(err.strip().splitlines())) == (1, "", 1)
+    for given in ("none.jsonl", tmp_path):  # whether or not there are questions
+        code, _, err = call("score", given)
+        assert (code, "there is no file of predictions" in err, "VSI-Bench" in err) == (
+            1,
+            True,
+            False,
+        )
 
 
 def test_missing_and_empty_predictions_are_counted_and_score_nothing():

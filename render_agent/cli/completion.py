@@ -61,11 +61,6 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
     return _runs(context.params.get("output"), incomplete)
 
 
-def runs_in(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Return the same where --runs-in says where runs lie, and --output means something else."""
-    return _runs(context.params.get("runs_in"), incomplete)
-
-
 def lists_of(kind: registry.Kind) -> Complete:
     """Return what completes lists of parts of a kind that begin as the list so far."""
 

@@ -31,6 +31,9 @@ from render_agent.text.sanitize import visible
 PREFIX, NEARLY = "RENDER_AGENT_", 0.93
 """How the environment calls options; a name so like one of them is taken for a slip."""
 
+PLAIN_TYPES = {"valid float": "number", "valid integer": "whole number", "number range": "number"}
+"""What the library calls types of values, and how people do; in this order."""
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What a disk answers that takes no more of what is printed."""
 
@@ -106,7 +109,8 @@ class RunGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             hint = NO_COMMANDS.get(name) or did_you_mean(name, self.list_commands(ctx)).lstrip("; ")
-            raise UsageError(f"there is no command {name!r:.80}" + (hint and f": {hint}"))
+            hint = hint or "render-agent --help has all of them"
+            raise UsageError(f"there is no command {name!r:.80}: {hint}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -437,8 +441,12 @@ def _with_source(error: click.ClickException) -> click.ClickException:
             return click.UsageError(
                 f"{error.option_name} goes before the command {context.info_name}", context
             )
+    elif isinstance(error, click.MissingParameter):
+        return click.UsageError(" ".join(error.format_message().split()), context)
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         name = error.param.name or ""
+        for library, plain in PLAIN_TYPES.items():
+            error.message = error.message.replace(library, plain)
         source = context.get_parameter_source(name)
         if source is ParameterSource.ENVIRONMENT:
             error.param_hint = f"{context.auto_envvar_prefix}_{name.upper()}"

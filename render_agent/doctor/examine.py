@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from render_agent.doctor.machine import examine_machine, examine_packages
 from render_agent.doctor.probe import Finding
 from render_agent.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
+from render_agent.text.display import LIVE_LINE_SECONDS, stage
 from render_agent.text.sanitize import json_text
 
 READY = "This machine is ready: render-agent --batch --benchmark rooms"
@@ -28,8 +30,7 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     options: of a run, by name, as the command line resolved them. probe: let models answer too.
     Returns 1 where no run is.
     """
-    with plain_console(stderr=True).status("looking at renderers, engines and data …"):
-        findings = list(_findings(options, probe))
+    findings = list(_findings(options, probe))
     preventing = [finding for finding in findings if finding.prevents]
     if as_json:
         report = {"ready": not preventing, "findings": [f.to_json() for f in findings]}
@@ -47,11 +48,22 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
 
 
 def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
-    yield from examine_machine(Path(options.get("output") or "experiment_logs"))
-    yield from examine_renderers()
-    yield from examine_engines(options, probe=probe)
-    yield from examine_data(options)
-    yield from examine_packages()
+    """Give all findings, looked for side by side; what is waited for is told."""
+    output = Path(options.get("output") or "experiment_logs")
+    parts = {
+        "looking at the machine and its packages": examine_machine(output),
+        "letting every renderer draw a triangle": examine_renderers(),
+        "importing what engines need, and asking the hub": examine_engines(options, probe=probe),
+        "looking for questions and scans": examine_data(options),
+        "importing what installed packages bring": examine_packages(),
+    }
+    with ThreadPoolExecutor(len(parts)) as pool:
+        started = {words: pool.submit(list, findings) for words, findings in parts.items()}
+        for words, findings in started.items():
+            with stage(words, announced=True) as waiting:
+                while wait([findings], LIVE_LINE_SECONDS).not_done:
+                    waiting.at(0)
+                yield from findings.result()
 
 
 def _table(findings: Sequence[Finding]) -> Table:

@@ -190,7 +190,8 @@ def read_ids(path: Path) -> set[str]:
     try:
         ids = read_bounded(path).decode("utf-8-sig").split()
     except (OSError, ValueError) as error:
-        raise QuestionsError(f"cannot read the ids in {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise QuestionsError(f"cannot read the ids in {path}: {reason}") from error
     if not ids:
         raise QuestionsError(f"{path} holds no ids: write one a line")
     return set(ids)

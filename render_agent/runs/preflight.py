@@ -203,6 +203,8 @@ def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None
     """SetupError where a run does not fit the disk of its output folder, before it begins."""
     output = Path(config.output).absolute()
     there = next(folder for folder in (output, *output.parents) if folder.exists())
+    if not there.is_dir():
+        raise SetupError(f"{there} is a file, and runs lie in a folder: name one by --output")
     free, needed = shutil.disk_usage(there).free, disk_needed(config, questions)
     if needed > free:
         raise SetupError(

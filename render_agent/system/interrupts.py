@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from threading import Timer
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 INTERRUPTED, TERMINATED = 130, 143
 """The exit codes of a program that was ended so."""
@@ -16,12 +22,19 @@ class Terminated(BaseException):
 
 KINDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
 
+AGAIN_SECONDS = 0.05
+"""How soon a signal is sent again whose exception fell into code that may raise none."""
+
 _arrived: list[type[BaseException]] = []
+_told_before = sys.unraisablehook
 
 
 def install() -> None:
     """Have both signals raise their exceptions from now on."""
     _arrived.clear()
+    global _told_before
+    if sys.unraisablehook is not _unraisable:
+        _told_before, sys.unraisablehook = sys.unraisablehook, _unraisable
     for number in KINDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _arrive)
@@ -35,7 +48,21 @@ def raise_again() -> None:
 
 def exit_code(stop: BaseException) -> int:
     """Return the exit code of a program that such an exception ended."""
+    exec(
+        ""
+    )  # the interpreter would end by SIGINT, not by a code, where one met an `exec` of a text before
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+def _unraisable(lost: UnraisableHookArgs) -> None:
+    """Send a signal again whose exception a finaliser or a callback of a weak reference met, where it is lost."""
+    for number, kind in KINDS.items():
+        if isinstance(lost.exc_value, kind):
+            again = Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+    _told_before(lost)
 
 
 def _arrive(number: int, frame: FrameType | None) -> NoReturn:

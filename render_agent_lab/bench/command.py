@@ -99,6 +99,7 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
 @click.option(
     "--output",
+    "folder",
     metavar="DIR",
     help="Write bench.json, bench.md and bench.svg there.",
     shell_complete=folders,
@@ -134,8 +135,8 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
     config = _config(context, given)
     progress = plain_console(stderr=True)
     figures = compare(config, given, lambda words: progress.print(words, soft_wrap=True))
-    if given["output"]:
-        write(figures, given["output"], given["notes"])
+    if given["folder"]:
+        write(figures, given["folder"], given["notes"])
     if as_json:
         click.echo(json_text(figures))
     else:

@@ -70,6 +70,7 @@ def make_room(
 @click.command("make-rooms")
 @click.option(
     "--output",
+    "folder",
     required=True,
     metavar="DIR",
     help="Where the rooms are written.",
@@ -93,6 +94,7 @@ def make_room(
 )
 @click.option(
     "--questions",
+    "each",
     type=click.IntRange(0),
     default=EACH,
     show_default=True,
@@ -113,7 +115,7 @@ def make_room(
     help="With noise, holes, unseen patches and drifting colours, as scans have them.",
 )
 def make_rooms_command(
-    output: str, count: int, seed: int, questions: int, spacing: float, as_scan: bool
+    folder: str, count: int, seed: int, each: int, spacing: float, as_scan: bool
 ) -> None:
     """Make furnished rooms and flats with exact truths and VSI-Bench's questions about them.
 
@@ -122,7 +124,7 @@ def make_rooms_command(
       render-agent make-rooms --output my_rooms --count 4 --seed 7
       render-agent --batch --benchmark my_rooms/questions.jsonl
     """
-    written = make_rooms(Path(output), count, seed, questions, spacing, as_scan)
+    written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6
     homes = "1 home" if count == 1 else f"{count} homes"
-    click.echo(f"{homes} in {output}: {len(written)} files, {size:.1f} MB")
+    click.echo(f"{homes} in {folder}: {len(written)} files, {size:.1f} MB")

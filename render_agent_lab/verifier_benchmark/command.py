@@ -33,7 +33,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 
 
 @click.command("verifiers")
-@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs_in)
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
 @click.option(
     "--verifier",
     "names",
@@ -68,6 +68,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 )
 @click.option(
     "--output",
+    "folder",
     metavar="DIR",
     help="Write bench.json and bench.md there.",
     shell_complete=completion.folders,
@@ -104,8 +105,8 @@ def verifiers_command(
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
     figures = compare(options, runs, given, lambda words: progress.print(words, soft_wrap=True))
-    if given["output"]:
-        write(figures, given["output"])
+    if given["folder"]:
+        write(figures, given["folder"])
     if as_json:
         click.echo(json_text(figures))
         return

@@ -11,9 +11,10 @@ from render_agent.errors import UsageError
 
 
 @click.command("train-verifier")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs_in)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
 @click.option(
     "--output",
+    "folder",
     required=True,
     metavar="DIR",
     help="Where the verifier is written.",
@@ -21,6 +22,7 @@ from render_agent.errors import UsageError
 )
 @click.option(
     "--runs-in",
+    "output",
     default="experiment_logs",
     show_default=True,
     metavar="DIR",
@@ -78,8 +80,8 @@ from render_agent.errors import UsageError
 )
 def train_verifier_command(
     runs: tuple[str, ...],
+    folder: str,
     output: str,
-    runs_in: str,
     held_out: str,
     encoder: str,
     members: int,
@@ -105,8 +107,8 @@ def train_verifier_command(
         device,
         Settings(members=members, epochs=epochs, rate=rate, seed=seed),
     )
-    folders = [find_run(Path(runs_in), run) for run in dict.fromkeys(runs)]
-    learned = train(folders, Path(output), wishes, lambda line: click.echo(line, err=True))
+    folders = [find_run(Path(output), run) for run in dict.fromkeys(runs)]
+    learned = train(folders, Path(folder), wishes, lambda line: click.echo(line, err=True))
     held = learned["held_out"]
     for title, figures in (("good moves", held["good"]), ("named things found", held["named"])):
         if figures:
@@ -115,7 +117,7 @@ def train_verifier_command(
                 click.echo(f"  {name:<12} {100 * row['mean']:5.1f} %  ({spanned(row)})")
             for line in standing(figures):
                 click.echo(f"  {line}")
-    click.echo(f"{output}: verifier and card; use it with --verifier learned:{output}")
+    click.echo(f"{folder}: verifier and card; use it with --verifier learned:{folder}")
 
 
 def _held_out(text: str) -> float | tuple[str, ...]:

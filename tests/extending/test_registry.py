@@ -229,7 +229,7 @@ def test_setup_cfg_declares_the_parts_of_the_lab():
     ("kind", "name"), [(kind, name) for kind, names in registry.LAB.items() for name in names]
 )
 def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, name):
-    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
+    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
     assert name not in registry.names(kind)
     sentence = f"the {kind} '{name}' is part of render_agent_lab, which is not installed: type pip"
     with pytest.raises(SetupError, match=sentence):
@@ -237,7 +237,7 @@ def test_where_the_lab_is_not_installed_one_sentence_says_so(monkeypatch, kind, 
 
 
 def test_the_program_runs_where_the_lab_is_not_installed(monkeypatch, tmp_path, type_in):
-    monkeypatch.setattr(registry, "_entry_points", lambda group, path: EntryPoints(()))
+    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints(()))
     code, _, error = type_in("bench", "--small", folder=tmp_path)
     assert (code, error.count("\n")) == (1, 1)
     assert "render_agent_lab, which is not installed" in error

@@ -74,7 +74,7 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return without_keys(" ".join(str(error).split()))[:MOST_TRIES_TEXT]
+    return without_keys(" ".join(str(error).split())).rstrip(".")[:MOST_TRIES_TEXT]
 
 
 def card(run: SelectedRun, found: Mapping[str, Any]) -> str:

@@ -31,15 +31,12 @@ def bundle(report: ReportData, pages: Path, to: Path) -> int:
     """Write a run and its report, which lies in `pages`, to a folder or, by its ending, a .zip; count files.
 
     In it are the pages with the pictures that turns name, the scenes in 3D, the results, and the run's options
-    without paths, servers and keys. No page points out of it. UsageError where something else lies there,
-    RunLogError where it cannot be written.
+    without paths, servers and keys. No page points out of it. Errors: as in `check_free`, and RunLogError
+    where it cannot be written.
     """
+    check_free(to)
     if to.suffix == ".zip":
-        if to.exists() and not zipfile.is_zipfile(to):
-            raise UsageError(f"{to} is there and is no zip: name another file")
         return _zipped(report, pages, to)
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise UsageError(f"{to} is there already: name a new folder, or a FILE.zip")
     number, new = 0, not to.exists()
     try:
         for name, content in contents(report, pages):
@@ -51,6 +48,15 @@ def bundle(report: ReportData, pages: Path, to: Path) -> int:
             to.mkdir(exist_ok=True)
         raise
     return number
+
+
+def check_free(to: Path) -> None:
+    """UsageError where something else lies where a bundle is to be; asked before a report is made."""
+    if to.suffix == ".zip":
+        if to.exists() and not zipfile.is_zipfile(to):
+            raise UsageError(f"{to} is there and is no zip: name another file")
+    elif to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise UsageError(f"{to} is there already: name a new folder, or a FILE.zip")
 
 
 def _zipped(report: ReportData, pages: Path, to: Path) -> int:

@@ -9,6 +9,7 @@ import click
 
 from render_agent.cli import completion
 from render_agent.cli.options import AS_JSON
+from render_agent.errors import UsageError
 
 
 @click.command("audit")
@@ -67,6 +68,8 @@ def audit_command(
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 
+    if to is not None and Path(to).is_dir():
+        raise UsageError(f"--to {to} is a folder: name a file")
     alone = ("ply", "question", "option")
     options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
     chosen = chosen_questions(questions, options)

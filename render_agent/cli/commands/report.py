@@ -73,12 +73,13 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
       render-agent bundle recent --to public/run
     """
     from render_agent.analysis.report.build import build, missing_assets
-    from render_agent.analysis.report.bundle import bundle
+    from render_agent.analysis.report.bundle import bundle, check_free
     from render_agent.runs.log.folder import find_run
     from render_agent.text.display import size, stage
 
     folder = find_run(Path(output), run)
     place = Path(to or f"{folder.name}.zip")
+    check_free(place)
     index, report = build(folder, diagnose=not no_diagnosis)
     for sentence in missing_assets(report, index.parent):
         click.echo(sentence, err=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from render_agent.analysis.predictions import read_predictions, score_predictions
+from render_agent.analysis.predictions import FORM, read_predictions, score_predictions
 from render_agent.beliefs.belief_summary import WORDS
 from render_agent.config import fixed_options
-from render_agent.errors import UsageError
+from render_agent.errors import QuestionsError, UsageError
 from render_agent.extras import require
 from render_agent.questions.vsibench import load_vsibench
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run
@@ -57,7 +57,11 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
 
 
 def score_file(predictions: Path, questions: str | None, parser: str, *, as_json: bool) -> None:
-    """Score a file of predictions and print the figures."""
+    """Score a file of predictions and print the figures. QuestionsError where there is no such file."""
+    if not predictions.is_file():
+        raise QuestionsError(
+            f"there is no file of predictions at {predictions}: write one of lines such as {FORM}"
+        )
     asked = load_vsibench(questions)
     found = score_predictions(asked, read_predictions(predictions, asked), parser)
     if as_json:
