@@ -282,6 +282,22 @@ def draw_faces(
 
 
 @kernel
+def name_faces(
+    order: Any, perspective: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any
+) -> None:
+    """Turn one band of the buffer into depths in metres (inf where nothing is) and the scene's face indices, in place."""
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            face = nearest[row, column]
+            if face < 0:
+                keys[row, column] = np.inf
+            else:
+                key = keys[row, column]
+                keys[row, column] = np.float32(1.0) / key if perspective else -key
+                nearest[row, column] = order[face]
+
+
+@kernel
 def draw_alone(
     vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, pages: Any, keys: Any, nearest: Any
 ) -> None:  # fmt: skip

@@ -46,14 +46,15 @@ def shown_points(
 
 
 @kernel
-def tally(groups: Any, angle: Any, count: Any) -> Any:
+def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
     """Return how many pixels each group has, (count,), and their solid angles together, (count,) steradians.
 
-    groups: (H * W,) the group of each pixel. angle: (H * W,) of each pixel, none where that is empty.
+    groups: (p + 1,) the group of each piece of surface, the last that of no piece. pieces: (H * W,) the piece of each
+    pixel, -1 of none. angle: (H * W,) of each pixel, none where that is empty.
     """
     areas, angles = np.zeros(count), np.zeros(count)
-    for pixel in range(len(groups)):
-        group = groups[pixel]
+    for pixel in range(len(pieces)):
+        group = groups[pieces[pixel]]
         areas[group] += 1.0
         if len(angle):
             angles[group] += angle[pixel]

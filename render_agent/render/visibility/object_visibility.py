@@ -121,8 +121,8 @@ class Sight:
 
     def count(self, frame: Frame, camera: Camera) -> Counted:
         """Return what of each box shows in a view that `frame` gave."""
-        counts, groups = self._grouped(frame, camera, camera.position)
-        return self._sums(counts, groups, pixel_angles(*self.counted, camera.vertical_fov))
+        angles = pixel_angles(*self.counted, camera.vertical_fov)
+        return self._sums(*self._grouped(frame, camera, camera.position), angles)
 
     def on_map(self, camera: MapCamera) -> Counted:
         """Return what of each box shows on a map without its grid and its trail; no angles.
@@ -133,8 +133,7 @@ class Sight:
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
         above = *camera.centre, camera.height + FAR_ABOVE_METRES
-        counts, groups = self._grouped(frame, coarse, above)
-        return self._sums(counts, groups, np.empty(0))
+        return self._sums(*self._grouped(frame, coarse, above), np.empty(0))
 
     def seen(
         self, counted: Counted, position: Vector, which: Sequence[int] | None = None
@@ -177,34 +176,37 @@ class Sight:
 
     def _grouped(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-        """Return which group counts for which box from a place, and the group of each pixel."""
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
+        """Return which group counts for which box from a place, the group of each piece, and the piece of each pixel."""
         if frame.primitive is not None:
-            groups = self._belonging.groups[frame.primitive].ravel()
-            return self._counting(position), groups
-        belonging, groups = self._by_depth(frame, camera)
-        return belonging.seen_from(position), groups
+            return self._counting(position), self._belonging.groups, frame.primitive.ravel()
+        belonging, pieces = self._by_depth(frame, camera)
+        return belonging.seen_from(position), belonging.groups, pieces
 
     def _sums(
-        self, counts: NDArray[np.bool_], groups: NDArray[np.int32], angle: FloatArray
+        self,
+        counts: NDArray[np.bool_],
+        groups: NDArray[np.int32],
+        pieces: NDArray[np.int32],
+        angle: FloatArray,
     ) -> Counted:
         from render_agent.render.visibility.counting import tally
 
         weights = counts.astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas, angles = tally(groups, angle, len(counts))
+        areas, angles = tally(groups, pieces, angle, len(counts))
         return Counted((areas @ weights) * scale, np.asarray(angles @ weights))
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
     ) -> tuple[Belonging, NDArray[np.int32]]:
-        """Return what the surface points under the pixels belong to, and the group of each pixel."""
+        """Return what the surface points under the pixels belong to, and the number of each pixel's, -1 without one."""
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
         belonging = Belonging(points[:, None], None, self.boxes)
-        groups = np.zeros(frame.depth.shape, np.int32)
-        groups[v, u] = belonging.groups[:-1]
-        return belonging, groups.ravel()
+        pieces = np.full(frame.depth.shape, -1, np.int32)
+        pieces[v, u] = np.arange(len(points))
+        return belonging, pieces.ravel()
 
     def _counting(self, position: Vector) -> NDArray[np.bool_]:
         if position not in self._counts:
