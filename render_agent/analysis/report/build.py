@@ -7,9 +7,10 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import spawned
+from render_agent.analysis.diagnosis.diagnose import gathered, working, worthwhile
 from render_agent.analysis.report.data import ReportData, page_file, read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
@@ -41,17 +42,15 @@ def build(
     pages = folder.path / REPORT
     refuse_links_out(pages)
     before = _lying(pages)
-    count = processes or os.cpu_count() or 1
-    with spawned(count) as pool:
-        report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
+    count = processes or worthwhile(folder.questions() if folder.has_questions else ())
+    with working(count) as pool:  # they get ready while the log is read here
+        report = read_run(folder, diagnose=False)
         copy_assets(pages)
-        pictures: set[Path] = set()
-
-        def meanwhile() -> None:
-            pictures.update(link_pictures(report.folder.path, report.states, pages))
-            write_index(report, pages)
-
-        write_pages(report, pages, count, pool, meanwhile)
+        parts = write_pages(report, pages, count, pool, diagnose=diagnose)
+        pictures = link_pictures(report.folder.path, report.states, pages)
+        diagnoses = gathered(folder, report.states, parts)
+    report = replace(report, diagnoses=diagnoses)
+    write_index(report, pages)
     remove_stale(pages, report.rows)
     _remove_strange(pages, before, report, pictures)
     return pages / "index.html", report
