@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import gathered, working, worthwhile
+from render_agent.analysis.diagnosis.diagnose import working, worthwhile
 from render_agent.analysis.report.data import ReportData, page_file, read_run
-from render_agent.analysis.report.index.index_page import write_index
+from render_agent.analysis.report.index.index_page import ScorePlots, write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
 from render_agent.analysis.report.question.question_page import write_pages
 from render_agent.dialogue.state import QuestionState
@@ -46,11 +46,16 @@ def build(
     with working(count) as pool:  # they get ready while the log is read here
         report = read_run(folder, diagnose=False)
         copy_assets(pages)
-        parts = write_pages(report, pages, count, pool, diagnose=diagnose)
-        pictures = link_pictures(report.folder.path, report.states, pages)
-        diagnoses = gathered(folder, report.states, parts)
+        pictures: set[Path] = set()
+        scores: list[ScorePlots] = []
+
+        def meanwhile() -> None:
+            pictures.update(link_pictures(folder.path, report.states, pages))
+            scores.append(ScorePlots.of(report))
+
+        diagnoses = write_pages(report, pages, count, pool, meanwhile, diagnose=diagnose)
     report = replace(report, diagnoses=diagnoses)
-    write_index(report, pages)
+    write_index(report, pages, *scores)
     remove_stale(pages, report.rows)
     _remove_strange(pages, before, report, pictures)
     return pages / "index.html", report

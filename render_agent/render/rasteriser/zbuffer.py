@@ -390,6 +390,16 @@ def colour_faces(
                     for channel in range(3):
                         colours[row, column, channel] = background[channel]
                 continue
+            a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
+            flat = material < 0
+            for channel in range(3):
+                tone = vertex_colours[a, channel]
+                flat &= tone == vertex_colours[b, channel] and tone == vertex_colours[c, channel]
+            if flat:  # of one colour, as all faces of made rooms are
+                for column in range(begin, end):
+                    for channel in range(3):
+                        colours[row, column, channel] = vertex_colours[a, channel]
+                continue
             slot = np.uint64(face % FACES_KEPT)
             if owners[slot] != face:
                 owners[slot] = face

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import Found, Part, diagnosed, each_done, parts_of
+from render_agent.analysis.diagnosis.diagnose import (
+    Found,
+    Part,
+    diagnosed,
+    each_done,
+    gathered,
+    parts_of,
+)
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
 from render_agent.analysis.report.data import ReportData, neighbours, page_of
 from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
@@ -273,13 +280,14 @@ def write_pages(
     folder: Path,
     processes: int = 1,
     pool: Executor | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
     *,
     diagnose: bool = False,
-) -> Iterator[Found]:
-    """Write the pages of a run's questions into the `questions` of its report's folder; give their diagnoses as they are done.
+) -> Mapping[str, Diagnosis]:
+    """Write the pages of a run's questions into the `questions` of its report's folder; return their diagnoses.
 
-    processes: of the pool, which write at once. diagnose: whether the run is diagnosed on the way, and the plans of its
-    scenes are drawn. RunLogError where a file cannot be written.
+    processes: of the pool, which write at once. meanwhile: what this process does in that time. diagnose: whether the
+    run is diagnosed on the way. RunLogError where a file cannot be written.
     """
     beside = neighbours(state.id for state in report.states)
     questions = [state.question for state in report.states]
@@ -301,7 +309,9 @@ def write_pages(
                 else {name: report.diagnoses[name] for name in ids if name in report.diagnoses},
             )
         )
-    return each_done(_write, tasks, "writing pages", pool)
+    parts = each_done(_write, tasks, "writing pages", pool)
+    meanwhile()
+    return gathered(report.folder, report.states, parts)
 
 
 def plans_of(report: ReportData, folder: Path) -> Plans:
