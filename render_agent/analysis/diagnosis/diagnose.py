@@ -5,6 +5,7 @@ What the views showed is cached in the run's report folder, so that each scene i
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import logging
@@ -40,6 +41,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
+from render_agent.system.malloc import NEW_OBJECTS
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
 from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
@@ -372,6 +374,7 @@ def get_ready() -> None:
     """Load what a scene is measured with, in a process that has nothing to do yet."""
     from render_agent.render.rasteriser.renderer import compile_kernels
 
+    gc.set_threshold(NEW_OBJECTS)
     compile_kernels("mesh")
 
 
