@@ -27,6 +27,7 @@ from render_agent.analysis.diagnosis.visibility_pass import (
     ShownViews,
     TurnVisibility,
     Visibility,
+    boxes_by_name,
     measure_scene,
     named_boxes,
     new_views,
@@ -325,9 +326,7 @@ def _compare(
     kept: Kept,
 ) -> tuple[dict[str, Visibility], dict[str, str], list[SceneTask]]:
     """Return what is kept of the questions' views, the key of every question, and what is to be measured."""
-    known: dict[str, Visibility] = {}
-    by_scene: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
-    keys = {}
+    shown_in: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
     for state in states:
         question = state.question
         if question.scan is None or not question.scan.exists() or not state.turns:
@@ -341,17 +340,22 @@ def _compare(
                 question.id: (question, ((),) * at + views[at:]),
             }
         for name, (about, part) in parts.items():
-            shown = ShownViews(name, named_categories(about), part)
-            keys[name] = cache_key(shown, named_boxes(shown, facts.get(about.scene)))
+            shown_in[about.scene].append((about, ShownViews(name, named_categories(about), part)))
+    known, keys, tasks = {}, {}, []
+    for scene, entries in shown_in.items():
+        there = facts.get(scene)
+        boxes = boxes_by_name(there, [shown for _, shown in entries])
+        unknown = []
+        for about, shown in entries:
+            name = shown.question_id
+            keys[name] = cache_key(shown, named_boxes(shown, boxes))
             before = kept.get(name)
             if before is not None and before[0] == keys[name]:
                 known[name] = before[1]
             else:
-                by_scene[about.scene].append((about, shown))
-    tasks = [
-        SceneTask(entries[0][0], facts.get(scene), tuple(shown for _, shown in entries))
-        for scene, entries in by_scene.items()
-    ]
+                unknown.append((about, shown))
+        if unknown:
+            tasks.append(SceneTask(unknown[0][0], there, tuple(shown for _, shown in unknown)))
     return known, keys, tasks
 
 

@@ -233,14 +233,14 @@ class Sight:
         self, alone: Scene | NDArray[np.intp], camera: Camera, width: int, height: int
     ) -> float:
         """Return the solid angle of the pixels that show a cloud, or some faces of the scene, alone."""
-        from render_agent.render.visibility.counting import NO_PAGES, angle_of_faces
+        from render_agent.render.visibility.counting import angle_of_faces
 
         if isinstance(alone, Scene):
             v, u = np.nonzero(np.isfinite(self.renderer.draw(alone, camera, width, height).depth))
             return float(_angles(u, v, width, height, camera.vertical_fov).sum())
         view, focal = projection(camera, width, height), camera.focal(height)
         mesh = self.scene.points, self.scene.faces, alone
-        return float(angle_of_faces(*mesh, view.matrix, view.near, NO_PAGES, width, height, focal))
+        return float(angle_of_faces(*mesh, view.matrix, view.near, width, height, focal))
 
     def _drawn_alone(self, number: int, position: Vector) -> Scene | NDArray[np.intp]:
         """Return the faces of a mesh that count as an object from a place, of a cloud a scene of nothing else."""
