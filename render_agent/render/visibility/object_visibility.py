@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,13 +70,29 @@ class Counted:
         return Counted(self.areas + other.areas, self.angles + other.angles)
 
 
-def seen_well(seen: Seen, size: tuple[int, int]) -> bool:
+class HowSeen(Protocol):
+    """How much of an object is seen, as `Seen` tells it."""
+
+    @property
+    def area(self) -> float:
+        """Pixels that show it."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """Of it, 0 to 1."""
+        ...
+
+
+def seen_well(seen: HowSeen, size: tuple[int, int]) -> bool:
     """Return whether an object can be told and judged from a picture of `size` that shows it so.
 
     Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
     """
-    share, area = round(seen.share, 3), round(seen.area, 1)
-    return share >= LEAST_SHARE and area >= LEAST_AREA * size[0] * size[1]
+    return (
+        round(seen.share, 3) >= LEAST_SHARE
+        and round(seen.area, 1) >= LEAST_AREA * size[0] * size[1]
+    )
 
 
 class Sight:
