@@ -5,6 +5,11 @@
 RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. Its
 report is written anew three times: once diagnosing all questions, once with the diagnosis kept, once
 without any.
+
+    python benchmarks/report.py RUN --against TREE RUN2 --rounds 2 --output results/report_versions
+
+TREE is a work tree of another version of the program, and RUN2 the same run with the options in its
+config.json that this version knows. The reports of both are written anew in turn.
 """
 
 from __future__ import annotations
@@ -25,13 +30,25 @@ import click
 
 from render_agent.runs.log.folder import RunFolder
 
+MACHINE = f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
-def built(run: Path, *options: str) -> dict[str, float]:
-    """Write the report in a process of its own; return its wall and processor seconds."""
+TREE = Path(__file__).resolve().parents[1]
+"""The work tree of this version."""
+
+
+def built(run: Path, *options: str, tree: Path = TREE) -> dict[str, float]:
+    """Write the report in a process of its own, by the program in `tree`; return its wall and processor seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command,
+        check=True,
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree.resolve())},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -69,6 +86,51 @@ def opened(index: Path) -> float | None:
         seconds = time.perf_counter() - began
         browser.close()
     return round(seconds, 2)
+
+
+def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[str, Any]]:
+    """Write the reports of one run by the program in `tree` and by this one in turn; return what each took."""
+    versions = [(tree, other_run), (TREE, run)]
+    taken = []
+    for number in range(1, rounds + 1):
+        for place, its_run in versions:
+            shutil.rmtree(its_run / "report", ignore_errors=True)
+            told = ["git", "-C", str(place), "rev-parse", "--short", "HEAD"]
+            name = subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip()
+            load = round(os.getloadavg()[0], 1)
+            taken.append(
+                {"round": number, "version": name, "load": load} | built(its_run, tree=place)
+            )
+            click.echo(json.dumps(taken[-1]), err=True)
+    return taken
+
+
+def compared(found: dict[str, Any]) -> str:
+    """Return the figures of two versions as a page."""
+    rows = [
+        f"| {n + 1} | {old['seconds']} ({old['load']}) | {new['seconds']} ({new['load']})"
+        f" | {old['seconds'] / new['seconds']:.2f} | {old['processor_seconds']} | {new['processor_seconds']}"
+        f" | {old['processor_seconds'] / new['processor_seconds']:.2f} |"
+        for n, (old, new) in enumerate(zip(found["taken"][::2], found["taken"][1::2], strict=True))
+    ]
+    old, new = (entry["version"] for entry in found["taken"][:2])
+    return "\n".join(
+        [
+            "# The report by two versions in turn",
+            "",
+            f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. In brackets"
+            " the load as it began: more than the number of cores where other programs had their share.",
+            "",
+            f"| round | {old}: seconds | {new}: seconds | times faster | {old}: processor | {new}: processor | times less |",
+            "|--:|--:|--:|--:|--:|--:|--:|",
+            *rows,
+            "",
+            f"{found['machine']}.",
+            "",
+            f"    {found['command']}",
+            "",
+        ]
+    )
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -109,10 +171,28 @@ def markdown(found: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--against", type=(click.Path(exists=True, path_type=Path),) * 2, help="TREE RUN2")
+@click.option("--rounds", type=click.IntRange(1), default=1)
 @click.option("--output", type=click.Path(path_type=Path), required=True)
-def main(run: Path, output: Path) -> None:
+def main(run: Path, against: tuple[Path, Path] | None, rounds: int, output: Path) -> None:
     """Measure the report of RUN."""
     folder = RunFolder(run)
+    if against is not None:
+        questions = folder.questions()
+        pair = {
+            "questions": len(questions),
+            "scenes": len({question.scene for question in questions}),
+            "taken": in_turn(run, *against, rounds),
+            "machine": MACHINE,
+            "command": shlex.join(
+                [
+                    *("python", "benchmarks/report.py", "RUN", "--against", "TREE", "RUN2"),
+                    *("--rounds", str(rounds), "--output", str(output)),
+                ]
+            ),
+        }
+        write(output, pair, compared(pair))
+        return
     load = round(os.getloadavg()[0], 1)
     report = run / "report"
     shutil.rmtree(report, ignore_errors=True)
@@ -127,12 +207,17 @@ def main(run: Path, output: Path) -> None:
         "kept": built(run),
         "without": built(run, "--no-diagnosis"),
         "load": load,
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": MACHINE,
         "command": shlex.join(["python", "benchmarks/report.py", "RUN", "--output", str(output)]),
     }
+    write(output, found, markdown(found))
+
+
+def write(output: Path, found: dict[str, Any], page: str) -> None:
+    """Write the figures and their page, and print that."""
     output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    output.with_suffix(".md").write_text(markdown(found))
-    click.echo(markdown(found))
+    output.with_suffix(".md").write_text(page)
+    click.echo(page)
 
 
 if __name__ == "__main__":

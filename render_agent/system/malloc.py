@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from pathlib import Path
 
 LARGE_BLOCK_BYTES = 1 << 20
 """Bytes of a block that is mapped on its own."""
+
+NEW_OBJECTS = 200_000
+"""More of them at a time than a page or a scene is made of."""
 
 _MMAP_THRESHOLD = -3
 """What `mallopt` calls the bound, by glibc's <malloc.h>."""
@@ -28,6 +32,20 @@ def give_back_large_blocks() -> bool:
 def give_back_freed() -> None:
     """Give back now whatever the C library keeps of what was freed, where it is glibc."""
     _called("malloc_trim", 0)
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Look for circles of objects only when NEW_OBJECTS more are there.
+
+    A log is read as hundreds of thousands of objects, in no circle, and every look would visit all of them.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager

@@ -13,10 +13,13 @@ from scipy.sparse.csgraph import connected_components
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera
 from render_agent.render.base import Frame
+from render_agent.render.projection import projection
 from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.zbuffer import cover
 from render_agent.render.visibility.object_visibility import Seen, Sight
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.model import Scene
 from render_agent.scene.room_truth import read_truth
 
 SCENES = sorted((Path(__file__).parents[2] / "scenes").glob("*.ply"))
@@ -308,6 +311,26 @@ def test_counting_coarsely_gives_the_area_of_the_whole_picture():
     fine = one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
     assert coarse.area == pytest.approx(fine.area, rel=0.05)
     assert coarse.share == pytest.approx(fine.share, abs=0.02)
+
+
+def test_what_faces_cover_is_where_they_are_drawn():
+    """Also of faces that reach behind the camera and beyond every edge of the picture."""
+    chance = np.random.default_rng(3)
+    points = chance.normal(0, 1.5, (120, 3)).astype(np.float32)
+    faces = np.arange(120, dtype=np.int32).reshape(-1, 3)
+    bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
+    colours = np.zeros((120, 3), np.uint8)
+    renderer = Rasteriser(threads=1)
+    for which in (np.arange(40), np.array([7]), np.array([], np.intp)):
+        scene = Scene("some", points, colours, faces[which], 0.0, 2.0, bounds)
+        camera = Camera((0.2, 0.1, 0.0), 40.0, 10.0, 70.0)
+        view = projection(camera, 90, 60)
+        covered = np.ones((60, 90), bool)
+        cover(points.T, faces, which, view.matrix, view.near, covered)
+        drawn = renderer.draw(scene, camera, 90, 60).primitive >= 0
+        assert np.array_equal(covered, drawn)
+        assert drawn.any() == bool(len(which) > 1)
+    renderer.close()
 
 
 def test_no_boxes():

@@ -24,10 +24,12 @@ from factories.rooms import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from scipy.ndimage import distance_transform_edt
 
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
 from render_agent.render.map_view.cut_faces import FACE_COLOUR, cut_faces, line_reach
+from render_agent.render.map_view.distances import squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
@@ -239,6 +241,14 @@ def test_the_section_of_a_box_is_its_outline():
         >= ends[..., 0].size
     )
     assert len(mesh_section(scene, 2.5)) == 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
+def test_distances_are_those_that_scipy_finds(share):
+    for size in ((1, 9), (9, 1), (70, 110)):
+        marked = np.random.default_rng(0).random(size) < share
+        marked[0, -1] = True
+        assert np.array_equal(np.sqrt(squared_distances(marked)), distance_transform_edt(~marked))
 
 
 def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():

@@ -143,6 +143,24 @@ def test_a_damaged_turn_is_named(finished):
         resume_run(RunFolder(finished), {})
 
 
+def test_the_turns_of_one_question_are_read_alone(finished):
+    """Also where its id stands in its line otherwise than programs write it; of a damaged line of another nothing is said."""
+    folder = RunFolder(finished)
+    lines = (folder.path / "turns.jsonl").read_text().splitlines(keepends=True)
+    own = [line for line in folder.lines() if line["question_id"] == "1"]
+    assert 1 < len(own) < len(lines)
+    first = next(n for n, line in enumerate(lines) if line.startswith('{"question_id": "1"'))
+    lines[first] = lines[first].replace('"1"', '"\\u0031"', 1)
+    other = next(n for n, line in enumerate(lines) if line.startswith('{"question_id": "0"'))
+    lines[other] = '{"question_id": "0", "turn": "none"}\n'
+    (folder.path / "turns.jsonl").write_text("".join(lines) + '{"question_id": "1", "to')
+    assert folder.lines("1") == own
+    assert [line.turn.number for line in folder.turns("1")] == [line["turn"] for line in own]
+    assert folder.turns("nobody") == []
+    with pytest.raises(RunLogError, match=f"line {other + 1}"):
+        folder.turns()
+
+
 def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     for name in ("questions.jsonl", "turns.jsonl", "results.json", "results.csv"):

@@ -5,6 +5,7 @@ What the views showed is cached in the run's report folder, so that each scene i
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import logging
@@ -12,11 +13,11 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ from render_agent.analysis.diagnosis.visibility_pass import (
     ShownViews,
     TurnVisibility,
     Visibility,
+    boxes_by_name,
     measure_scene,
     named_boxes,
     new_views,
@@ -40,6 +42,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
+from render_agent.system.malloc import NEW_OBJECTS
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
 from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
@@ -55,12 +58,17 @@ CACHE_FORMAT = 2
 SCENES_PER_PROCESS = 8
 """A further process is started for so many scenes; it takes seconds until it works."""
 
-PARTS_PER_PROCESS = 4
+PARTS_PER_PROCESS = 16
 """The work of a process is divided into so many parts, so that all end together."""
-
 
 WithScene = Callable[[Scene, Question, Renderer], None]
 """What else is done with a scene while it is there to be measured: given it, a question, a renderer."""
+
+Kept = Mapping[str, tuple[str, Visibility]]
+"""What the views of questions showed, behind the key that it holds for, by question."""
+
+Task = TypeVar("Task", bound="Part")
+Result = TypeVar("Result")
 
 
 class CachedLine(Struct, frozen=True):
@@ -98,7 +106,7 @@ def read_cache(folder: Path) -> dict[str, tuple[str, Visibility]]:
     return {line.id: (line.key, Visibility(line.boxes, line.turns)) for line in lines}
 
 
-def write_cache(folder: Path, known: Mapping[str, tuple[str, Visibility]]) -> None:
+def write_cache(folder: Path, known: Kept) -> None:
     """Write what was found; where the folder cannot be written nothing is kept."""
     lines = (
         CachedLine(name, key, visibility.boxes, visibility.turns)
@@ -119,13 +127,32 @@ class SceneTask:
     shown: tuple[ShownViews, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some questions of a run, those of a scene together, which one process diagnoses.
+
+    facts: what is known of their scenes. kept: what was found of them before.
+    """
+
+    config: RunConfig
+    states: Sequence[QuestionState]
+    facts: Mapping[str, Facts]
+    kept: Kept
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The diagnoses of a part, by question id, what its views showed, and how many scenes were measured for that."""
+
+    diagnoses: Mapping[str, Diagnosis]
+    visibility: Kept
+    measured: int = 0
+
+
 def diagnose_run(
     folder: RunFolder,
     processes: int | None = None,
     states: Sequence[QuestionState] | None = None,
-    *,
-    pool: Executor | None = None,
-    with_scene: WithScene | None = None,
 ) -> dict[str, Diagnosis]:
     """Return the diagnosis of every question of a run, by its id; also of a run in progress.
 
@@ -133,19 +160,89 @@ def diagnose_run(
     They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
     A counterpart (--change) is judged by its own truth and its own room, what it was shown before that changed by
     the room as it was; one that was over before then is left out.
-    states: the run's questions, where they were read already. pool: processes to do it in, which are
-    not ended. with_scene: called for each scene that is measured. Where a scan is gone, or the views show
+    states: the run's questions, where they were read already. Where a scan is gone, or the views show
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
     views showed is kept in the run's `report` folder and read from there where the log has not grown.
     RunLogError where the log is damaged.
     """
-    config = folder.config
-    states = _judgeable(read_states(folder) if states is None else states)
-    measure = partial(_measure_all, config, processes=processes, pool=pool, with_scene=with_scene)
-    visibility = _visibility(folder, config, states, measure) if config.faithful else {}
-    return {
-        state.id: _judged(config, state, visibility.get(state.id, Visibility())) for state in states
-    }
+    states = read_states(folder) if states is None else states
+    count = processes or worthwhile(state.question for state in states)
+    parts = parts_of(folder, states, count)
+    words = "measuring what the views of each scene showed"
+    with working(count) as pool:
+        return gathered(folder, states, each_done(diagnosed, parts, words, pool))
+
+
+def parts_of(folder: RunFolder, states: Sequence[QuestionState], processes: int) -> list[Part]:
+    """Return the questions of a run in parts of about one size; those of a scene stay together."""
+    config, scenes = folder.config, defaultdict(list)
+    for state in states:
+        scenes[state.question.unchanged.scene].append(state)
+    groups: list[list[QuestionState]] = [[] for _ in range(PARTS_PER_PROCESS * processes)]
+    for own in sorted(scenes.values(), key=len, reverse=True):
+        min(groups, key=len).extend(own)
+    facts, kept = _known(folder, config, states)
+    return [
+        Part(
+            config,
+            group,
+            {room.scene: facts[room.scene] for room in _rooms(group) if room.scene in facts},
+            {name: kept[name] for state in group for name in _names(state) if name in kept},
+        )
+        for group in groups
+        if group
+    ]
+
+
+def each_done(
+    work: Callable[[Task], Result], parts: Sequence[Task], words: str, pool: Executor | None
+) -> Iterator[Result]:
+    """Give what `work` makes of every part, as it is done, and show how many questions are.
+
+    pool: the processes that begin with it at once; where there is none it is done here, when it is asked for.
+    """
+    total = sum(len(part.states) for part in parts)
+    if pool is None:
+        return _counted(((len(part.states), work(part)) for part in parts), words, total)
+    sizes = {pool.submit(work, part): len(part.states) for part in parts}
+    return _counted(((sizes[done], done.result()) for done in as_completed(sizes)), words, total)
+
+
+def _counted(done: Iterable[tuple[int, Result]], words: str, total: int) -> Iterator[Result]:
+    with stage(words, total) as shown:
+        for count, result in done:
+            yield result
+            shown.advance(count)
+
+
+def diagnosed(part: Part, with_scene: WithScene | None = None) -> Found:
+    """Return the diagnoses of a part. with_scene: called for each scene that is measured."""
+    config, states = part.config, _judgeable(part.states)
+    visibility: dict[str, tuple[str, Visibility]] = {}
+    tasks: list[SceneTask] = []
+    if config.faithful:
+        known, keys, tasks = _compare(config, states, part.facts, part.kept)
+        for measured in _measure(config, tasks, with_scene):
+            known |= measured
+        visibility = {name: (keys[name], known[name]) for name in keys if name in known}
+    return Found(_all_judged(config, states, visibility), visibility, len(tasks))
+
+
+def gathered(
+    folder: RunFolder, states: Sequence[QuestionState], parts: Iterable[Found]
+) -> dict[str, Diagnosis]:
+    """Return the diagnoses of all parts of a run in its order, and keep what was measured for them."""
+    diagnoses: dict[str, Diagnosis] = {}
+    visibility: dict[str, tuple[str, Visibility]] = {}
+    measured = 0
+    for found in parts:
+        diagnoses |= found.diagnoses
+        visibility |= found.visibility
+        measured += found.measured
+    if measured:
+        names = (name for state in states for name in _names(state))
+        write_cache(folder.path, {name: visibility[name] for name in names if name in visibility})
+    return {state.id: diagnoses[state.id] for state in states if state.id in diagnoses}
 
 
 def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict[str, Diagnosis]:
@@ -156,11 +253,25 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
     """
     config, states = folder.config, _judgeable(states)
     if not config.faithful:
-        return {state.id: _judged(config, state, Visibility()) for state in states}
-    known = _whole(states, _compare(folder, config, states)[0])
-    return {
-        state.id: _judged(config, state, known[state.id]) for state in states if state.id in known
-    }
+        return _all_judged(config, states, {})
+    known, keys, _ = _compare(config, states, *_known(folder, config, states))
+    whole = _whole(states, known)
+    left = [state for state in states if state.id in whole]
+    return _all_judged(config, left, {name: (keys[name], known[name]) for name in known})
+
+
+def _rooms(states: Iterable[QuestionState]) -> list[Question]:
+    """Return the questions about the rooms as they were and as they became."""
+    return [q for state in states for q in (state.question, state.question.unchanged)]
+
+
+def _known(
+    folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
+) -> tuple[Mapping[str, Facts], Kept]:
+    """Return what is known of the scenes of some questions, and what is kept of their views."""
+    if not config.faithful:
+        return {}, {}
+    return known_facts(_rooms(states), config.annotations), read_cache(folder.path)
 
 
 def _judgeable(states: Sequence[QuestionState]) -> list[QuestionState]:
@@ -171,6 +282,11 @@ def _before(state: QuestionState) -> str | None:
     """Return the name of what was shown before the room changed, None where it did not change in the midst."""
     change = state.question.change
     return f"{state.id} before the change" if change is not None and change.at else None
+
+
+def _names(state: QuestionState) -> list[str]:
+    """Return the names of all that was shown of a question."""
+    return list(filter(None, (_before(state), state.id)))
 
 
 def _whole(
@@ -185,40 +301,32 @@ def _whole(
     }
 
 
-def _judged(config: RunConfig, state: QuestionState, visibility: Visibility) -> Diagnosis:
-    truth = config.picture_stress.truth(state.question)
-    return diagnose(state, visibility, config.image_size, truth=truth, passive=config.passive)
-
-
-def _visibility(
-    folder: RunFolder,
-    config: RunConfig,
-    states: Sequence[QuestionState],
-    measure: Callable[[Sequence[SceneTask]], Iterable[tuple[int, Mapping[str, Visibility]]]],
-) -> dict[str, Visibility]:
-    """Return what the views of every question with a scan showed, measured now or kept from before."""
-    known, keys, tasks = _compare(folder, config, states)
-    before = len(known)
-    with stage("measuring what the views of each scene showed", len(tasks)) as measuring:
-        for scenes, visibility in measure(tasks):
-            known |= visibility
-            measuring.advance(scenes)
-    if len(known) > before:
-        write_cache(
-            folder.path, {name: (keys[name], known[name]) for name in keys if name in known}
+def _all_judged(
+    config: RunConfig, states: Iterable[QuestionState], visibility: Kept
+) -> dict[str, Diagnosis]:
+    """Return the diagnoses of some questions by what their views showed, as far as that is known."""
+    states = list(states)
+    whole = _whole(states, {name: shown for name, (_, shown) in visibility.items()})
+    return {
+        state.id: diagnose(
+            state,
+            whole.get(state.id, Visibility()),
+            config.image_size,
+            truth=config.picture_stress.truth(state.question),
+            passive=config.passive,
         )
-    return _whole(states, known)
+        for state in states
+    }
 
 
 def _compare(
-    folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
+    config: RunConfig,
+    states: Sequence[QuestionState],
+    facts: Mapping[str, Facts],
+    kept: Kept,
 ) -> tuple[dict[str, Visibility], dict[str, str], list[SceneTask]]:
     """Return what is kept of the questions' views, the key of every question, and what is to be measured."""
-    rooms = [q for state in states for q in (state.question, state.question.unchanged)]
-    facts = known_facts(rooms, config.annotations)
-    kept, known = read_cache(folder.path), {}
-    by_scene: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
-    keys = {}
+    shown_in: dict[str, list[tuple[Question, ShownViews]]] = defaultdict(list)
     for state in states:
         question = state.question
         if question.scan is None or not question.scan.exists() or not state.turns:
@@ -232,60 +340,46 @@ def _compare(
                 question.id: (question, ((),) * at + views[at:]),
             }
         for name, (about, part) in parts.items():
-            shown = ShownViews(name, named_categories(about), part)
-            keys[name] = cache_key(shown, named_boxes(shown, facts.get(about.scene)))
+            shown_in[about.scene].append((about, ShownViews(name, named_categories(about), part)))
+    known, keys, tasks = {}, {}, []
+    for scene, entries in shown_in.items():
+        there = facts.get(scene)
+        boxes = boxes_by_name(there, [shown for _, shown in entries])
+        unknown = []
+        for about, shown in entries:
+            name = shown.question_id
+            keys[name] = cache_key(shown, named_boxes(shown, boxes))
             before = kept.get(name)
             if before is not None and before[0] == keys[name]:
                 known[name] = before[1]
             else:
-                by_scene[about.scene].append((about, shown))
-    tasks = [
-        SceneTask(entries[0][0], facts.get(scene), tuple(shown for _, shown in entries))
-        for scene, entries in by_scene.items()
-    ]
+                unknown.append((about, shown))
+        if unknown:
+            tasks.append(SceneTask(unknown[0][0], there, tuple(shown for _, shown in unknown)))
     return known, keys, tasks
 
 
-def _measure_all(
-    config: RunConfig,
-    tasks: Sequence[SceneTask],
-    *,
-    processes: int | None,
-    pool: Executor | None,
-    with_scene: WithScene | None,
-) -> Iterator[tuple[int, Mapping[str, Visibility]]]:
-    """Give what the questions of some scenes showed, and how many scenes these are, as they are done."""
-    count = _worthwhile(len(tasks)) if processes is None else processes
-    if min(count, len(tasks)) <= 1:
-        yield from ((1, visibility) for visibility in _measure(config, tasks, with_scene))
-        return
-    # by file, as those of one file of annotations are cheap to read together; a few parts for each
-    # process, so that all end together
-    ordered = sorted(tasks, key=lambda task: (str(task.question.scan), task.question.scene))
-    size = -(-len(ordered) // (PARTS_PER_PROCESS * count))
-    parts = [ordered[first : first + size] for first in range(0, len(ordered), size)]
-    with nullcontext(pool) if pool else spawned(count) as workers:
-        for done in as_completed(
-            [workers.submit(_measure_part, config, with_scene, part) for part in parts]
-        ):
-            yield done.result()
-
-
-def spawned(count: int) -> ProcessPoolExecutor:
-    """Return a pool of processes, each started when there is work for it.
+@contextmanager
+def working(count: int) -> Iterator[Executor | None]:
+    """Give processes that work for this one, which get ready at once; None where it is to work alone.
 
     They are not forked: threads and compiled kernels of this process would not survive it.
     """
-    return ProcessPoolExecutor(count, get_context("spawn"))
+    if count == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+        for _ in range(count):
+            pool.submit(get_ready)
+        yield pool
 
 
-def _measure_part(
-    config: RunConfig, with_scene: WithScene | None, tasks: Sequence[SceneTask]
-) -> tuple[int, Mapping[str, Visibility]]:
-    found: dict[str, Visibility] = {}
-    for visibility in _measure(config, tasks, with_scene):
-        found |= visibility
-    return len(tasks), found
+def get_ready() -> None:
+    """Load what a scene is measured with, in a process that has nothing to do yet."""
+    from render_agent.render.rasteriser.renderer import compile_kernels
+
+    gc.set_threshold(NEW_OBJECTS)
+    compile_kernels("mesh")
 
 
 def _measure(
@@ -312,7 +406,8 @@ def _measure(
         renderer.close()
 
 
-def _worthwhile(scenes: int) -> int:
-    """Return how many processes are worth starting."""
+def worthwhile(questions: Iterable[Question]) -> int:
+    """Return how many processes are worth starting for some questions."""
+    scenes = len({question.scene for question in questions})
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(available or 1, scenes // SCENES_PER_PROCESS))

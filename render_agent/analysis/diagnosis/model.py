@@ -11,7 +11,7 @@ from msgspec import Struct
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Vector
-from render_agent.render.visibility.object_visibility import Seen, seen_well
+from render_agent.render.visibility.object_visibility import seen_well
 
 
 class Cause(StrEnum):
@@ -97,7 +97,7 @@ class Sighting(Struct, frozen=True, array_like=True):
 
     def well(self, size: tuple[int, int]) -> bool:
         """Whether the box was seen well in a view of `size` pixels."""
-        return seen_well(Seen(self.area, self.share, self.distance), size)
+        return seen_well(self, size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ counts as its four views.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from render_agent.analysis.diagnosis.model import NamedBox, Sighting
 from render_agent.dialogue.state import View
-from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer, colourless
@@ -86,8 +85,9 @@ def measure_scene(
     facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
     room, renderer = Room(scene, lambda: space, facts or NOTHING, size), colourless(renderer)
+    known = boxes_by_name(facts, questions)
     return {
-        shown.question_id: Visibility(named_boxes(shown, facts), _turns(shown, room, renderer))
+        shown.question_id: Visibility(named_boxes(shown, known), _turns(shown, room, renderer))
         for shown in questions
     }
 
@@ -127,27 +127,29 @@ def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
     return tuple(new)
 
 
-def named_boxes(shown: ShownViews, facts: Facts | None) -> tuple[NamedBox, ...]:
-    """Return the boxes that a question names, in the frame of `facts`."""
-    return () if facts is None else _named(shown.named, _by_name(facts.boxes))
+def named_boxes(shown: ShownViews, known: Mapping[str, Sequence[NamedBox]]) -> tuple[NamedBox, ...]:
+    """Return the boxes that a question names; known: as `boxes_by_name` gives them."""
+    return tuple(box for name in shown.named for box in known.get(name, ()))
 
 
-def _by_name(boxes: Mapping[str, Sequence[OrientedBox]]) -> dict[str, list[OrientedBox]]:
-    return {label.lower(): list(some) for label, some in boxes.items()}
-
-
-def _named(
-    names: Sequence[str], boxes: Mapping[str, Sequence[OrientedBox]]
-) -> tuple[NamedBox, ...]:
-    """Return the boxes of some categories, numbers rounded to tenths of a millimetre."""
-    named = []
-    for name in names:
-        for number, box in enumerate(boxes.get(name, ())):
-            x, y, z = map(_rounded, box.axes)
-            named.append(
-                NamedBox(name, number, _rounded(box.centre), _rounded(box.size), (x, y, z))
+def boxes_by_name(
+    facts: Facts | None, questions: Iterable[ShownViews]
+) -> dict[str, tuple[NamedBox, ...]]:
+    """Return the boxes of all that questions name, in the frame of `facts`, to tenths of a millimetre."""
+    boxes = {} if facts is None else {label.lower(): some for label, some in facts.boxes.items()}
+    return {
+        name: tuple(
+            NamedBox(
+                name,
+                number,
+                _rounded(box.centre),
+                _rounded(box.size),
+                tuple(map(_rounded, box.axes)),
             )
-    return tuple(named)
+            for number, box in enumerate(boxes.get(name, ()))
+        )
+        for name in {name for shown in questions for name in shown.named}
+    }
 
 
 def _rounded(values: NDArray[np.float64]) -> Vector:

@@ -7,11 +7,12 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import spawned
+from render_agent.analysis.diagnosis.diagnose import working, worthwhile
 from render_agent.analysis.report.data import ReportData, page_file, read_run
-from render_agent.analysis.report.index.index_page import write_index
+from render_agent.analysis.report.index.index_page import ScorePlots, write_index
 from render_agent.analysis.report.maps.floor_plan import cameras_of
 from render_agent.analysis.report.question.question_page import write_pages
 from render_agent.dialogue.state import QuestionState
@@ -19,6 +20,7 @@ from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.contained_paths import is_picture, refuse_links_out
+from render_agent.system.malloc import collecting_rarely
 from render_agent.system.whole_files import write_whole, writing
 from render_agent.web.templates import ASSETS
 
@@ -26,6 +28,7 @@ REPORT = "report"
 """The folder of the pages, within the run folder; nothing in it refers to anything outside."""
 
 
+@collecting_rarely()
 def build(
     folder: RunFolder, *, processes: int | None = None, diagnose: bool = True
 ) -> tuple[Path, ReportData]:
@@ -41,17 +44,20 @@ def build(
     pages = folder.path / REPORT
     refuse_links_out(pages)
     before = _lying(pages)
-    count = processes or os.cpu_count() or 1
-    with spawned(count) as pool:
-        report = read_run(folder, diagnose=diagnose, processes=processes, pool=pool, plans=pages)
+    count = processes or worthwhile(folder.questions() if folder.has_questions else ())
+    with working(count) as pool:  # they get ready while the log is read here
+        report = read_run(folder, diagnose=False)
         copy_assets(pages)
         pictures: set[Path] = set()
+        scores: list[ScorePlots] = []
 
         def meanwhile() -> None:
-            pictures.update(link_pictures(report.folder.path, report.states, pages))
-            write_index(report, pages)
+            pictures.update(link_pictures(folder.path, report.states, pages))
+            scores.append(ScorePlots.of(report))
 
-        write_pages(report, pages, count, pool, meanwhile)
+        diagnoses = write_pages(report, pages, count, pool, meanwhile, diagnose=diagnose)
+    report = replace(report, diagnoses=diagnoses)
+    write_index(report, pages, *scores)
     remove_stale(pages, report.rows)
     _remove_strange(pages, before, report, pictures)
     return pages / "index.html", report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import Sibling, siblings
-from render_agent.analysis.report.maps.floor_plan import plan_writer
 from render_agent.config import RunConfig
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import Phase, QuestionState
@@ -123,30 +121,21 @@ def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str |
 
 
 def read_run(
-    folder: RunFolder,
-    *,
-    diagnose: bool = True,
-    processes: int | None = None,
-    pool: Executor | None = None,
-    plans: Path | None = None,
+    folder: RunFolder, *, diagnose: bool = True, processes: int | None = None
 ) -> ReportData:
     """Read a run for its report, finished or not. RunLogError where its log is damaged.
 
-    diagnose: whether to compute what its views showed; processes, pool: as `diagnose_run` has them.
-    plans: the folder of a report, into which the plans of the scenes that are read are drawn.
+    diagnose: whether to compute what its views showed; processes: as `diagnose_run` has them.
     """
     lines = folder.turns()
     states = read_states(folder, lines)
-    with_scene = None if plans is None else plan_writer(plans, states)
     return ReportData(
         folder=folder,
         config=folder.config,
         states=states,
         results=results_of(folder, states=states),
         batches=[(line.turn.phase, line.turn.batch_size) for line in lines if line.turn],
-        diagnoses=diagnose_run(folder, processes, states, pool=pool, with_scene=with_scene)
-        if diagnose
-        else {},
+        diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),
         finished=folder.finished,
     )

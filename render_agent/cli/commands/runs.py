@@ -457,29 +457,29 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
 
 
 def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
-    question = next((q for q in folder.questions() if q.id == question_id), None)
+    questions = {question.id: question for question in folder.questions()}
+    question = questions.get(question_id)
     if question is None:
-        ids = [q.id for q in folder.questions()]
+        ids = list(questions)
         some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
         raise UsageError(
             f"{folder.name} has no question with the id {question_id!r:.80}: its ids: {some}"
         )
     if as_json:
-        click.echo(json_text([x for x in folder.lines() if x["question_id"] == question_id]))
+        click.echo(json_text(folder.lines(question_id)))
         return
     console = plain_console()
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
-    state = next(s for s in read_states(folder) if s.id == question_id)
+    lines = folder.turns(question_id)
+    (state,) = read_states(folder, lines, questions=[question])
     asked = question_row(state)
     console.print(f"answer: {in_words(question, asked['answer'])} ({asked['status']})")
     truth = "not known" if question.truth is None else in_words(question, question.truth)
     verdict = "" if asked["score"] is None else f": {_verdict(asked['score'])}"
     console.print(f"truth: {truth}{verdict}")
-    for line in folder.turns():
-        if line.head.question_id != question_id:
-            continue
+    for line in lines:
         console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)

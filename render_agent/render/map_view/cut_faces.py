@@ -73,9 +73,11 @@ def cut_faces(
     wall nothing does, and there is nothing to hide. higher, looks: see `reaching_higher`, `ways_to_look`. at_line:
     metres, see `line_reach`.
     """
-    from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
+    from scipy.ndimage import binary_dilation, binary_erosion, label
 
-    aside = distance_transform_edt(~lines) * metres_per_pixel
+    from render_agent.render.map_view.distances import squared_distances
+
+    aside = np.sqrt(squared_distances(lines)) * metres_per_pixel
     places, count = label(~lines)
     narrow = np.bincount(places[aside > NARROW_METRES], minlength=count + 1) == 0
     outside = np.concatenate([places[[0, -1]].ravel(), places[:, [0, -1]].ravel()])
@@ -91,7 +93,7 @@ def cut_faces(
     tops, count = label(higher & (aside > at_line))
     if not count:
         return filled
-    inside = distance_transform_edt(tops > 0) * metres_per_pixel
+    inside = np.sqrt(squared_distances(tops == 0)) * metres_per_pixel
     deeper = {
         limit: np.bincount(tops[inside > limit], minlength=count + 1) > 0
         for limit in (WIDE_METRES, BROAD_METRES)

@@ -102,6 +102,7 @@ class Rasteriser:
                 view.matrix, view.perspective, view.near, mesh.pages, *rows, keys, nearest,
             )  # fmt: skip
             if not coloured:
+                zbuffer.name_faces(mesh.order, view.perspective, *rows, keys, nearest)
                 return
             zbuffer.colour_faces(
                 mesh.vertices, mesh.colours, mesh.faces, mesh.order,
@@ -111,14 +112,7 @@ class Rasteriser:
         # bands are for several threads: a face that lies in two of them is projected twice
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
         self._in_parts(band, height, rows)
-        if coloured:
-            return Frame(colours, keys, nearest)
-        nothing = nearest < 0
-        depth = np.float32(1.0) / keys if view.perspective else -keys
-        depth[nothing] = np.inf
-        primitive = mesh.order.take(nearest) if len(mesh.order) else nearest
-        primitive[nothing] = -1
-        return Frame(_NO_COLOURS, depth, primitive)
+        return Frame(colours if coloured else _NO_COLOURS, keys, nearest)
 
     def _cloud(
         self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int

@@ -80,6 +80,52 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out
         out[3, i] = depth
 
 
+@inlined_kernel
+def _by_row(
+    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any
+) -> Any:  # fmt: skip
+    """Return the corners of a triangle from the highest in the picture to the lowest."""
+    if y1 < y0:
+        x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    if y2 < y1:
+        x1, y1, k1, x2, y2, k2 = x2, y2, k2, x1, y1, k1
+        if y1 < y0:
+            x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
+    return x0, y0, k0, x1, y1, k1, x2, y2, k2
+
+
+@inlined_kernel
+def _rows(y0: Any, y2: Any, first_row: Any, last_row: Any) -> Any:
+    """Return the first and last-plus-one row of a triangle whose corners are sorted by row."""
+    return (
+        np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5)),
+        np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5)),
+    )
+
+
+@inlined_kernel
+def _doubled_area(x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any) -> Any:
+    """Return twice the area of a triangle, of either sign."""
+    return (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+
+
+@inlined_kernel
+def _columns(
+    row: Any, x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any, width: Any
+) -> Any:  # fmt: skip
+    """Return the first and last-plus-one column that a triangle covers in a row; its corners are sorted by row."""
+    y = row + 0.5
+    xa = x0 + (y - y0) * ((x2 - x0) / (y2 - y0))
+    if y < y1:
+        xb = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+    else:
+        xb = x1 + (y - y1) * ((x2 - x1) / (y2 - y1))
+    return (
+        np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5)),
+        np.int64(np.ceil(min(max(xa, xb), np.float64(width)) - 0.5)),
+    )
+
+
 @kernel
 def _fill(
     x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
@@ -90,19 +136,11 @@ def _fill(
 
     material: of a face with holes, and `plane` where its picture lies; -1 of any other.
     """
-    if y1 < y0:
-        x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
-    if y2 < y1:
-        x1, y1, k1, x2, y2, k2 = x2, y2, k2, x1, y1, k1
-        if y1 < y0:
-            x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
-    top = np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5))
-    bottom = np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5))
+    x0, y0, k0, x1, y1, k1, x2, y2, k2 = _by_row(x0, y0, k0, x1, y1, k1, x2, y2, k2)
+    top, bottom = _rows(y0, y2, first_row, last_row)
     if top >= bottom:
         return
-    width = np.float64(keys.shape[1])
-    long_slope = (x2 - x0) / (y2 - y0)
-    area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+    area = _doubled_area(x0, y0, x1, y1, x2, y2)
     if area == 0.0:
         return
     low = min(k0, k1, k2)
@@ -110,13 +148,7 @@ def _fill(
     ku = kv = np.nan
     for row in range(top, bottom):
         y = row + 0.5
-        xa = x0 + (y - y0) * long_slope
-        if y < y1:
-            xb = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
-        else:
-            xb = x1 + (y - y1) * ((x2 - x1) / (y2 - y1))
-        left = np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5))
-        right = np.int64(np.ceil(min(max(xa, xb), width) - 0.5))
+        left, right = _columns(row, x0, y0, x1, y1, x2, y2, keys.shape[1])
         if left >= right:
             continue
         # many small faces cover no centre after all and never need how the key changes
@@ -282,22 +314,45 @@ def draw_faces(
 
 
 @kernel
-def draw_alone(
-    vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, pages: Any, keys: Any, nearest: Any
-) -> None:  # fmt: skip
-    """Draw some faces of a mesh in perspective, in their order, into a buffer; holes in them are filled.
+def name_faces(
+    order: Any, perspective: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any
+) -> None:
+    """Turn one band of the buffer into depths in metres (inf where nothing is) and the scene's face indices, in place."""
+    for row in range(first_row, last_row):
+        for column in range(keys.shape[1]):
+            face = nearest[row, column]
+            if face < 0:
+                keys[row, column] = np.inf
+            else:
+                key = keys[row, column]
+                keys[row, column] = np.float32(1.0) / key if perspective else -key
+                nearest[row, column] = order[face]
+
+
+@kernel
+def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered: Any) -> None:
+    """Mark the pixels, (H, W) bool, that some faces of a mesh cover in perspective; holes in them are filled.
 
     vertices: (3, n) metres. faces: (m, 3), of which those in `which` are drawn. matrix, near: see Projection.
-    nearest: the position in `which` of the nearest face.
     """
-    clear(keys, nearest, 0, len(keys))
+    covered[:] = False
+    height, width = covered.shape
     polygon = np.empty((4, 3), np.float64)
-    plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-    for i in range(len(which)):
-        corners = _corners(vertices, faces, which[i], matrix)
-        _draw_cut(
-            corners, polygon, near, True, i, which, 0, len(keys), keys, nearest, pages, -1, plane
-        )
+    for face in which:
+        corners = _corners(vertices, faces, face, matrix)
+        for third in range(2, _clipped(corners, near, True, polygon)):
+            triangle = _by_row(
+                polygon[0, 0], polygon[0, 1], 0.0,
+                polygon[third - 1, 0], polygon[third - 1, 1], 0.0,
+                polygon[third, 0], polygon[third, 1], 0.0,
+            )  # fmt: skip
+            x0, y0, _, x1, y1, _, x2, y2, _ = triangle
+            top, bottom = _rows(y0, y2, 0, height)
+            if top < bottom and _doubled_area(x0, y0, x1, y1, x2, y2) != 0.0:
+                for row in range(top, bottom):
+                    left, right = _columns(row, x0, y0, x1, y1, x2, y2, width)
+                    for column in range(left, right):
+                        covered[row, column] = True
 
 
 @inlined_kernel
@@ -373,6 +428,16 @@ def colour_faces(
                 for column in range(begin, end):
                     for channel in range(3):
                         colours[row, column, channel] = background[channel]
+                continue
+            a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
+            flat = material < 0
+            for channel in range(3):
+                tone = vertex_colours[a, channel]
+                flat &= tone == vertex_colours[b, channel] and tone == vertex_colours[c, channel]
+            if flat:  # of one colour, as all faces of made rooms are
+                for column in range(begin, end):
+                    for channel in range(3):
+                        colours[row, column, channel] = vertex_colours[a, channel]
                 continue
             slot = np.uint64(face % FACES_KEPT)
             if owners[slot] != face:

@@ -86,9 +86,8 @@ class Belonging:
         self.groups = np.zeros(len(corners) + 1, np.int32)
         """(p + 1,) the group of each piece; the last, which index -1 reads, is that of no piece."""
         rows: list[tuple[tuple[int, int], ...]] = [()]
-        low, high = (
-            np.ascontiguousarray(ends.T) for ends in (corners.min(axis=1), corners.max(axis=1))
-        )
+        along = np.ascontiguousarray(corners.transpose(1, 2, 0))
+        low, high = along.min(axis=0), along.max(axis=0)
         for number, box in enumerate(self.boxes):
             ends = box.grown(RING_METRES).bounds
             near = np.arange(len(corners))

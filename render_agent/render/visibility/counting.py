@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
-from render_agent.render.rasteriser.mipmaps import texturing
-from render_agent.render.rasteriser.zbuffer import draw_alone
-
-NO_PAGES = texturing(None, np.empty(0, np.int32), np.empty(0, np.int32))
-"""What the kernels take where faces have no pictures."""
+from render_agent.render.rasteriser.zbuffer import cover
 
 
 @kernel
@@ -46,38 +42,48 @@ def shown_points(
 
 
 @kernel
-def tally(groups: Any, angle: Any, count: Any) -> Any:
+def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
     """Return how many pixels each group has, (count,), and their solid angles together, (count,) steradians.
 
-    groups: (H * W,) the group of each pixel. angle: (H * W,) of each pixel, none where that is empty.
+    Nothing of group 0, which lies in no box. groups: (p + 1,) the group of each piece of surface, the last that of no
+    piece. pieces: (H * W,) the piece of each
+    pixel, -1 of none. angle: (H * W,) of each pixel, none where that is empty.
     """
     areas, angles = np.zeros(count), np.zeros(count)
-    for pixel in range(len(groups)):
-        group = groups[pixel]
-        areas[group] += 1.0
-        if len(angle):
-            angles[group] += angle[pixel]
+    last, area, total = 0, 0.0, 0.0  # of the group that the pixels before were of
+    for pixel in range(len(pieces)):
+        group = groups[pieces[pixel]]
+        if group != last:
+            areas[last], angles[last] = area, total
+            last, area, total = group, areas[group], angles[group]
+        if group:
+            area += 1.0
+            if len(angle):
+                total += angle[pixel]
+    areas[last], angles[last] = area, total
     return areas, angles
 
 
 @kernel
 def angle_of_faces(
-    points: Any, faces: Any, which: Any, matrix: Any, near: Any, pages: Any,
-    width: Any, height: Any, focal: Any,
-) -> Any:  # fmt: skip
+    points: Any, faces: Any, which: Any, matrix: Any, near: Any, width: Any, height: Any, focal: Any
+) -> Any:
     """Return the solid angle, steradians, of the pixels that some faces of a mesh cover with nothing else there.
 
     points: (n, 3) metres. faces: (m, 3), of which those in `which` are drawn, all with finite corners. matrix, near: see
-    Projection. pages: see Texturing. focal: pixels.
+    Projection. focal: pixels.
     """
-    keys, nearest = np.empty((height, width), np.float32), np.empty((height, width), np.int32)
-    draw_alone(points.T, faces, which, matrix, near, pages, keys, nearest)
+    covered = np.empty((height, width), np.bool_)
+    cover(points.T, faces, which, matrix, near, covered)
+    angles = np.empty(width)
     total = 0.0
     for row in range(height):
         below = (row + 0.5 - height / 2) / focal
         for column in range(width):
-            if nearest[row, column] >= 0:
-                right = (column + 0.5 - width / 2) / focal
-                squares = 1 + right**2 + below**2
-                total += 1 / (squares * np.sqrt(squares) * focal**2)
+            right = (column + 0.5 - width / 2) / focal
+            squares = 1 + right**2 + below**2
+            angles[column] = 1 / (squares * np.sqrt(squares) * focal**2)
+        for column in range(width):
+            if covered[row, column]:
+                total += angles[column]
     return total

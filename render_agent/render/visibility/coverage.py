@@ -16,7 +16,7 @@ from render_agent.geometry.camera import Camera, FloatArray
 from render_agent.render.base import Frame, Renderer
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.free_space.standing import CLEARANCE_METRES
-from render_agent.scene.free_space.surface import areas_and_normals, one_each
+from render_agent.scene.free_space.surface import areas_and_normals, inside_box, one_each
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import surface_points
 
@@ -87,8 +87,7 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     if scene.faces is None:
         points = surface_points(scene, CELL_METRES)
         points = points[one_each(points, CELL_METRES)].astype(np.float64)
-        inside = ((points >= scene.bounds[0]) & (points <= scene.bounds[1])).all(axis=1)
-        points = points[inside]
+        points = points[inside_box(points, scene.bounds)]
         sample = chance.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]
         return inside_points
@@ -103,9 +102,8 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     first, second = np.sqrt(chance.random(count)), chance.random(count)
     weights = np.stack([1 - first, first * (1 - second), first * second], axis=1)
     points = np.einsum("nc,ncx->nx", weights, corners[which].astype(np.float64))
-    slack = 1e-6
-    inside = ((points >= scene.bounds[0] - slack) & (points <= scene.bounds[1] + slack)).all(axis=1)
-    kept: FloatArray = points[inside]
+    slack = np.array([[-1e-6], [1e-6]])
+    kept: FloatArray = points[inside_box(points, scene.bounds + slack)]
     return kept
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,13 +70,29 @@ class Counted:
         return Counted(self.areas + other.areas, self.angles + other.angles)
 
 
-def seen_well(seen: Seen, size: tuple[int, int]) -> bool:
+class HowSeen(Protocol):
+    """How much of an object is seen, as `Seen` tells it."""
+
+    @property
+    def area(self) -> float:
+        """Pixels that show it."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """Of it, 0 to 1."""
+        ...
+
+
+def seen_well(seen: HowSeen, size: tuple[int, int]) -> bool:
     """Return whether an object can be told and judged from a picture of `size` that shows it so.
 
     Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
     """
-    share, area = round(seen.share, 3), round(seen.area, 1)
-    return share >= LEAST_SHARE and area >= LEAST_AREA * size[0] * size[1]
+    return (
+        round(seen.share, 3) >= LEAST_SHARE
+        and round(seen.area, 1) >= LEAST_AREA * size[0] * size[1]
+    )
 
 
 class Sight:
@@ -121,8 +138,8 @@ class Sight:
 
     def count(self, frame: Frame, camera: Camera) -> Counted:
         """Return what of each box shows in a view that `frame` gave."""
-        counts, groups = self._grouped(frame, camera, camera.position)
-        return self._sums(counts, groups, pixel_angles(*self.counted, camera.vertical_fov))
+        angles = pixel_angles(*self.counted, camera.vertical_fov)
+        return self._sums(*self._grouped(frame, camera, camera.position), angles)
 
     def on_map(self, camera: MapCamera) -> Counted:
         """Return what of each box shows on a map without its grid and its trail; no angles.
@@ -133,8 +150,7 @@ class Sight:
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
         above = *camera.centre, camera.height + FAR_ABOVE_METRES
-        counts, groups = self._grouped(frame, coarse, above)
-        return self._sums(counts, groups, np.empty(0))
+        return self._sums(*self._grouped(frame, coarse, above), np.empty(0))
 
     def seen(
         self, counted: Counted, position: Vector, which: Sequence[int] | None = None
@@ -177,34 +193,37 @@ class Sight:
 
     def _grouped(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-        """Return which group counts for which box from a place, and the group of each pixel."""
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
+        """Return which group counts for which box from a place, the group of each piece, and the piece of each pixel."""
         if frame.primitive is not None:
-            groups = self._belonging.groups[frame.primitive].ravel()
-            return self._counting(position), groups
-        belonging, groups = self._by_depth(frame, camera)
-        return belonging.seen_from(position), groups
+            return self._counting(position), self._belonging.groups, frame.primitive.ravel()
+        belonging, pieces = self._by_depth(frame, camera)
+        return belonging.seen_from(position), belonging.groups, pieces
 
     def _sums(
-        self, counts: NDArray[np.bool_], groups: NDArray[np.int32], angle: FloatArray
+        self,
+        counts: NDArray[np.bool_],
+        groups: NDArray[np.int32],
+        pieces: NDArray[np.int32],
+        angle: FloatArray,
     ) -> Counted:
         from render_agent.render.visibility.counting import tally
 
         weights = counts.astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas, angles = tally(groups, angle, len(counts))
+        areas, angles = tally(groups, pieces, angle, len(counts))
         return Counted((areas @ weights) * scale, np.asarray(angles @ weights))
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
     ) -> tuple[Belonging, NDArray[np.int32]]:
-        """Return what the surface points under the pixels belong to, and the group of each pixel."""
+        """Return what the surface points under the pixels belong to, and the number of each pixel's, -1 without one."""
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
         belonging = Belonging(points[:, None], None, self.boxes)
-        groups = np.zeros(frame.depth.shape, np.int32)
-        groups[v, u] = belonging.groups[:-1]
-        return belonging, groups.ravel()
+        pieces = np.full(frame.depth.shape, -1, np.int32)
+        pieces[v, u] = np.arange(len(points))
+        return belonging, pieces.ravel()
 
     def _counting(self, position: Vector) -> NDArray[np.bool_]:
         if position not in self._counts:
@@ -231,14 +250,14 @@ class Sight:
         self, alone: Scene | NDArray[np.intp], camera: Camera, width: int, height: int
     ) -> float:
         """Return the solid angle of the pixels that show a cloud, or some faces of the scene, alone."""
-        from render_agent.render.visibility.counting import NO_PAGES, angle_of_faces
+        from render_agent.render.visibility.counting import angle_of_faces
 
         if isinstance(alone, Scene):
             v, u = np.nonzero(np.isfinite(self.renderer.draw(alone, camera, width, height).depth))
             return float(_angles(u, v, width, height, camera.vertical_fov).sum())
         view, focal = projection(camera, width, height), camera.focal(height)
         mesh = self.scene.points, self.scene.faces, alone
-        return float(angle_of_faces(*mesh, view.matrix, view.near, NO_PAGES, width, height, focal))
+        return float(angle_of_faces(*mesh, view.matrix, view.near, width, height, focal))
 
     def _drawn_alone(self, number: int, position: Vector) -> Scene | NDArray[np.intp]:
         """Return the faces of a mesh that count as an object from a place, of a cloud a scene of nothing else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -116,26 +117,36 @@ class RunFolder:
             self.path / "questions.jsonl", lambda line: question_from_json(parse_json(line))
         )[0]
 
-    def turns(self) -> list[Line]:
+    def turns(self, of: str | None = None) -> list[Line]:
         """Return the whole lines of `turns.jsonl`, none where it is not there yet.
 
+        of: the id of a question whose lines alone are read, all unless given.
         RunLogError where one is no line of a log.
         """
-        return self._read_turns(read_line)
+        return [line for line, _ in self._read_turns(lambda line: (read_line(line), None), of)]
 
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self, of: str | None = None) -> list[dict[str, Any]]:
         """Return the same lines as plain values, with whatever else stands in them."""
+        return [
+            values for _, values in self._read_turns(lambda s: (read_line(s), parse_json(s)), of)
+        ]
 
-        def checked(line: bytes) -> dict[str, Any]:
-            read_line(line)
-            values: dict[str, Any] = parse_json(line)
-            return values
-
-        return self._read_turns(checked)
-
-    def _read_turns(self, read: Callable[[bytes], T]) -> list[T]:
+    def _read_turns(
+        self, read: Callable[[bytes], tuple[Line, T]], of: str | None
+    ) -> list[tuple[Line, T]]:
         turns = self.path / "turns.jsonl"
-        return read_lines(turns, read, MAX_OLD_LINE_BYTES)[0] if turns.exists() else []
+        if not turns.exists():
+            return []
+        if of is None:
+            return read_lines(turns, read, MAX_OLD_LINE_BYTES)[0]
+        own = encode(of)[1:-2]
+
+        def read_own(line: bytes) -> tuple[Line, T] | None:
+            found = _OWNER.match(line)
+            return None if found and found[1] != own else read(line)
+
+        found = read_lines(turns, read_own, MAX_OLD_LINE_BYTES)[0]
+        return [entry for entry in found if entry is not None and entry[0].head.question_id == of]
 
     def replay(
         self,
@@ -173,6 +184,10 @@ class RunFolder:
                 f" {self.path}"
             ) from error
         return saved
+
+
+_OWNER = re.compile(rb'\{"question_id": "([^"\\]*)"')
+"""How a line of the log begins where nothing in the id of its question had to be escaped."""
 
 
 class RunLog:

@@ -31,11 +31,12 @@ def read_states(
     folder: RunFolder,
     lines: Sequence[Line] | None = None,
     scenes: SceneSource = NO_SCENES,
+    questions: Sequence[Question] | None = None,
 ) -> list[QuestionState]:
     """Return the questions of a run as its log has them, in order.
 
     lines: those of the log, where they were read already. scenes: where their scenes come from, if they
-    are looked at.
+    are looked at. questions: those that `lines` are about, all unless given.
     RunLogError where the log is damaged, or the run was killed before its questions were written.
     """
     if not folder.has_questions:
@@ -46,7 +47,7 @@ def read_states(
     config = folder.config
     states = [
         QuestionState(question, scenes, config.max_turns, blind=config.blind)
-        for question in folder.questions()
+        for question in (folder.questions() if questions is None else questions)
     ]
     folder.replay({state.id: state for state in states}, lines)
     return states

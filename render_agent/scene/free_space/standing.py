@@ -67,9 +67,7 @@ def standing_place(
     furniture, such as a bed, those that are not count alone. Where no place at that height is free,
     the one with the most clearance.
     """
-    places, room, free = _free_level(
-        samples, clearances, bounds, floor, height, 2 * GENEROUS_METRES
-    )
+    places, room, free = _free_level(samples, clearances, bounds, floor, height, GENEROUS_METRES)
     if not free.any():
         return _most_clear(clearances, bounds)
     best = _middle_of(free, places, room)

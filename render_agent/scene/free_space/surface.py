@@ -35,7 +35,7 @@ def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np
 
 def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
-    a, b, c = corners.transpose(1, 2, 0)
+    a, b, c = np.ascontiguousarray(corners.transpose(1, 2, 0))
     first, second, third = (
         squares[0] + squares[1] + squares[2]
         for squares in ((b - a) ** 2, (c - b) ** 2, (a - c) ** 2)
@@ -104,18 +104,33 @@ def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
     """Return the indices of the first point in every cell of `cell` metres; points: (n, 3) metres."""
     if not len(points):
         return np.empty(0, np.intp)
-    return np.unique(cell_keys(points, cell), return_index=True)[1]
+    keys, bits = cell_keys(points, cell), len(points).bit_length()
+    if int(keys.max()).bit_length() + bits > 63:
+        return np.unique(keys, return_index=True)[1]
+    # numpy sorts whole numbers faster than it finds a stable order
+    numbered = keys << bits | np.arange(len(points))
+    numbered.sort()
+    first = np.flatnonzero(np.diff(numbered >> bits, prepend=-1))
+    return numbered[first] & ((1 << bits) - 1)
 
 
 def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
     """Return a number for the cubic cell that each point, (n, 3) metres, lies in."""
-    low = points.min(axis=0)
     keys = np.zeros(len(points), np.int64)
-    for axis in range(3):
-        # 21 bits an axis; where the points spread further than that many cells, cells repeat.
-        steps = ((points[:, axis] - low[axis]) / cell).astype(np.int64) & 0x1FFFFF
-        keys = keys << 21 | steps
+    for along in points.T:
+        # at most 21 bits an axis; where the points spread further than that many cells, cells repeat
+        steps = ((along - along.min()) / cell).astype(np.int64) & 0x1FFFFF
+        keys = keys << int(steps.max()).bit_length() | steps
     return keys
+
+
+def inside_box(points: NDArray[Any], box: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which points, (n, 3) metres, lie in a box, (2, 3) metres."""
+    axes = zip(points.T, *box, strict=True)
+    inside: NDArray[np.bool_] = np.logical_and.reduce(
+        [(x >= low) & (x <= high) for x, low, high in axes]
+    )
+    return inside
 
 
 SPACING_METRES = 0.08
@@ -156,7 +171,7 @@ def _spread(
     Vertices that two faces share may be there twice.
     """
     points, faces = surface_points(scene, spacing), scene.faces
-    inside = ((points >= box[0]) & (points <= box[1])).all(axis=1)
+    inside = inside_box(points, box)
     if faces is None:
         samples: NDArray[np.float32] = points[inside]
         return samples
@@ -178,5 +193,5 @@ def _spread(
     samples = np.concatenate(parts)
     if inside.all():
         return samples
-    kept: NDArray[np.float32] = samples[((samples >= box[0]) & (samples <= box[1])).all(axis=1)]
+    kept: NDArray[np.float32] = samples[inside_box(samples, box)]
     return kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,24 +80,28 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
     """
     annotations: dict[str, SceneAnnotation] = {}
     for file in annotation_files(path):
-        for scene, entry in _scenes(file).items():
-            try:
-                annotations[scene] = _annotation(scene, entry, _dataset(file))
-            except WRONG as error:
-                raise QuestionsError(
-                    f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
-                ) from error
+        try:
+            annotations |= _read(file, read_bounded(file))
+        except (OSError, ValueError) as error:
+            raise QuestionsError(f"cannot read the annotations in {file}: {error}") from error
     return annotations
 
 
-def _scenes(file: Path) -> dict[str, Any]:
-    try:
-        scenes = parse_json(read_bounded(file).decode("utf-8"))
-    except (OSError, ValueError) as error:
-        raise QuestionsError(f"cannot read the annotations in {file}: {error}") from error
+@lru_cache(maxsize=4)  # they are asked for again and again
+def _read(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
+    """Return the annotations that a file with this content holds. ValueError where it is no JSON."""
+    scenes = parse_json(content.decode("utf-8"))
     if not isinstance(scenes, dict) or not scenes:
         raise QuestionsError(f"{file} holds no annotations: it must hold an object, a scene a key")
-    return scenes
+    annotations = {}
+    for scene, entry in scenes.items():
+        try:
+            annotations[scene] = _annotation(scene, entry, _dataset(file))
+        except WRONG as error:
+            raise QuestionsError(
+                f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
+            ) from error
+    return annotations
 
 
 def _dataset(file: Path) -> str:

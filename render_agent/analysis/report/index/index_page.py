@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from render_agent.analysis.report.pairs.pairs_page import figure_rows, write_pai
 from render_agent.analysis.report.plots.belief_plots import belief_plots
 from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
+from render_agent.analysis.report.plots.vector_plot import Plot
 from render_agent.analysis.report.words import outcome, type_words
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
@@ -39,22 +41,40 @@ LISTED = ("type", "dataset", "scene", "status", "outcome", "cause")
 """Those of them of which few different texts are met: a row holds the text's place in a list."""
 
 
-def write_index(report: ReportData, folder: Path) -> None:
-    """Write the index, the plain list of all questions, the plots and `questions.js`."""
+@dataclass(frozen=True, slots=True)
+class ScorePlots:
+    """The plots for which nothing needs to be diagnosed: of scores, against runs beside it, and of costs."""
+
+    lead: Plot | None
+    score: Sequence[Plot]
+    siblings: headline.SiblingScores | None
+    costs: Sequence[Plot]
+
+    @classmethod
+    def of(cls, report: ReportData) -> ScorePlots:
+        """Draw them."""
+        score = (headline.against_papers(report), headline.by_dataset(report))
+        return cls(
+            headline.against_chance(report),
+            list(filter(None, score)),
+            headline.against_siblings(report),
+            cost_plots(report),
+        )
+
+
+def write_index(report: ReportData, folder: Path, scores: ScorePlots | None = None) -> None:
+    """Write the index, the plain list of all questions, the plots and `questions.js`.
+
+    scores: where they were drawn already.
+    """
     rows = question_rows(report)
-    lead = headline.against_chance(report)
-    score_plots = (headline.against_papers, headline.by_dataset)
-    score = [plot for make in score_plots if (plot := make(report)) is not None]
-    behaviour, costs = [*belief_plots(report), *outcome_plots(report)], cost_plots(report)
-    siblings = headline.against_siblings(report)
-    drawn = [
-        *([lead] if lead else []),
-        *score,
-        *behaviour,
-        *costs,
-        *([siblings.plot] if siblings else []),
-    ]
-    for plot in drawn:
+    scores = scores or ScorePlots.of(report)
+    lead, siblings = scores.lead, scores.siblings
+    behaviour = [*belief_plots(report), *outcome_plots(report)]
+    for plot in filter(
+        None,
+        (lead, *scores.score, *behaviour, *scores.costs, siblings.plot if siblings else None),
+    ):
         write_text(folder / "plots" / f"{plot.name}.svg", plot.svg)
     write_whole(folder / "questions.js", script(rows), durable=False)
     write_pairs(report, folder)
@@ -70,9 +90,9 @@ def write_index(report: ReportData, folder: Path) -> None:
         facts=_facts(report),
         head=_head(report),
         means=_means(report),
-        score=score,
+        score=scores.score,
         behaviour=behaviour,
-        costs=costs,
+        costs=scores.costs,
         siblings=siblings,
         pairs=figure_rows(causal) if causal else None,
         rows=rows[:ROWS_SHOWN],

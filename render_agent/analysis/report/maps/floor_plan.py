@@ -160,7 +160,7 @@ def _encoded(picture: NDArray[np.uint8], camera: MapCamera) -> bytes:
     info.add_text(CAMERA_KEY, encode(camera).decode())
     image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
-    image.save(file, "PNG", pnginfo=info)
+    image.save(file, "PNG", pnginfo=info, compress_level=3)
     return file.getvalue()
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import PARTS_PER_PROCESS
+from render_agent.analysis.diagnosis.diagnose import (
+    Found,
+    Part,
+    diagnosed,
+    each_done,
+    gathered,
+    parts_of,
+)
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
 from render_agent.analysis.report.data import ReportData, neighbours, page_of
 from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
-from render_agent.analysis.report.maps.floor_plan import Plan, Plans
+from render_agent.analysis.report.maps.floor_plan import Plan, Plans, plan_writer
 from render_agent.analysis.report.maps.path_marks import (
     MapMarks,
     TurnMarks,
@@ -37,14 +43,10 @@ from render_agent.dialogue.chat import Message, encodable
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.system.whole_files import write_whole
-from render_agent.text.display import stage
 from render_agent.web.templates import environment
 
 LONG_CHARACTERS = 160
 """A question of more characters is set smaller."""
-
-FEW_PAGES = 150
-"""So many pages are written before other processes have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,21 +258,21 @@ def _is(letter: str, answer: str | None) -> bool:
     return answer is not None and answer.strip().upper() == letter
 
 
-@dataclass(frozen=True, slots=True)
-class PageTask:
+@dataclass(frozen=True, eq=False)
+class PageTask(Part):
     """Some questions whose pages one process writes, and what it needs to do so.
 
-    frame: what all pages share. questions: all questions of the run. entries: a state, its row of the
-    results, its diagnosis, and the files of the pages beside its own.
+    report: the folder. frame: what all pages share. questions: those that tell which scenes are shown. rows: of the
+    results, and beside: the files of the pages beside its own, by question id. diagnoses: None where they are to be
+    found on the way.
     """
 
-    folder: Path
+    report: Path
     frame: Mapping[str, Any]
-    config: RunConfig
     questions: Sequence[Question]
-    entries: Sequence[
-        tuple[QuestionState, Mapping[str, Any], Diagnosis | None, tuple[str | None, str | None]]
-    ]
+    rows: Mapping[str, Mapping[str, Any]]
+    beside: Mapping[str, tuple[str | None, str | None]]
+    diagnoses: Mapping[str, Diagnosis] | None
 
 
 def write_pages(
@@ -279,25 +281,37 @@ def write_pages(
     processes: int = 1,
     pool: Executor | None = None,
     meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Write the page of every question of a run into the `questions` of its report's folder.
+    *,
+    diagnose: bool = False,
+) -> Mapping[str, Diagnosis]:
+    """Write the pages of a run's questions into the `questions` of its report's folder; return their diagnoses.
 
-    processes: of the pool, which write at once. meanwhile: what this process does in that time.
-    RunLogError where a file cannot be written.
+    processes: of the pool, which write at once. meanwhile: what this process does in that time. diagnose: whether the
+    run is diagnosed on the way. RunLogError where a file cannot be written.
     """
-    if pool is None or processes < 2 or len(report.states) <= FEW_PAGES:
-        for task in _tasks(report, folder, [report.states]):
-            _write(task)
-        meanwhile()
-        return
-    parts = split_by_scene(report.states, PARTS_PER_PROCESS * processes)
-    tasks = _tasks(report, folder, parts)
-    questions = {pool.submit(_write, task): len(task.entries) for task in tasks}
+    beside = neighbours(state.id for state in report.states)
+    questions = [state.question for state in report.states]
+    config, frame = report.config, report.frame
+    tasks = []
+    for part in parts_of(report.folder, report.states, processes):
+        ids = [state.id for state in part.states]
+        tasks.append(
+            PageTask(
+                **vars(part),
+                report=folder,
+                frame=frame,
+                # which scene stands in the place of another depends on all of them
+                questions=[s.question for s in part.states] if config.faithful else questions,
+                rows={name: report.rows[name] for name in ids},
+                beside={name: beside[name] for name in ids},
+                diagnoses=None
+                if diagnose
+                else {name: report.diagnoses[name] for name in ids if name in report.diagnoses},
+            )
+        )
+    parts = each_done(_write, tasks, "writing pages", pool)
     meanwhile()
-    with stage("writing pages", len(report.states)) as writing:
-        for done in as_completed(questions):
-            done.result()
-            writing.advance(questions[done])
+    return gathered(report.folder, report.states, parts)
 
 
 def plans_of(report: ReportData, folder: Path) -> Plans:
@@ -307,39 +321,19 @@ def plans_of(report: ReportData, folder: Path) -> Plans:
     return Plans(folder, scenes, report.states)
 
 
-def split_by_scene(states: Sequence[QuestionState], parts: int) -> list[list[QuestionState]]:
-    """Return the questions in at most `parts` parts of about one size; those of a scene stay together."""
-    scenes: dict[str, list[QuestionState]] = defaultdict(list)
-    for state in states:
-        scenes[state.question.scene].append(state)
-    groups: list[list[QuestionState]] = [[] for _ in range(min(parts, len(scenes)))]
-    for own in sorted(scenes.values(), key=len, reverse=True):
-        min(groups, key=len).extend(own)
-    return groups
-
-
-def _tasks(
-    report: ReportData, folder: Path, parts: Iterable[Sequence[QuestionState]]
-) -> Iterator[PageTask]:
-    beside = neighbours(state.id for state in report.states)
-    questions = [state.question for state in report.states]
-    for states in parts:
-        entries = [
-            (state, report.rows[state.id], report.diagnoses.get(state.id), beside[state.id])
-            for state in states
-        ]
-        yield PageTask(folder, report.frame, report.config, questions, entries)
-
-
-def _write(task: PageTask) -> None:
-    config = task.config
+def _write(task: PageTask) -> Found:
+    config, found = task.config, Found(task.diagnoses or {}, {})
+    if task.diagnoses is None:
+        found = diagnosed(task, plan_writer(task.report, task.states))
     scenes = config.picture_stress.scenes(config, task.questions)
-    plans = Plans(task.folder, scenes, [entry[0] for entry in task.entries])
+    plans = Plans(task.report, scenes, task.states)
     try:
-        for state, row, diagnosis, beside in task.entries:
+        for state in task.states:
+            diagnosis = found.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)
-            part = question_part(state, row, diagnosis, plan, config)
-            page = page_of_part(task.frame, part, beside)
-            write_whole(task.folder / page_of(state.id), page.encode("utf-8"), durable=False)
+            part = question_part(state, task.rows[state.id], diagnosis, plan, config)
+            page = page_of_part(task.frame, part, task.beside[state.id])
+            write_whole(task.report / page_of(state.id), page.encode("utf-8"), durable=False)
     finally:
         plans.close()
+    return found

@@ -45,6 +45,13 @@ class ViewPart:
         return f"View {self.number}: {KINDS.get(self.kind, self.kind)}, {self.words}"
 
 
+def percent(share: float | None) -> str:
+    """Return a share, in percent, as a page has it."""
+    if share is None:
+        return "–"
+    return "<1" if 0 < share < 1 else f"{share:.0f}"
+
+
 @dataclass(frozen=True, slots=True)
 class SightPart:
     """How one named box was seen in a view; shares in percent, area in pixels, distance in metres."""
@@ -55,6 +62,11 @@ class SightPart:
     area: float
     distance: float
     well: bool
+
+    @property
+    def words(self) -> str:
+        """The share in words."""
+        return percent(self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,11 @@ class TurnPart:
     diagnosed: bool
     choice: ChoicePart | None = None
 
+    @property
+    def covered(self) -> str:
+        """The coverage in words."""
+        return percent(self.coverage)
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -95,6 +112,11 @@ class Cell:
 
     share: float | None
     well: bool = False
+
+    @property
+    def words(self) -> str:
+        """The share in words."""
+        return percent(self.share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,10 @@ def view_data(
 
 def _pose(camera: Camera) -> dict[str, Any]:
     """Return where a camera is and how it looks: metres, unit vectors, the vertical angle in degrees."""
-    _, down, forward = camera.pose[:3, :3].T
+    axes = camera.pose[:3].tolist()
     return {
         "position": [round(value, 4) for value in camera.position],
-        "forward": [round(float(value), 6) for value in forward],
-        "up": [round(float(-value), 6) for value in down],
+        "forward": [round(forward, 6) for _, _, forward, _ in axes],
+        "up": [round(-down, 6) for _, down, _, _ in axes],
         "fov": camera.vertical_fov,
     }

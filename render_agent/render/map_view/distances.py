@@ -1,0 +1,55 @@
+"""Distances over a picture, compiled; loaded where they are first asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import kernel
+
+
+@kernel
+def squared_distances(marked: Any) -> Any:
+    """Return the squared distance, (H, W) pixels, from each pixel to the nearest that is marked, (H, W) bool.
+
+    Where none is, that is (H + W) squared. Exact, and in time that does not depend on what is marked (Meijster,
+    Roerdink and Hesselink 2000, "A general algorithm for computing distance transforms in linear time").
+    """
+    height, width = marked.shape
+    far = height + width
+    along = np.empty((height, width), np.int64)  # to the nearest in its column
+    for row in range(height):
+        for column in range(width):
+            above = along[row - 1, column] + 1 if row else far
+            along[row, column] = 0 if marked[row, column] else min(above, far)
+    for row in range(height - 2, -1, -1):
+        for column in range(width):
+            along[row, column] = min(along[row, column], along[row + 1, column] + 1)
+    distances = np.empty((height, width))
+    squares, nearest, first = np.empty((3, width), np.int64)
+    for row in range(height):
+        for column in range(width):
+            squares[column] = along[row, column] ** 2
+        # the columns whose marks are nearest to some of the row's pixels, and the first of these
+        last = 0
+        nearest[0] = first[0] = 0
+        for column in range(1, width):
+            while last >= 0 and (
+                (first[last] - nearest[last]) ** 2 + squares[nearest[last]]
+                > (first[last] - column) ** 2 + squares[column]
+            ):
+                last -= 1
+            begin = 0
+            if last >= 0:
+                other = nearest[last]
+                between = column**2 - other**2 + squares[column] - squares[other]
+                begin = 1 + between // (2 * (column - other))
+            if begin < width:
+                last += 1
+                nearest[last], first[last] = column, begin
+        for column in range(width - 1, -1, -1):
+            distances[row, column] = (column - nearest[last]) ** 2 + squares[nearest[last]]
+            if column == first[last]:
+                last -= 1
+    return distances
