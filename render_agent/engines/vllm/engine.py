@@ -32,7 +32,6 @@ from render_agent.engines.vllm.arguments import (
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.occupancy import Occupancy
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
@@ -63,6 +62,21 @@ def make(config: RunConfig, given: Mapping[str, Any]) -> VllmEngine:
     return VllmEngine(
         config.model_name, revision=config.revision, options=options_of(config, given)
     )
+
+
+@dataclass
+class Occupancy:
+    """Requests under way × seconds so far. Two readings give the mean number of requests between them."""
+
+    work: float = 0.0
+    _noted: float = field(default_factory=time.perf_counter)
+
+    def note(self, running: int) -> float:
+        """Add the time since the last note, in which so many ran, and return the work so far."""
+        now = time.perf_counter()
+        self.work += running * (now - self._noted)
+        self._noted = now
+        return self.work
 
 
 @dataclass(eq=False)
