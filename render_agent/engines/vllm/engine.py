@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
 from render_agent.engines.checkpoint.locate import (
@@ -26,7 +25,6 @@ from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.thinking import Thought
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
-    options_of,
     prepare_environment,
     require_vllm,
     vllm_version,
@@ -38,30 +36,6 @@ from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, s
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
-
-
-def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run records of its engine, read without loading any weights.
-
-    SetupError where vLLM or the model is not at hand.
-    """
-    require_vllm()
-    return {
-        "name": "vllm",
-        "model": config.model_name,
-        **describe_found(find_model(config.model_name, config.revision)),
-        "vllm": vllm_version(),
-        "dtype": config.dtype,
-        "device": config.device,
-        "engine_options": dict(given),
-    }
-
-
-def make(config: RunConfig, given: Mapping[str, Any]) -> VllmEngine:
-    """Return the engine that the options name, its model loaded. SetupError where that is impossible."""
-    return VllmEngine(
-        config.model_name, revision=config.revision, options=options_of(config, given)
-    )
 
 
 @dataclass
