@@ -204,11 +204,8 @@ class Human(BuiltIn):
         """Return the engine, its page already served. SetupError where the port is taken."""
         from render_agent.engines.human.engine import HumanEngine
 
-        kinds, turns, name = (
-            config.kinds if config.free else (),
-            config.max_turns,
-            config.model_name,
-        )
+        kinds = config.kinds if config.free else ()
+        turns, name = config.max_turns, config.model_name
         return HumanEngine(questions, kinds, turns, port=config.port, name=name)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
