@@ -106,7 +106,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "start": "render_agent.observation.view_policies.built_in:Start",
         "four": "render_agent.observation.view_policies.built_in:Four",
         "top": "render_agent.observation.view_policies.built_in:Top",
-        "random-walk": "render_agent.observation.view_policies.random_walk:RandomWalkViews",
+        "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
         "tour": "render_agent.observation.view_policies.tour:TourViews",
     },
     "picture stress": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from PIL.Image import Image
@@ -12,6 +12,7 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbeRequest
 from render_agent.dialogue.state import Tokens, View
+from render_agent.text.redact import without_keys
 
 BYTES_A_TOKEN = 64
 """Of a reply, at the most: words take 4 to 8, runs of spaces more."""
@@ -99,6 +100,22 @@ class Reply:
     def text(self) -> str:
         """The first sample."""
         return self.samples[0]
+
+
+def reply_of(
+    request: Request, parts: Sequence[Reply], seconds: float, events: Sequence[str] = ()
+) -> Reply:
+    """Return one request's reply from those to its samples; the reason where any of them failed."""
+    if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
+        return Reply(error=error, events=tuple(events))
+    return Reply(
+        samples=request.all_samples([text for part in parts for text in part.samples]),
+        tokens=Tokens.total(part.tokens for part in parts),
+        seconds=seconds,
+        batch_size=max(part.batch_size for part in parts),
+        finish="length" if any(part.finish == "length" for part in parts) else "stop",
+        events=tuple(events),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +283,31 @@ class BatchingEngine(ABC):
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         self.calls += 1
         return self.answer(batch)
+
+
+CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
+"""Ends a reply that was cut."""
+
+
+def within_bounds(reply: Reply, request: Request) -> Reply:
+    """Return a reply whose samples are as long as its request allows, with no key of the environment in it."""
+    samples = tuple(bounded(without_keys(text), request.most_tokens) for text in reply.samples)
+    error = None if reply.error is None else without_keys(reply.error)
+    if samples == reply.samples and error == reply.error:
+        return reply
+    cut = any(
+        len(after) < len(before) for after, before in zip(samples, reply.samples, strict=True)
+    )
+    return replace(reply, samples=samples, error=error, finish="length" if cut else reply.finish)
+
+
+def bounded(text: str, tokens: int) -> str:
+    """Return a text, cut with a mark where it is longer than so many tokens can be."""
+    most = min(reply_bytes(tokens), MAX_REPLY_BYTES)
+    if len(text) * 4 <= most:  # no character has more bytes
+        return text
+    written = text.encode("utf-8", "surrogatepass")
+    if len(written) <= most:
+        return text
+    kept = written[:most].decode("utf-8", "ignore")
+    return kept + CUT_MARK.format(more=len(written) - most, tokens=tokens)

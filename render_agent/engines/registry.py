@@ -16,6 +16,7 @@ from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError, UsageError
+from render_agent.extras import require
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
 
@@ -101,15 +102,25 @@ class Vllm(BuiltIn):
 
     def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
         """Return the engine, its model loaded. SetupError where that is impossible."""
-        from render_agent.engines.vllm.engine import make
+        from render_agent.engines.vllm.arguments import options_of
+        from render_agent.engines.vllm.engine import VllmEngine
 
-        return make(config, engine_options(config.engine_option))
+        options = options_of(config, engine_options(config.engine_option))
+        return VllmEngine(config.model_name, revision=config.revision, options=options)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files. SetupError where vLLM or the model is not at hand."""
-        from render_agent.engines.vllm.engine import describe
+        from render_agent.engines.checkpoint.locate import describe_model
+        from render_agent.engines.vllm.arguments import require_vllm, vllm_version
 
-        return describe(config, engine_options(config.engine_option))
+        require_vllm()
+        return {
+            **describe_model(config.model_name, config.revision),
+            "vllm": vllm_version(),
+            "dtype": config.dtype,
+            "device": config.device,
+            "engine_options": engine_options(config.engine_option),
+        }
 
 
 class OpenAI(BuiltIn):
@@ -191,21 +202,28 @@ class Human(BuiltIn):
 
     def __call__(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
         """Return the engine, its page already served. SetupError where the port is taken."""
-        from render_agent.engines.human.engine import make
+        from render_agent.engines.human.engine import HumanEngine
 
-        return make(config, questions)
+        kinds = config.kinds if config.free else ()
+        turns, name = config.max_turns, config.model_name
+        return HumanEngine(questions, kinds, turns, port=config.port, name=name)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where several processes are asked for: each would have a page of its own."""
-        from render_agent.engines.human.engine import check_alone
-
-        check_alone(config)
+        if not config.alone:
+            raise UsageError(
+                "--engine human asks one person on one page: leave --workers, --devices and --ray out"
+            )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return who answered. SetupError where the port is taken."""
-        from render_agent.engines.human.engine import describe
+        """Return who answered. UsageError as in `check`, SetupError where the port is taken."""
+        self.check(config, questions)
+        require("--engine human", "starlette", "uvicorn")
+        if config.port:  # said before there is a run folder
+            from render_agent.web.server import LocalServer
 
-        return describe(config)
+            LocalServer(config.port).close()
+        return {"note": f"answered in the browser by: {config.model_name}"}
 
 
 TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), Scripted(), Human()

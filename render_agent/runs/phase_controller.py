@@ -20,14 +20,13 @@ from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
-from render_agent.engines.base import Engine, Request
+from render_agent.engines.base import Engine, Request, within_bounds
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.observation import Observation, ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.lines import Failed
-from render_agent.runs.reply_bounds import within_bounds
 from render_agent.runs.scheduler import (
     TurnCoroutine,
     TurnScheduler,

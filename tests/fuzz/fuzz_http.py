@@ -17,7 +17,7 @@ def chat(data: bytes, folder: Path) -> None:
     """Read an answer to a chat."""
     import openai
 
-    from render_agent.engines.openai.chat_format import Answer
+    from render_agent.engines.base import Reply
     from render_agent.engines.openai.client import ServerClient, ServerFault
     from render_agent.engines.openai.endpoints import Endpoint
     from render_agent.engines.openai.options import OpenAIOptions
@@ -28,7 +28,7 @@ def chat(data: bytes, folder: Path) -> None:
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
         client = ServerClient(endpoint, options)
 
-    async def asked() -> tuple[Answer, float | None]:
+    async def asked() -> tuple[Reply, float | None]:
         try:
             return await client.chat("made", [], {"seed": 1})
         finally:
@@ -41,7 +41,7 @@ def chat(data: bytes, folder: Path) -> None:
         found, wait = fault, fault.wait
     assert wait is None or wait >= 0
     if found is None:
-        assert all(isinstance(text, str) for text in answer.texts)
+        assert all(isinstance(text, str) for text in answer.samples)
         assert all(0 <= count < 2**53 for count in plain(answer.tokens).values())
         return
     assert "secret" not in found.reason

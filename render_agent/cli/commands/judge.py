@@ -196,12 +196,12 @@ def _tell(
 
     mode = given["mode"]
     criteria = list(rubric.criteria or ()) if mode == "json" else []
-    rows = rows_of(names, scores, criteria)
+    rows, figures = rows_of(names, scores, criteria), totals(scores)
     if given["csv_file"]:
         write_csv(Path(given["csv_file"]), rows)
     if given["as_json"]:
         told = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
-        click.echo(json_text({**told, "totals": totals(scores), "pictures": rows}))
+        click.echo(json_text({**told, "totals": figures, "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {given['question']}"
-        plain_console().print(judge_table(names, scores, criteria, mode, title))
+        plain_console().print(judge_table(rows, figures, criteria, mode, title))

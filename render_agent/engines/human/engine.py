@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Reply, Request
 from render_agent.engines.human.session import HumanSession
-from render_agent.errors import UsageError
-from render_agent.extras import require
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -88,32 +85,3 @@ class HumanEngine:
         """Tell an open page that the sitting is over, and stop serving it."""
         self.desk.end(FAREWELL_SECONDS)
         self._server.close()
-
-
-def check_alone(config: RunConfig) -> None:
-    """UsageError where several processes are asked for: each would have a page of its own."""
-    if not config.alone:
-        raise UsageError(
-            "--engine human asks one person on one page: leave --workers, --devices and --ray out"
-        )
-
-
-def describe(config: RunConfig) -> dict[str, Any]:
-    """Return what a run records of a person as its engine.
-
-    UsageError where several processes are asked for, SetupError where the port is taken.
-    """
-    check_alone(config)
-    require("--engine human", "starlette", "uvicorn")
-    if config.port:  # said before there is a run folder
-        from render_agent.web.server import LocalServer
-
-        LocalServer(config.port).close()
-    name = config.model_name
-    return {"name": "human", "model": name, "note": f"answered in the browser by: {name}"}
-
-
-def make(config: RunConfig, questions: Sequence[Question]) -> HumanEngine:
-    """Return the engine, its page already served. SetupError where the port is taken."""
-    kinds = config.kinds if config.free else ()
-    return HumanEngine(questions, kinds, config.max_turns, port=config.port, name=config.model_name)

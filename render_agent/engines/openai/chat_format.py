@@ -7,13 +7,13 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import Request
+from render_agent.engines.base import Reply, Request
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.server_compat import ServerDialect
 
@@ -78,17 +78,8 @@ MAX_COUNT = 10**15
 """A server that tells of more tokens than that does not count them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered. texts: a sample each, with their thinking."""
-
-    texts: tuple[str, ...]
-    tokens: Tokens
-    finish: Literal["stop", "length"]
-
-
-def read_answer(body: Any) -> Answer | None:
-    """Return what a whole answer holds, None where it is no answer of a chat."""
+def read_answer(body: Any) -> Reply | None:
+    """Return what a whole answer holds, samples with their thinking; None where it is no answer of a chat."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         return None
@@ -99,8 +90,8 @@ def read_answer(body: Any) -> Answer | None:
             return None
         messages.append(message)
     cut_off = any(choice.get("finish_reason") == "length" for choice in choices)
-    return Answer(
-        texts=tuple(text_of(message) for message in messages),
+    return Reply(
+        samples=tuple(text_of(message) for message in messages),
         tokens=_tokens(body.get("usage")),
         finish="length" if cut_off else "stop",
     )

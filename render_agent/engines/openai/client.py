@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from render_agent.engines.openai.chat_format import Answer, read_answer
+from render_agent.engines.base import Reply
+from render_agent.engines.openai.chat_format import read_answer
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import MAX_COOLDOWN_SECONDS, limit_reset, retry_after
@@ -164,7 +165,7 @@ class ServerClient:
         messages: Sequence[Mapping[str, Any]],
         fields: Mapping[str, Any],
         text_bytes: int = MAX_RESPONSE_BYTES,
-    ) -> tuple[Answer, float | None]:
+    ) -> tuple[Reply, float | None]:
         """Make one request; return the answer, and for how long a limit is used up now, in seconds.
 
         text_bytes: of all texts that it asks for, at the most. ServerFault where there is no whole answer in time.

@@ -13,15 +13,14 @@ from threading import Thread
 from typing import Any
 
 from render_agent.config import AUTO, OPTIONS, RunConfig
-from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import Capabilities, Reply, Request
+from render_agent.engines.base import Capabilities, Reply, Request, reply_of
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.families.registry import family_named
 from render_agent.engines.families.thinking import Thinking
 from render_agent.engines.openai.chat_format import ChatRequest, data_url, wire_messages
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
-from render_agent.engines.openai.retry import Exchange, RequestFailed, Sender
+from render_agent.engines.openai.retry import RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
 from render_agent.errors import SetupError, UsageError
 from render_agent.system.threads import begun_pool, start
@@ -168,21 +167,18 @@ class OpenAIEngine:
                 LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
                 return Reply(error=f"the prompt could not be prepared: {error}")
             events: list[str] = []
-            exchanges: list[Exchange] = []
-            texts: tuple[str, ...] = ()
-            while len(texts) < request.distinct_samples:
-                missing = request.distinct_samples - len(texts)
-                seed = (request.seed + len(texts)) % 2**32
+            answers: list[Reply] = []
+            while missing := request.distinct_samples - sum(len(a.samples) for a in answers):
+                seed = (request.seed + request.distinct_samples - missing) % 2**32
                 try:
-                    exchange = await self._sender.send(
+                    answer = await self._sender.send(
                         ChatRequest(request, messages, missing, seed), events
                     )
                 except RequestFailed as error:
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
-                exchanges.append(exchange)
-                texts = (*texts, *exchange.answer.texts[:missing])
-        return reply_of(request, texts, exchanges, events)
+                answers.append(replace(answer, samples=answer.samples[:missing]))
+        return reply_of(request, answers, sum(answer.seconds for answer in answers), events)
 
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
         """Return the messages of a request as they are sent. Raises what its pictures raise."""
@@ -195,21 +191,6 @@ class OpenAIEngine:
             return encoded
 
         return wire_messages(request.messages, url, self.options.image_detail)
-
-
-def reply_of(
-    request: Request, texts: tuple[str, ...], exchanges: Sequence[Exchange], events: Sequence[str]
-) -> Reply:
-    """Return one request's reply from all that was answered for it."""
-    cut_off = any(exchange.answer.finish == "length" for exchange in exchanges)
-    return Reply(
-        samples=request.all_samples(texts),
-        tokens=Tokens.total(exchange.answer.tokens for exchange in exchanges),
-        seconds=sum(exchange.seconds for exchange in exchanges),
-        batch_size=max(exchange.together for exchange in exchanges),
-        finish="length" if cut_off else "stop",
-        events=tuple(events),
-    )
 
 
 def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:

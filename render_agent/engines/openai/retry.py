@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from render_agent.engines.base import Request, reply_bytes
-from render_agent.engines.openai.chat_format import Answer, ChatRequest
+from render_agent.engines.base import Reply, Request, reply_bytes
+from render_agent.engines.openai.chat_format import ChatRequest
 from render_agent.engines.openai.client import FaultKind, ServerFault
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import backoff
@@ -31,15 +31,6 @@ class RequestFailed(Exception):
     """In one sentence why a request has no answer, while others may have theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One answer, how long it took, and how many requests were under way with it."""
-
-    answer: Answer
-    seconds: float
-    together: int
-
-
 class Sender:
     """Sends requests to the servers of a run, a limited number under way at once over all of them.
 
@@ -58,8 +49,10 @@ class Sender:
         self._pace = AsyncLimiter(1, 60.0 / per_minute) if per_minute else None
         self._running = 0
 
-    async def send(self, chat: ChatRequest, events: list[str]) -> Exchange:
+    async def send(self, chat: ChatRequest, events: list[str]) -> Reply:
         """Return what a server answered; `events` are added to where another attempt was needed.
+
+        Its batch size is how many requests were under way with it.
 
         RequestFailed where this request has no answer, EngineError where all servers are lost.
         """
@@ -69,7 +62,7 @@ class Sender:
         retrying = AsyncRetrying(retry=attempts.retry, wait=lambda state: attempts.wait_seconds)
         return await retrying(self._attempt, chat, attempts)
 
-    async def _attempt(self, chat: ChatRequest, attempts: Attempts) -> Exchange:
+    async def _attempt(self, chat: ChatRequest, attempts: Attempts) -> Reply:
         """Ask the question's server once, and again only without a field that it refuses."""
         while True:
             server = attempts.at(self.servers.of(chat.request.question_id))
@@ -89,7 +82,7 @@ class Sender:
                     ):
                         raise
 
-    async def _call(self, server: Server, chat: ChatRequest, fields: Mapping[str, Any]) -> Exchange:
+    async def _call(self, server: Server, chat: ChatRequest, fields: Mapping[str, Any]) -> Reply:
         self._running += 1
         together, began = self._running, time.perf_counter()
         try:
@@ -104,7 +97,7 @@ class Sender:
         server.succeeded()
         if reset_seconds:
             server.cooldown.extend(reset_seconds)
-        return Exchange(answer, time.perf_counter() - began, together)
+        return replace(answer, seconds=time.perf_counter() - began, batch_size=together)
 
 
 class Attempts:

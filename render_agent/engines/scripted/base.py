@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
@@ -12,37 +12,16 @@ from render_agent.engines.base import Request
 
 
 class Policy(Protocol):
-    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds."""
+    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds.
+
+    It may have three methods more: `samples(request)`, where those of one request differ, gives as many replies as it
+    has samples, of which the first is what `reply` returns; `believe(request)` gives the reply to a request that has a
+    `probe`, and without it a policy says where it stands and that it knows of nothing; `close()` gives back what it
+    holds, such as what it draws with.
+    """
 
     def reply(self, request: Request) -> str:
         """Return the text of the reply to one request."""
-        ...
-
-
-@runtime_checkable
-class SamplingPolicy(Protocol):
-    """A policy whose samples of one request differ."""
-
-    def samples(self, request: Request) -> Sequence[str]:
-        """Return as many replies as the request has samples; the first is what `reply` returns."""
-        ...
-
-
-@runtime_checkable
-class BelievingPolicy(Protocol):
-    """A policy that can say what it believes; another says where it stands, and that it knows of nothing."""
-
-    def believe(self, request: Request) -> str:
-        """Return the text of the reply to a request that has a `probe`."""
-        ...
-
-
-@runtime_checkable
-class ClosablePolicy(Protocol):
-    """A policy that holds something, such as what it draws with."""
-
-    def close(self) -> None:
-        """Give it back."""
         ...
 
 

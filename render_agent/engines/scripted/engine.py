@@ -11,12 +11,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.scripted.base import (
-    BelievingPolicy,
-    ClosablePolicy,
-    Policy,
-    SamplingPolicy,
-)
+from render_agent.engines.scripted.base import Policy
 from render_agent.engines.scripted.registry import policy_maker
 
 logger = logging.getLogger(__name__)
@@ -43,8 +38,8 @@ class ScriptedEngine(BatchingEngine):
 
     def close(self) -> None:
         """Let the policy give back what it holds."""
-        if isinstance(self.policy, ClosablePolicy):
-            self.policy.close()
+        if (close := getattr(self.policy, "close", None)) is not None:
+            close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return the policy's reply to every request, in their order."""
@@ -53,15 +48,14 @@ class ScriptedEngine(BatchingEngine):
     def _one(self, request: Request, batch_size: int) -> Reply:
         if request.about is not None:
             request = replace(request, question_id=request.about)
+        samples = getattr(self.policy, "samples", None) if request.probe is None else None
         try:
             texts: tuple[object, ...]
             if request.probe is not None:
-                if isinstance(self.policy, BelievingPolicy):
-                    texts = (self.policy.believe(request),)
-                else:
-                    texts = (belief_of_nothing(request),)
-            elif isinstance(self.policy, SamplingPolicy):
-                texts = tuple(self.policy.samples(request))
+                believe = getattr(self.policy, "believe", belief_of_nothing)
+                texts = (believe(request),)
+            elif samples is not None:
+                texts = tuple(samples(request))
             else:
                 texts = (self.policy.reply(request),) * request.samples
         except Exception as error:  # a policy is anybody's code and may raise anything
@@ -80,8 +74,7 @@ class ScriptedEngine(BatchingEngine):
             for message in request.messages
             for piece in message["content"]
         )
-        sampled = isinstance(self.policy, SamplingPolicy) and request.probe is None
-        once = replies if sampled else replies[:1]
+        once = replies[:1] if samples is None else replies
         tokens = Tokens(
             prompt=read * len(once),
             reply=sum(len(text.split()) for text in once),

@@ -14,20 +14,14 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from threading import Event
 from typing import Any
 
-from render_agent.engines.base import Capabilities, Reply, Request, Scores
+from render_agent.engines.base import Capabilities, Reply, Request, Scores, reply_of
 from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.engines.memory.device import memory_of
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
-from render_agent.engines.transformers.sequences import (
-    Asked,
-    Sample,
-    Written,
-    make_prompt,
-    reply_of,
-)
+from render_agent.engines.transformers.sequences import Asked, Sample, make_prompt
 from render_agent.system.threads import begun_pool
 
 LOG = logging.getLogger(__name__)
@@ -206,7 +200,8 @@ class ContinuousEngine:
             if error is not None:
                 LOG.warning("%s: prompt failed", sample.request.question_id, exc_info=error)
                 self._line.remove(sample)
-                self._put_down(sample, f"the prompt could not be prepared: {first_line(error)}")
+                reason = f"the prompt could not be prepared: {first_line(error)}"
+                self._put_down(sample, Reply(error=reason))
                 continue
             found = self.scheduler.place(sample)
             if found is None:
@@ -224,15 +219,16 @@ class ContinuousEngine:
             return False
         return not sample.number or 0 in asked.samples or self.cache.has_read(asked.prompt)
 
-    def _put_down(self, sample: Sample, became: Written | str) -> None:
+    def _put_down(self, sample: Sample, became: Reply) -> None:
         """Keep what a sample became; the request is answered with its last one."""
         asked = sample.asked
         asked.samples[sample.number] = became
-        if isinstance(became, Written):
+        if became.error is None:
             self._turns += 1
             self._turn_tokens += became.tokens.prompt + became.tokens.reply
         if len(asked.samples) == asked.request.distinct_samples:
             samples = [asked.samples[number] for number in sorted(asked.samples)]
-            events = tuple(self._events)
+            seconds = max(sample.seconds for sample in samples)
+            reply = reply_of(asked.request, samples, seconds, self._events)
             self._events.clear()
-            self._answered.append((asked.request, reply_of(asked.request, samples, events)))
+            self._answered.append((asked.request, reply))

@@ -13,7 +13,14 @@ import torch
 from PIL import Image
 
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request, Scores
+from render_agent.engines.base import (
+    BatchingEngine,
+    Capabilities,
+    Reply,
+    Request,
+    Scores,
+    reply_of,
+)
 from render_agent.engines.memory.device import DeviceMemory, memory_of, watched
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fit_rows
@@ -21,7 +28,6 @@ from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sampling import ChosenRows, Writing
-from render_agent.engines.transformers.sequences import Written, reply_of
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.vision_cache import VisionCache
@@ -120,12 +126,12 @@ class TransformersEngine(BatchingEngine):
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request of one batch, in their order; rows that do not fit take turns."""
-        became: list[list[Written | str]] = []
+        became: list[list[Reply]] = []
         rows: list[Row] = []
         for request in requests:
             found = self._prepared(request)
             self._ready.pop(id(request), None)
-            became.append([found] if isinstance(found, str) else [])
+            became.append([Reply(error=found)] if isinstance(found, str) else [])
             if not isinstance(found, str):
                 limit = self.loaded.reply_limit(request, len(found.ids))
                 samples = range(request.distinct_samples)
@@ -134,7 +140,10 @@ class TransformersEngine(BatchingEngine):
         for request, mine in zip(requests, became, strict=True):
             if not mine:
                 mine.extend(islice(written, request.distinct_samples))
-        replies = [reply_of(*pair) for pair in zip(requests, became, strict=True)]
+        replies = [
+            reply_of(request, mine, max(part.seconds for part in mine))
+            for request, mine in zip(requests, became, strict=True)
+        ]
         replies[0] = replace(replies[0], events=self.sizing.told())
         return replies
 
@@ -183,7 +192,7 @@ class TransformersEngine(BatchingEngine):
             self._ready[id(request)] = self.loaded.prepared(request)
         return self._ready[id(request)]
 
-    def _write(self, rows: Sequence[Row]) -> list[Written | str]:
+    def _write(self, rows: Sequence[Row]) -> list[Reply]:
         """Return what each row became, or why it became nothing.
 
         Before the first of all, some write a token, to show what rows need.
@@ -193,7 +202,7 @@ class TransformersEngine(BatchingEngine):
             longest = sorted(rows, key=lambda row: -row.tokens)[:PROBE_ROWS]
             self._write([replace(row, limit=1) for row in longest])
 
-        def tried(places: Sequence[int]) -> list[Written] | Fault:
+        def tried(places: Sequence[int]) -> list[Reply] | Fault:
             self.calls += 1
             batch = [rows[place] for place in places]
             return attempt(lambda: self._measured(batch), self.model.device)
@@ -202,11 +211,11 @@ class TransformersEngine(BatchingEngine):
         if rows:
             self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
         return [
-            self.loaded.alone(written, row.prompt) if isinstance(written, Fault) else written
-            for row, written in zip(rows, fitted, strict=True)
+            Reply(error=self.loaded.alone(reply, row.prompt)) if isinstance(reply, Fault) else reply
+            for row, reply in zip(rows, fitted, strict=True)
         ]
 
-    def _measured(self, rows: Sequence[Row]) -> list[Written]:
+    def _measured(self, rows: Sequence[Row]) -> list[Reply]:
         """Return what each row became, and note what memory that took, unless larger batches told it."""
         owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
         showing = nullcontext() if self.vision is None else self.vision.showing(owners)
@@ -220,7 +229,7 @@ class TransformersEngine(BatchingEngine):
         return written
 
 
-def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
+def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Reply]:
     """Return what each row became in one call of the library. Raises whatever that causes."""
     began = time.perf_counter()
     device = loaded.model.device
@@ -242,12 +251,12 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Written]:
     seconds = time.perf_counter() - began
     questions = len({id(row.request) for row in rows})
     return [
-        Written(
-            loaded.text(reply.written, row.prompt.text),
+        Reply(
+            (loaded.text(reply.written, row.prompt.text),),
             Tokens(len(row.prompt.ids), len(reply.written), thought=reply.thought_tokens),
             seconds,
             questions,
-            reply.written[-1] not in loaded.ends,
+            "stop" if reply.written[-1] in loaded.ends else "length",
         )
         for reply, row in zip(replies, rows, strict=True)
     ]

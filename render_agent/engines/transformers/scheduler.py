@@ -6,11 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Several
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from render_agent.dialogue.state import Tokens
+from render_agent.engines.base import Reply
 from render_agent.engines.memory.faults import Fault, attempt, waits
 from render_agent.engines.transformers.decode import Decoder, triton_runs
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
@@ -19,7 +20,7 @@ from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
 from render_agent.engines.transformers.sampling import choose_tokens
-from render_agent.engines.transformers.sequences import Sample, Written
+from render_agent.engines.transformers.sequences import Sample
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Scheduler:
         most_rows: int,
         read_tokens: int,
         longest: int,
-        put_down: Callable[[Sample, Written | str], None],
+        put_down: Callable[[Sample, Reply], None],
         note: Callable[[str], None],
     ) -> None:
         self.loaded = loaded
@@ -82,7 +83,7 @@ class Scheduler:
     def place(self, sample: Sample) -> bool | None:
         """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
         if (wrong := self.loaded.too_long(len(sample.ids))) is not None:
-            self._put_down(sample, wrong)
+            self._put_down(sample, Reply(error=wrong))
             return False
         under_way = self.cache.under_way
         if under_way >= self.most_rows:
@@ -273,7 +274,8 @@ class Scheduler:
         self.cache.rest(sample.sequence)
         if sample.number:
             self.cache.evict(sample.sequence)
-        self._put_down(sample, Written(text, counted, seconds, together, not ended))
+        finish: Literal["stop", "length"] = "stop" if ended else "length"
+        self._put_down(sample, Reply((text,), counted, seconds, together, finish))
 
     def _again(self, sample: Sample, fault: Fault) -> bool:
         """Make what room there is for a sample that failed alone; whether it should be tried again.
@@ -289,7 +291,7 @@ class Scheduler:
         return True
 
     def _fail(self, sample: Sample, fault: Fault) -> None:
-        self._put_down(sample, self.loaded.alone(fault, sample.asked.prompt))
+        self._put_down(sample, Reply(error=self.loaded.alone(fault, sample.asked.prompt)))
 
     def broken(self) -> str | None:
         """Return why a prompt of one token cannot be read; None where it can."""

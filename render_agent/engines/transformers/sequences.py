@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
 from collections.abc import Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
 from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
 from render_agent.engines.transformers.sampling import Writing
@@ -20,17 +18,6 @@ if TYPE_CHECKING:
 
 MadePrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
 """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What one sample of a request became."""
-
-    text: str
-    tokens: Tokens
-    seconds: float
-    batch_size: int
-    cut_off: bool
 
 
 def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
@@ -49,7 +36,7 @@ class Asked:
 
     request: Request
     made: Future[MadePrompt]
-    samples: dict[int, Written | str] = field(default_factory=dict)
+    samples: dict[int, Reply] = field(default_factory=dict)
 
     @property
     def prompt(self) -> PreparedPrompt:
@@ -106,21 +93,3 @@ class Sample(Writing):
     def position(self) -> int:
         """The position of its newest token, which is not in the cache yet."""
         return len(self.sequence.ids) + self.offset
-
-
-def reply_of(
-    request: Request, written: Several[Written | str], events: tuple[str, ...] = ()
-) -> Reply:
-    """Return one request's reply from its samples; the reason where any of them failed."""
-    samples = [row for row in written if isinstance(row, Written)]
-    if len(samples) < len(written):
-        error = next(row for row in written if isinstance(row, str))
-        return Reply(error=error, events=events)
-    return Reply(
-        samples=request.all_samples([row.text for row in samples]),
-        tokens=Tokens.total(row.tokens for row in samples),
-        seconds=max(row.seconds for row in samples),
-        batch_size=max(row.batch_size for row in samples),
-        finish="length" if any(row.cut_off for row in samples) else "stop",
-        events=events,
-    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Capabilities, Reply, Request, Scores
 from render_agent.engines.checkpoint.locate import (
@@ -26,13 +25,11 @@ from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.thinking import Thought
 from render_agent.engines.vllm.arguments import (
     VllmOptions,
-    options_of,
     prepare_environment,
     require_vllm,
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.occupancy import Occupancy
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
@@ -41,28 +38,19 @@ from render_agent.errors import EngineError
 LOG = logging.getLogger(__name__)
 
 
-def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run records of its engine, read without loading any weights.
+@dataclass
+class Occupancy:
+    """Requests under way × seconds so far. Two readings give the mean number of requests between them."""
 
-    SetupError where vLLM or the model is not at hand.
-    """
-    require_vllm()
-    return {
-        "name": "vllm",
-        "model": config.model_name,
-        **describe_found(find_model(config.model_name, config.revision)),
-        "vllm": vllm_version(),
-        "dtype": config.dtype,
-        "device": config.device,
-        "engine_options": dict(given),
-    }
+    work: float = 0.0
+    _noted: float = field(default_factory=time.perf_counter)
 
-
-def make(config: RunConfig, given: Mapping[str, Any]) -> VllmEngine:
-    """Return the engine that the options name, its model loaded. SetupError where that is impossible."""
-    return VllmEngine(
-        config.model_name, revision=config.revision, options=options_of(config, given)
-    )
+    def note(self, running: int) -> float:
+        """Add the time since the last note, in which so many ran, and return the work so far."""
+        now = time.perf_counter()
+        self.work += running * (now - self._noted)
+        self._noted = now
+        return self.work
 
 
 @dataclass(eq=False)

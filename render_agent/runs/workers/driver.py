@@ -35,13 +35,11 @@ from render_agent.runs.workers.scene_queue import (
 )
 from render_agent.runs.workers.worker import (
     Drawn,
-    Logged,
     MakeEngine,
     Message,
     Play,
     Ready,
     Setup,
-    Stopped,
     TaskBatch,
     Took,
     Worker,
@@ -273,10 +271,10 @@ class Driver:
             self._died(slot)
         else:
             for message in messages:
-                if slot.worker is not None or isinstance(message, Logged):
+                if slot.worker is not None or isinstance(message, logging.LogRecord):
                     self._take(slot, message)
             self.log.sync()
-            stopped = [message.error for message in messages if isinstance(message, Stopped)]
+            stopped = [message for message in messages if isinstance(message, RenderAgentError)]
             if stopped and slot.worker is not None:
                 if not isinstance(stopped[0], EngineError):  # no other worker can mend it
                     raise stopped[0]
@@ -302,8 +300,8 @@ class Driver:
                 fault = SceneError(error) if message.of_scene else RenderAgentError(error)
                 state.fail(error, message.events)
                 self._count(slot, state, fault, partial(self._write, message))
-            case Logged(record):
-                logging.getLogger(record.name).handle(record)
+            case logging.LogRecord():
+                logging.getLogger(message.name).handle(message)
             case Ready(batch_size, process, machine):
                 self._heard(slot)
                 slot.batch_size = batch_size
@@ -311,7 +309,7 @@ class Driver:
                 slot.process = process if own else None
                 slot.who = f"worker {slot.number} (process {process} on {machine})"
                 logger.info("%s is ready", slot.who)
-            case Stopped():
+            case RenderAgentError():  # what it stops is seen to where it was heard
                 pass
 
     def _count(

@@ -65,21 +65,8 @@ class Took:
     turn: Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """Something for the driver's log."""
-
-    record: logging.LogRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The worker cannot go on: its set-up is wrong, or its engine is gone."""
-
-    error: RenderAgentError
-
-
-Message = Ready | Drawn | Took | Failed | Logged | Stopped
+Message = Ready | Drawn | Took | Failed | logging.LogRecord | RenderAgentError
+"""What a worker tells: last something for the driver's log, and why it cannot go on, its set-up or its engine."""
 
 Send = Callable[[Message], None]
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
@@ -183,7 +170,7 @@ class Worker:
         try:
             work()
         except RenderAgentError as error:
-            self._told.put(Stopped(error))
+            self._told.put(error)
 
     def _clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -231,4 +218,4 @@ class _Forward(QueueHandler):
         self._send = send
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._send(Logged(record))
+        self._send(record)

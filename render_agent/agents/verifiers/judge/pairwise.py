@@ -149,11 +149,8 @@ def _standing_scores(
     scores = []
     for number, standing in enumerate(standings(count, outcomes, named=named)):
         own = [entry for pair, entry in compared.items() if number in pair]
-        tokens = Tokens(
-            prompt=sum(entry.tokens.prompt for entry in own) // 2,
-            reply=sum(entry.tokens.reply for entry in own) // 2,
-            cached=sum(entry.tokens.cached for entry in own) // 2,
-        )
+        both = Tokens.total(entry.tokens for entry in own)
+        tokens = Tokens(both.prompt // 2, both.reply // 2, both.cached // 2)
         seconds = sum(entry.seconds for entry in own) / 2
         if standing.share is None:
             wrong = next((entry for entry in own if entry.fault is not None), None)

@@ -149,31 +149,33 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def judge_table(
-    names: Sequence[str], scores: Sequence[Score], criteria: Sequence[str], mode: Mode, title: str
+    rows: Sequence[Mapping[str, Any]],
+    figures: Mapping[str, Any],
+    criteria: Sequence[str],
+    mode: Mode,
+    title: str,
 ) -> Table:
-    """Return the scores in the pictures' order, with the reason where there is none."""
+    """Return rows as `rows_of` has them, with the reason where there is no score; figures: their `totals`."""
     table = plain_table(Text(title))
-    shown = list(criteria) if mode == "json" else []
-    wrong = any(score.fault for score in scores)
+    wrong = any(row["fault"] for row in rows)
+    columns = {"score": "score", **({SUPPORT[mode]: "support"} if mode in SUPPORT else {})}
+    columns |= {name: f"criteria.{name}" for name in criteria}
     table.add_column("picture", overflow="fold")
-    for name in ("score", *([SUPPORT[mode]] if mode in SUPPORT else []), *shown):
+    for name in columns:
         table.add_column(name, justify="right")
     if wrong:
         table.add_column("why there is none", overflow="fold")
-    for name, score in zip(names, scores, strict=True):
-        cells = [_figure(score.value)]
-        if mode in SUPPORT:
-            cells.append(_figure(score.support))
-        cells += [_found(score, criterion) for criterion in shown]
+    for row in rows:
+        cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
         # File names and reasons may hold what a terminal, or rich, would take for commands.
-        table.add_row(Text(name), *cells, *([Text(score.reason)] if wrong else []))
-    table.caption = Text(_caption(scores))
+        reason = [Text(row["why_not"] or "")] if wrong else []
+        table.add_row(Text(row["picture"]), *cells, *reason)
+    table.caption = Text(_caption(len(rows), figures))
     return table
 
 
-def _caption(scores: Sequence[Score]) -> str:
-    figures = totals(scores)
-    parts = [f"judged {figures['judged']} of {len(scores)}"]
+def _caption(count: int, figures: Mapping[str, Any]) -> str:
+    parts = [f"judged {figures['judged']} of {count}"]
     parts += [
         f"{words} {figures[name]}"
         for name, words in (
@@ -187,12 +189,3 @@ def _caption(scores: Sequence[Score]) -> str:
     parts.append(f"tokens in {figures['tokens_in']:,}, out {figures['tokens_out']:,}")
     parts.append(f"{figures['seconds']:.1f} s of the engine")
     return " · ".join(parts)
-
-
-def _found(score: Score, criterion: str) -> str:
-    finding = score.criteria.get(criterion)
-    return _figure(finding.value if finding else None)
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -119,12 +119,8 @@ class JudgePlan(VerifierPlan):
         )
 
 
-@dataclass(frozen=True)
-class CaseView:
-    """A picture that is judged: the number of its case, and its view."""
-
-    case: int
-    view: View
+CaseView = tuple[int, View]
+"""A picture that is judged: the number of its case, and its view."""
 
 
 @dataclass(eq=False)
@@ -158,7 +154,7 @@ class JudgeVerifier(Verifier):
         has no score. EngineError where the engine is gone.
         """
         entries = [
-            CaseView(number, view)
+            (number, view)
             for number, case in enumerate(cases)
             for view in {c.view.file: c.view for c in case.candidates if c.view}.values()
         ]
@@ -166,8 +162,8 @@ class JudgeVerifier(Verifier):
         scores = self._scores(cases, entries)
         share = (self.engine.calls - calls) / max(1, len(entries))
         by_file: list[dict[str, Score]] = [{} for _ in cases]
-        for entry, score in zip(entries, scores, strict=True):
-            by_file[entry.case][entry.view.file] = score
+        for (number, view), score in zip(entries, scores, strict=True):
+            by_file[number][view.file] = score
         return [
             _verdict(case, own, share * len(own)) for case, own in zip(cases, by_file, strict=True)
         ]
@@ -178,12 +174,12 @@ class JudgeVerifier(Verifier):
             self.engine.close()
 
     def _scores(self, cases: Sequence[Case], entries: Sequence[CaseView]) -> list[Score]:
-        contexts = [cases[entry.case].context for entry in entries]
+        contexts = [cases[number].context for number, _ in entries]
         texts = [self._prompts(context.state.question) for context in contexts]
         return batch_score(
             [
-                StoredPicture(entry.view.file, context.picture)
-                for entry, context in zip(entries, contexts, strict=True)
+                StoredPicture(view.file, context.picture)
+                for (_, view), context in zip(entries, contexts, strict=True)
             ],
             [system for system, _ in texts],
             [user for _, user in texts],
@@ -195,7 +191,7 @@ class JudgeVerifier(Verifier):
                 [StoredPicture(file, context.picture) for file in _latest(context)]
                 for context in contexts
             ],
-            states=[entry.case for entry in entries],
+            states=[number for number, _ in entries],
             max_new_tokens=self.max_new_tokens,
         )
 
