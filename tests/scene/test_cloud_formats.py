@@ -45,7 +45,12 @@ def is_grey_by(intensity, colours):
 
 @pytest.mark.parametrize(
     ("name", "form", "times"),
-    [("a.las", 7, 256), ("a.laz", 7, 257), ("a.las", 2, 1), ("a.laz", 3, 256)],
+    [
+        ("a.las", 7, 256),
+        ("a.laz", 7, 257),
+        ("a.las", 2, 1),
+        pytest.param("a.laz", 3, 256, marks=pytest.mark.slow),
+    ],
 )
 def test_las_at_utm_offsets(tmp_path, name, form, times):
     path = tmp_path / name
