@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from conftest import mostly_slow
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -242,14 +243,13 @@ def test_lone_surrogates_and_nuls_never_reach_a_prompt_or_the_log():
     assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000, '{"a":' * 200_000, '{"a":' + "[" * 1_000_000,
-     "<think>" * 150_000, "</think>" * 120_000, "{" + " " * 1_000_000, '{"answer":' + "9" * 1_000_000 + "}",
-     '{"answer": "' + "a or " * 200_000 + '"}', '{"forward_meters": "' + "one " * 250_000 + '"}',
-     '{"view": "' + "view" * 250_000 + '"}', "<" * 1_000_000, "<|a" * 300_000],
-    ids=range(15),
-)  # fmt: skip
+MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000, '{"a":' * 200_000, '{"a":' + "[" * 1_000_000,
+    "<think>" * 150_000, "</think>" * 120_000, "{" + " " * 1_000_000, '{"answer":' + "9" * 1_000_000 + "}",
+    '{"answer": "' + "a or " * 200_000 + '"}', '{"forward_meters": "' + "one " * 250_000 + '"}',
+    '{"view": "' + "view" * 250_000 + '"}', "<" * 1_000_000, "<|a" * 300_000]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::3]), ids=range(15))
 def test_a_megabyte_of_anything_is_read_without_hanging(text):
     for wanted in ("letter", "number", "text"):
         assert read(text, wanted, OPTIONS)

@@ -60,13 +60,19 @@ SCHEDULES = [
 """Turns that are batched, questions that finish together, and sizes of batches, the quick ones of which differ in all."""
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """A run of seven questions by the usual schedule, and its results."""
+    folder = tmp_path_factory.mktemp("usual")
+    return play(folder, make_questions(folder, 7), walking(7), max_turns=5)
+
+
 @pytest.mark.parametrize(("batched", "together", "batch_size"), SCHEDULES)
-def test_no_schedule_changes_what_is_said(tmp_path, batched, together, batch_size):
-    questions = make_questions(tmp_path, 7)
-    reference, results = play(tmp_path, questions, walking(7), max_turns=5)
+def test_no_schedule_changes_what_is_said(usual, tmp_path, batched, together, batch_size):
+    reference, results = usual
     path, other = play(
         tmp_path,
-        questions,
+        make_questions(tmp_path, 7),
         walking(7, batch_size=batch_size),
         max_turns=5,
         max_batched_turns=batched,

@@ -65,6 +65,7 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
     assert "is complete" in err
 
 
+@pytest.mark.slow
 def test_json_owns_standard_output(tmp_path):
     code, out, _ = start_process(
         *("--batch", "--benchmark", "rooms", "--limit", 2, "--json", *QUICK), folder=tmp_path

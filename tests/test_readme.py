@@ -3,7 +3,6 @@
 import json
 import re
 
-import numpy as np
 import pytest
 from documentation import LINK, README, TREE, blocks, shown_commands, understand
 from PIL import Image
@@ -54,7 +53,7 @@ def test_the_pictures_show_something():
     assert len(pictures) >= 3
     for file in pictures:
         with Image.open(TREE / file) as picture:
-            assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 100
+            assert picture.convert("RGB").getcolors(100) is None, "it has more colours"
 
 
 def test_the_questions_that_it_shows_are_read(tmp_path):

@@ -51,6 +51,7 @@ def run(call, tmp_path):
     return ran
 
 
+@pytest.mark.slow
 def test_the_frequency_row_of_the_paper(run):
     path, found = run(test_data("vsibench", "test.jsonl"), "frequency")
     assert (found["status"], found["n"], found["counts"]["answered"]) == ("complete", 5130, 5130)

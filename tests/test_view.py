@@ -290,6 +290,7 @@ def test_asking_again_where_a_run_stands_reads_nothing_again(tmp_path, scratch, 
     assert live.index() == built
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_ctrl_c(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
     words = ["view", path.name, "--output", path.parent, "--no-browser"]

@@ -206,6 +206,7 @@ def test_such_a_run_goes_on_from_its_folder(annotated):
     again.close()
 
 
+@pytest.mark.slow
 def test_such_a_run_is_the_same_again(annotated, tmp_path):
     config, run, _ = annotated
     second, _ = play(replace(config, output=str(tmp_path), max_batched_turns=1))

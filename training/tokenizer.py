@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from itertools import repeat
 from typing import Any
 
@@ -60,18 +61,36 @@ def piece_pattern() -> str:
 
 def _merging() -> Any:
     """Return byte-level BPE with merges learnt from the protocol's texts, without added tokens."""
-    from tokenizers import Regex, Tokenizer
-    from tokenizers.decoders import ByteLevel as Decoder
+    from tokenizers import Tokenizer
+    from tokenizers.decoders import ByteLevel
     from tokenizers.models import BPE
+
+    learnt = _learnt()
+    tokenizer = Tokenizer(BPE(learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]))
+    tokenizer.pre_tokenizer = _pieces()
+    tokenizer.decoder = ByteLevel()
+    return tokenizer
+
+
+def _pieces() -> Any:
+    """Return what parts a text into the pieces that no merge reaches beyond, and those into bytes."""
+    from tokenizers import Regex
     from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
+
+    split = Split(Regex(piece_pattern()), "isolated")
+    return Sequence([split, ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+@cache
+def _learnt() -> dict[str, Any]:
+    """Return the vocabulary and the merges, which take a second to learn."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
     from tokenizers.trainers import BpeTrainer
 
-    pieces = [
-        Split(Regex(piece_pattern()), "isolated"),
-        ByteLevel(add_prefix_space=False, use_regex=False),
-    ]
     learner = Tokenizer(BPE())
-    learner.pre_tokenizer = Sequence(pieces)
+    learner.pre_tokenizer = _pieces()
     trainer = BpeTrainer(
         vocab_size=MOST_MERGED,
         min_frequency=RARE,
@@ -81,8 +100,5 @@ def _merging() -> Any:
     learner.train_from_iterator(
         (text for text, times in texts() for text in repeat(text, times)), trainer
     )
-    learnt = json.loads(learner.to_str())["model"]
-    tokenizer = Tokenizer(BPE(learnt["vocab"], [tuple(pair) for pair in learnt["merges"]]))
-    tokenizer.pre_tokenizer = Sequence(pieces)
-    tokenizer.decoder = Decoder()
-    return tokenizer
+    learnt: dict[str, Any] = json.loads(learner.to_str())["model"]
+    return learnt

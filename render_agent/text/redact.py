@@ -15,13 +15,14 @@ from urllib.parse import unquote, urlsplit
 MIN_KEY_LETTERS = 8
 """Characters: what is shorter is no key, and would take harmless words out of texts."""
 
-_HOLDS_A_KEY = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_HOLD_A_KEY = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
+_HOLD_AN_ADDRESS = ("_URL", "_PROXY")
+"""How names of variables end; they are looked through for every reply, in which expressions take longer."""
 _NAMES_A_KEY = re.compile(
     r"(?:^|[_.-])(?:api[_-]?key|(?:access|auth|bearer|hf)[_-]?token|secret|password|passwd|authorization)$"
     r"|^token$",
     re.IGNORECASE,
 )
-_HOLDS_AN_ADDRESS = re.compile(r"_(?:URL|PROXY)$", re.IGNORECASE)
 
 
 def names_a_key(name: str) -> bool:
@@ -32,10 +33,11 @@ def names_a_key(name: str) -> bool:
 def known_keys() -> list[str]:
     """Return the keys, tokens and passwords that the environment holds, the longest first."""
     keys: set[str] = set()
-    for name, value in os.environ.items():
-        if _HOLDS_A_KEY.search(name):
-            keys.add(value.strip())
-        elif _HOLDS_AN_ADDRESS.search(name) and "@" in value:
+    for name in os.environ:
+        end = name.upper()
+        if end.endswith(_HOLD_A_KEY):
+            keys.add(os.environ.get(name, "").strip())
+        elif end.endswith(_HOLD_AN_ADDRESS) and "@" in (value := os.environ.get(name, "")):
             keys |= _of_address(value)
     return sorted((key for key in keys if len(key) >= MIN_KEY_LETTERS), key=len, reverse=True)
 

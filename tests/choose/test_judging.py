@@ -139,9 +139,8 @@ def scores_of(why):
     }
 
 
-@pytest.mark.parametrize(
-    "mode", ["yes", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
 def test_no_schedule_changes_what_the_judge_chooses(folder, questions, mode):
     config = options(folder, questions, judge_mode=mode)
     said, why, together = judge(replace(config, max_batched_turns=4))

@@ -382,7 +382,7 @@ def asked(seed, schema=SHORT, pictures=1, **more):
 
 MIXED = [
     asked(seed, None if seed % 4 == 3 else SHORT, seed % 3, temperature=(0, 1.5)[seed % 2])
-    for seed in range(8)
+    for seed in range(5)
 ]
 
 

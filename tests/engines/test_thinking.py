@@ -73,13 +73,14 @@ def test_a_model_that_only_thinks_still_answers(name):
 @pytest.mark.parametrize("drawn", [{"temperature": 0.8, "samples": 2}])
 def test_without_a_guide_thought_and_reply_have_their_tokens_apart(drawn):
     model = loaded("qwen3_5")
-    led = dialogues(schema=None, **drawn).lead(TransformersEngine(model, batch_size=1))
+    drawn = drawn | {"schema": None, "max_new_tokens": 10}
+    led = dialogues(**drawn).lead(TransformersEngine(model, batch_size=1))
     samples = 2 if drawn else 1
     for reply in replies(led):
         assert reply.tokens.thought <= samples * BUDGET
         assert reply.finish == "length"
     engine = ContinuousEngine(model, budget=10**8, most_rows=4)
-    assert dialogues(schema=None, **drawn).lead(engine).said == led.said
+    assert dialogues(**drawn).lead(engine).said == led.said
     engine.scheduler.close()
 
 

@@ -150,6 +150,7 @@ def test_the_limits_of_the_processor_are_kept(inputs):
     assert (inputs.form.min_pixels, inputs.form.max_pixels) == (32 * 32, 4096 * 4096)
 
 
+@pytest.mark.slow
 def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
     """The special tokens, the regular expression and the vocabulary of the real Qwen3-VL."""
     published = test_data("qwen")

@@ -144,7 +144,7 @@ def test_pictures_go_with_the_last_question_that_is_shown_them(plain):
     assert (len(cache.kept), cache.kept.bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("room", [0, 1, 2.5, 4])
+@pytest.mark.parametrize("room", mostly_slow([0, 1, 2.5, 4], 1))
 def test_what_is_kept_is_bounded_and_replies_stay_the_same(plain, room):
     model = Model(plain[0].inputs.family.model_types[0])
     whole = VisionCache(model.model)

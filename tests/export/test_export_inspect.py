@@ -97,6 +97,7 @@ def test_several_runs_are_several_logs(run, log, tmp_path):
     assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
 
 
+@pytest.mark.slow
 def test_the_viewer_shows_the_run_without_the_network(run, log, tmp_path, browser):
     """Inspect's own static viewer, served from this machine; it reads a log twice and drops one."""
     export(run, "--format", "inspect", "--embed", "--to", tmp_path / "logs")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import mostly_slow
 from factories.exports import export, json_lines, make_run
 from factories.runs import SMALL, Silent, make_questions
 from pyarrow import parquet
@@ -69,7 +70,7 @@ KINDS = {
 """How each is made, and where its questions stand then."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, "cut off", "failed", "mirrored"))
 def test_every_format_takes_it(tmp_path, kind):
     make, statuses = KINDS[kind]
     run = make(tmp_path)

@@ -22,7 +22,7 @@ FEW_INPUTS = 1
 TAKING_LONG = ("run ", "laz", "e57", "usd", "mtl")
 """Targets that read whole runs or meshes, or a process an input, begin so."""
 
-SLOW = ("http chat", "laz", "obj", "pcd", "run config", "run results", "run turns", "usd")
+SLOW = ("columns", "e57", "glb", "http", "laz", "obj", "pcd", "run ", "usd")
 """Of those, what `make test-all` alone tries: each takes seconds until its first input."""
 
 MANY = 1500

@@ -109,6 +109,7 @@ def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_no_hub_and_no_questions(tmp_path):
     for offline, why in ((False, "the hub cannot be reached"), (True, "HF_HUB_OFFLINE is set")):
         told = load(tmp_path, "http://127.0.0.1:9", offline=offline)

@@ -139,6 +139,7 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(crashing, how):
     assert gone(processes)
 
 
+@pytest.mark.slow
 def test_a_view_that_never_comes_is_waited_for_so_long(crashing, monkeypatch):
     processes = crashing("hang", times=100)
     renderer = SubprocessRenderer("crashing")

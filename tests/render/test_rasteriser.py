@@ -82,7 +82,7 @@ def test_every_pixel_of_a_fan_belongs_to_exactly_one_triangle(rasteriser, shift)
     assert (covered == np.isfinite(rasteriser.draw(fan, camera, 32, 32).depth)).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_slow(range(8), 0, 1, 2))
 def test_random_triangles_on_all_sides_are_what_rays_see(rasteriser, seed):
     dice = np.random.default_rng(seed)
     points = dice.normal(0, 3, (40, 1, 3)) + dice.normal(0, dice.uniform(0.1, 4), (40, 3, 3))

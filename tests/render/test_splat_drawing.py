@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.splat_reference import drawn, psnr
 from factories.splats import balls, some_splat
 from scipy.spatial.transform import Rotation
@@ -51,7 +51,7 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", mostly_slow(SCENES, "made", "guitar"))
 def test_the_picture_is_that_of_the_published_formulas(rasteriser, name):
     scene = SCENES[name]()
     middle, size = scene.bounds.mean(axis=0), float(np.ptp(scene.bounds, axis=0).max())

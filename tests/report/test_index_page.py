@@ -275,6 +275,7 @@ def test_the_page_forbids_what_it_does_not_need(page, seen, tmp_path):
     other.close()
 
 
+@pytest.mark.slow
 def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, tmp_path):
     index, rows = many
     copy = tmp_path / "report"

@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 import pytest
 import trimesh
+from conftest import mostly_slow
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.scans import RGB, XYZ, block, ply, room, sampled
 from factories.splats import some_splat, spz
@@ -44,7 +45,12 @@ def is_grey_by(intensity, colours):
 
 @pytest.mark.parametrize(
     ("name", "form", "times"),
-    [("a.las", 7, 256), ("a.laz", 7, 257), ("a.las", 2, 1), ("a.laz", 3, 256)],
+    [
+        ("a.las", 7, 256),
+        ("a.laz", 7, 257),
+        ("a.las", 2, 1),
+        pytest.param("a.laz", 3, 256, marks=pytest.mark.slow),
+    ],
 )
 def test_las_at_utm_offsets(tmp_path, name, form, times):
     path = tmp_path / name
@@ -219,7 +225,10 @@ def test_a_cloud_in_glb(tmp_path):
     assert np.array_equal(scene.colours, COLOURS)
 
 
-@pytest.mark.parametrize(("name", "up", "metres"), [("a.usda", "Y", 0.01), ("a.usdc", "Z", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "up", "metres"),
+    [("a.usda", "Y", 0.01), pytest.param("a.usdc", "Z", 1.0, marks=pytest.mark.slow)],
+)
 def test_usd(tmp_path, name, up, metres):
     path = tmp_path / name
     points, faces = MESH
@@ -340,7 +349,9 @@ def test_pcd_that_lies(tmp_path):
     assert "makes no sense" in refusal(path)
 
 
-@pytest.mark.parametrize("name", ["a.e57", "a.usdc", "a.usdz", "a.csv"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["a.e57", "a.usdc", "a.usdz", "a.csv"], "a.e57", "a.usdc", "a.csv")
+)
 def test_what_is_torn_or_something_else(tmp_path, name):
     path = tmp_path / name
     if name == "a.e57":

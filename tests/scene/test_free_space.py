@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from conftest import test_data
+from conftest import mostly_slow, test_data
 from factories.scans import as_scene, block, joined, rectangle, room, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,7 +98,7 @@ def test_a_stopped_camera_can_go_on_along_the_wall(kind):
     assert np.allclose(along, np.add(place, (0, 1, 0)))
 
 
-@pytest.mark.parametrize("thickness", [0.0, 0.002, 0.1])
+@pytest.mark.parametrize("thickness", mostly_slow([0.0, 0.002, 0.1], 0.0))
 @pytest.mark.parametrize("as_cloud", [False, True])
 def test_no_way_leads_through_a_wall(thickness, as_cloud):
     wall = (
@@ -242,7 +242,7 @@ def test_large_scenes_get_fewer_samples():
     [
         pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
         "icl_redwood_livingroom1.ply",
-        "pcl_room_scan_nocolour.ply",
+        pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
     ],
 )
 def test_walks_through_real_scans(name):

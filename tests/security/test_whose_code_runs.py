@@ -146,6 +146,7 @@ def test_what_is_left_for_good_is_little(evil, typed):
     assert (others / "thesis.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_disk_that_is_full_for_what_is_said_stops_nothing(evil):
     words = (*CONFIG, "--allow-code", "--verbose")

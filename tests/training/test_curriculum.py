@@ -1,6 +1,7 @@
 """What a step reads, and the gradients that come of it: nothing lost, nothing mixed up, no batch but the whole."""
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -27,21 +28,26 @@ from training.tower import Tower
 
 torch = pytest.importorskip("torch")
 
-TOKENIZER = small_tokenizer()
-PICTURE, PADDING, ANSWERED = tokens_of(TOKENIZER)
 TEXT = 400
 """The first of some tokens that stand for nothing but text."""
+
+
+@cache
+def special():
+    """Return the tokens of a picture, of padding, and before an answer."""
+    return tokens_of(small_tokenizer())
 
 
 def encoded(scene, number, pictures, *, length=30):
     """Return a dialogue that shows some pictures and learns its last nine tokens, an answer among them."""
     chance = np.random.default_rng((number, *map(int, pictures)))
+    picture, _, answered = special()
     ids = np.concatenate(
         [
             chance.integers(TEXT, 900, length - 9),
-            *([PICTURE] * TOKENS for _ in pictures),
+            *([picture] * TOKENS for _ in pictures),
             chance.integers(TEXT, 900, 3),
-            [ANSWERED],
+            [answered],
             chance.integers(TEXT, 900, 5),
         ]
     ).astype(np.int16)
@@ -78,8 +84,9 @@ def colours(folders):
 @pytest.fixture(scope="module")
 def shown(folders, colours):
     offsets = Kept(colours).offsets
+    answered = special()[-1]
     return [
-        Dialogue(path, ANSWERED, offset) for (path, _), offset in zip(folders, offsets, strict=True)
+        Dialogue(path, answered, offset) for (path, _), offset in zip(folders, offsets, strict=True)
     ]
 
 
@@ -152,7 +159,7 @@ def test_long_dialogues_are_left_out_and_answers_count_more(shown):
         range(len(example.ids) - 9, len(example.ids))
     )
     assert example.weights[-9:].tolist() == [1.0] * 4 + [ANSWER] * 5
-    assert example.ids[-6] == ANSWERED
+    assert example.ids[-6] == special()[-1]
 
 
 def test_parts_keep_to_the_limit_and_lose_nothing():
@@ -174,7 +181,7 @@ def test_parts_keep_to_the_limit_and_lose_nothing():
 @pytest.fixture(scope="module")
 def model():
     """Return the model with larger random weights, so that pictures matter to what it says."""
-    made = new_model(TOKENIZER, 0)
+    made = new_model(small_tokenizer(), 0)
     with torch.no_grad():
         for weight in made.parameters():
             if weight.ndim > 1:
@@ -220,10 +227,10 @@ def by_hand(model, pictures):
     features = Tower(model)(torch.from_numpy(np.concatenate(pictures)[numbers]))
     shown = [[rows[number] for number in one.pictures] for one in some]
     batch = batch_of(
-        [one.ids for one in some], [one.weights for one in some], shown, PICTURE, PADDING
+        [one.ids for one in some], [one.weights for one in some], shown, *special()[:2]
     )
     which = torch.from_numpy(batch.pictures)
-    scores, learned = Language(model, PICTURE).scores(
+    scores, learned = Language(model, special()[0]).scores(
         batch, tuple(part[which] for part in features)
     )
     truth = torch.from_numpy(batch.ids.ravel())[learned]
@@ -240,7 +247,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
     loss, wanted = by_hand(model, pictures)
     monkeypatch.setattr(dialogue, "PART", 300)
     assert len(parts(examples(), 300)) > 1
-    lesson = Lesson(model, TOKENIZER, Computed(Tower(model), pictures), joint=joint)
+    lesson = Lesson(model, small_tokenizer(), Computed(Tower(model), pictures), joint=joint)
     figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
     found = gradients(model)
@@ -255,7 +262,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
 
 @pytest.mark.slow
 def test_no_examples_leave_no_gradients(model):
-    lesson = Lesson(model, TOKENIZER, None, joint=False)
+    lesson = Lesson(model, small_tokenizer(), None, joint=False)
     assert lesson.gather([]) == {}
     assert gradients(model) == {}
     told = [one for one in examples() if not one.pictures]
