@@ -234,12 +234,14 @@ class Progress:
             told += weight * self.ended[number] / self.passed[number]
             weights += weight
         unknown = min(0.9, told / weights * HAZARD_FACTOR**spread)
-        known = math.exp(spread / math.sqrt(1 + self.ended.total()))  # the error of so many counts
-        hazards = (
-            min(1.0, (self.ended[number] + unknown) / (self.passed[number] + 1))
-            for number in range(self.max_turns)
-        )
-        return [h * known / (1 + h * (known - 1)) for h in hazards]  # so many times the odds
+        odds = math.exp(spread / math.sqrt(1 + self.ended.total()))  # the error of so many counts
+        hazards = []
+        for number in range(self.max_turns):
+            passed = self.passed[number]
+            known = min(1.0, self.ended[number] / max(1, passed))
+            known *= odds / (1 + known * (odds - 1))
+            hazards.append((passed * known + unknown) / (passed + 1))
+        return hazards
 
     def _pace(self) -> float | None:
         """Return the seconds that turns took of late for their work, None where too few were after the first batch."""
