@@ -2,16 +2,17 @@
 
     python benchmarks/time_left.py --output benchmarks/results/time_left
 
-A reading holds where it is within a factor of 1.5 of the time that the run really took from then on. With
---processor the clock is the processor's time of this process, which other programs do not change, and the
+A reading holds where it is within a factor of 1.5 of the time that the run really took from then on; of a range, its
+middle is. With --processor the clock is the processor's time of this process, which other programs do not change, and the
 time left is told from the second second on in the place of the twentieth, as these runs are short. With
---replay FILE nothing is run: the turn times of recorded runs are read, so that two ways to tell can be compared
-in seconds.
+--replay FILE nothing is run: the turn times of runs are read that --record FILE wrote, so that two ways to tell can
+be compared in seconds.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
 import tempfile
@@ -40,6 +41,12 @@ from render_agent.text.display import Quiet  # noqa: E402
 SHARES = (0.10, 0.25, 0.50, 0.75)
 FACTOR = 1.5
 SOON_SECONDS = 2.0
+LONG_SECONDS = 40.0
+"""Who waits longer wants to be told something at a quarter of the time."""
+
+Range = tuple[float, float]
+Told = tuple[float, list[Range | None]]
+"""The seconds of a run from its first turn on, and what it said was left at each share, None where nothing."""
 
 SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24, "limit": 60}
 SMALL = {"engine": "transformers", "model": "small"}
@@ -65,15 +72,18 @@ class Readings(Progress):
     def took(self, state: QuestionState, turn: Turn) -> None:
         """Take the turn and read the clock."""
         super().took(state, turn)
-        self.readings.append((self.elapsed, self.seconds_left))
+        at = round(self._marks[-1].when, 2)
+        self.turns.append((at, turn.number, int(not state.active), turn.batch_size))
+        self.readings.append((at, self.seconds_range))
 
-    readings: list[tuple[float, float | None]]
+    turns: list[tuple[float, int, int, int]]
+    readings: list[tuple[float, Range | None]]
 
 
-def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | None]]:
-    """Return the seconds of a run from its first turn on, and what it said was left at each share, None where nothing."""
+def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
+    """Return what a run of a kind told, and record its turns."""
     config = RunConfig(
-        **checked({"batch": True, "benchmark": "rooms", **options, "output": output})
+        **checked({"batch": True, "benchmark": "rooms", **KINDS[name], "output": output})
     )
     run = start_run(config.absolute())
     observer = Readings(
@@ -82,11 +92,19 @@ def read(options: dict[str, Any], output: Path) -> tuple[float, list[float | Non
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
     )
-    observer.readings = []
+    observer.turns, observer.readings = [], []
     try:
         run.go(observer)
     finally:
         run.close()
+    record.append(
+        {
+            "run": name,
+            "questions": len(run.states),
+            "max_turns": config.max_turns,
+            "turns": observer.turns,
+        }
+    )
     return told_at(observer.readings)
 
 
@@ -106,7 +124,7 @@ class Replayed(Progress):
         self.timed(number, batch)
 
 
-def replay(recorded: dict[str, Any]) -> tuple[float, list[float | None]]:
+def replay(recorded: dict[str, Any]) -> Told:
     """Return of a recorded run what `read` returns of a run."""
     observer = Replayed(
         (), Quiet(plain_console()), max_batched_turns=0, max_turns=recorded["max_turns"]
@@ -115,13 +133,11 @@ def replay(recorded: dict[str, Any]) -> tuple[float, list[float | None]]:
     readings = []
     for turn in recorded["turns"]:
         observer.again(*turn)
-        readings.append((turn[0], observer.seconds_left))
+        readings.append((turn[0], observer.seconds_range))
     return told_at(readings)
 
 
-def told_at(
-    readings: Sequence[tuple[float, float | None]],
-) -> tuple[float, list[float | None]]:
+def told_at(readings: Sequence[tuple[float, Range | None]]) -> Told:
     """Return the seconds of a run, and what was told at each share of it."""
     took = readings[-1][0]
     told = []
@@ -129,6 +145,55 @@ def told_at(
         before = [left for at, left in readings if at <= share * took]
         told.append(before[-1] if before else None)
     return took, told
+
+
+def as_row(name: str, measured: Told) -> dict[str, Any]:
+    """Return the row of a run: at each share the shortest and the longest time told, over the true one."""
+    seconds, told = measured
+    return {"run": name, "seconds": round(seconds, 1)} | {
+        f"{share:.0%}": None
+        if left is None
+        else [round(e / (1 - share) / seconds, 3) for e in left]
+        for share, left in zip(SHARES, told, strict=True)
+    }
+
+
+def verdict(rows: Sequence[dict[str, Any]]) -> str:
+    """Return how many readings hold, in words."""
+    told = [row[f"{share:.0%}"] for row in rows for share in SHARES if row[f"{share:.0%}"]]
+    sharp = [both for both in told if both[1] <= progress.SHARP_RANGE * both[0]]
+    wide = [both for both in told if both not in sharp]
+    silent = [
+        row
+        for row in rows
+        for share in SHARES[1:]
+        if row["seconds"] > LONG_SECONDS and not row[f"{share:.0%}"]
+    ]
+    return (
+        f"{sum(map(holds, told))} of {len(told)} readings are within a factor of {FACTOR}:"
+        f" {sum(map(holds, sharp))} of {len(sharp)} where one number is told,"
+        f" {sum(map(holds, wide))} of {len(wide)} where a range is (the true time lies in"
+        f" {sum(low <= 1 <= high for low, high in wide)} of them);"
+        f" nothing is told in {len(silent)} readings at 25 % or later of runs that take more than {LONG_SECONDS:g} s"
+    )
+
+
+def middle(both: Sequence[float]) -> float:
+    """Return the geometric mean of the ends of a range."""
+    return math.sqrt(math.prod(both))
+
+
+def holds(both: Sequence[float]) -> bool:
+    """Whether what was told, over what was true, is near 1."""
+    return 1 / FACTOR <= middle(both) <= FACTOR
+
+
+def cell(both: Sequence[float] | None) -> str:
+    """Return a reading in the table."""
+    if both is None:
+        return "–"
+    wide = both[1] > progress.SHARP_RANGE * both[0]
+    return f"*{middle(both):.2f}*" if wide else f"{middle(both):.2f}"
 
 
 @click.command()
@@ -140,7 +205,10 @@ def told_at(
 )
 @click.option("--processor", is_flag=True, help="Count the processor's time of this process.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Recorded turns.")
-def main(output: Path | None, only: str, processor: bool, recorded: Path | None) -> None:
+@click.option("--record", type=click.Path(path_type=Path), help="Where to write turns.")
+def main(
+    output: Path | None, only: str, processor: bool, recorded: Path | None, record: Path | None
+) -> None:
     """Measure and write the table."""
     if processor or recorded:
         Readings.clock = staticmethod(time.process_time)
@@ -149,41 +217,41 @@ def main(output: Path | None, only: str, processor: bool, recorded: Path | None)
     rows: dict[str, dict[str, Any]] = {}
     if only and kept and kept.exists():
         rows = {row["run"]: row for row in json.loads(kept.read_text())["rows"]}
+    runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        kinds: dict[str, Callable[[], tuple[float, list[float | None]]]] = {
-            name: partial(read, options, Path(folder)) for name, options in KINDS.items()
+        kinds: dict[str, Callable[[], Told]] = {
+            name: partial(read, name, Path(folder), runs) for name in KINDS
         }
         if recorded:
-            kinds = {run["run"]: partial(replay, run) for run in json.loads(recorded.read_text())}
+            runs = json.loads(recorded.read_text())
+            kinds = {run["run"]: partial(replay, run) for run in runs}
         for name, measure in kinds.items():
-            if only not in name:
-                continue
-            seconds, told = measure()
-            rows[name] = {"run": name, "seconds": round(seconds, 1)} | {
-                f"{share:.0%}": None if left is None else round(left / (1 - share) / seconds, 2)
-                for share, left in zip(SHARES, told, strict=True)
-            }
-            print(json.dumps(rows[name]), flush=True)
+            if only in name:
+                rows[name] = as_row(name, measure())
+                print(json.dumps(rows[name], ensure_ascii=False), flush=True)
+    if record:
+        record.write_text("[" + ",\n".join(json.dumps(run) for run in runs) + "]\n")
     table = [rows[name] for name in kinds if name in rows]
-    ratios = [row[f"{share:.0%}"] for row in table for share in SHARES]
-    told_ratios = [ratio for ratio in ratios if ratio is not None]
-    held = sum(1 / FACTOR <= ratio <= FACTOR for ratio in told_ratios)
+    held_out = [
+        row for row in table if row["run"] in {run["run"] for run in runs if run.get("held_out")}
+    ]
+    told = f"Told over true, at so much of the run. {verdict(table)}."
+    if held_out:
+        told += f" Of the {len(held_out)} runs that were recorded when the way to tell was fixed (†): {verdict(held_out)}."
     words = [
         "# The time left that a run tells",
         "",
-        f"`python benchmarks/time_left.py{' --processor' * processor}{f' --replay {recorded}' if recorded else ''} --output benchmarks/results/time_left`",
+        f"`python benchmarks/time_left.py{' --processor' * processor}{f' --replay {recorded}' if recorded else ''} --output {output}`",
         "",
-        f"Told over true, at so much of the run; {held} of {len(told_ratios)} readings are within a factor of {FACTOR}."
-        " A dash: nothing was told yet.",
+        f"{told} In italics: the middle of a range. A dash: nothing was told yet.",
         "",
         "| run | seconds | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",
         "|--|--:|" + "--:|" * len(SHARES),
     ]
     for row in table:
-        cells = [
-            "–" if row[f"{share:.0%}"] is None else f"{row[f'{share:.0%}']:.2f}" for share in SHARES
-        ]
-        words.append(f"| {row['run']} | {row['seconds']} | " + " | ".join(cells) + " |")
+        cells = [cell(row[f"{share:.0%}"]) for share in SHARES]
+        mark = " †" if row in held_out else ""
+        words.append(f"| {row['run']}{mark} | {row['seconds']} | " + " | ".join(cells) + " |")
     clock = (
         f" Seconds are the processor's, since other programs ran meanwhile; a time is told from {SOON_SECONDS:g} s on."
         if processor or recorded

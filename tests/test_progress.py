@@ -1,4 +1,5 @@
 import io
+import math
 
 import pytest
 from msgspec.structs import replace
@@ -7,7 +8,7 @@ from test_state import question, turn
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.runs.progress import Progress
+from render_agent.runs.progress import SHARP_RANGE, Progress
 from render_agent.text import display as shown
 from render_agent.text.display import Display, Terminal, bar_class, duration, shown_on, stage
 
@@ -70,32 +71,38 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     clock[0] = 500.0  # the model is loaded
     progress.began("batched", some)
     take_all(progress, some, clock, seconds=5.0, done={str(n) for n in range(0, 40, 2)})
-    # nothing is known of later turns but how often questions usually end, which the first turn raised a little
-    assert 20 * 1.5 < progress.work_to_come() < 20 * (1 + 0.8 + 0.8**2) * 1.1
-    take_all(progress, some, clock, seconds=3.0)
-    # nobody ended in the second: two turns each at the most, and nearly that, at the pace of later turns
-    assert progress.seconds_left == pytest.approx(20 * 2 * 3.0, rel=0.15)
-    take_all(progress, some, clock, seconds=3.0)
-    assert progress.seconds_left == pytest.approx(20 * 3.0, rel=0.05)
-    take_all(progress, some, clock, seconds=3.0)
+    # nothing is known of later turns but how often questions usually end
+    low, high = progress.seconds_range
+    assert low < 5 * 20 * (1 + 0.8 + 0.8**2) < high
+    assert high > SHARP_RANGE * low
+    assert f"about {duration(low)} to {duration(high)} left" in progress.line
+    take_all(progress, some, clock, seconds=5.0)
+    # nobody ended in the second: two turns each at the most, and nearly that
+    assert progress.seconds_left == pytest.approx(20 * 2 * 5.0, rel=0.15)
+    take_all(progress, some, clock, seconds=5.0)
+    assert progress.seconds_left == pytest.approx(20 * 5.0, rel=0.05)
+    assert f"about {duration(progress.seconds_left)} left" in progress.line
+    take_all(progress, some, clock, seconds=5.0)
     assert progress.seconds_left is None
     assert progress.work_to_come() == 0
 
 
-def test_the_time_left_is_told_when_its_range_is_narrow(clock):
+def test_one_number_is_told_when_the_range_is_narrow(clock):
     some = states(64, max_turns=24)
     progress = Progress(some, plain(), max_batched_turns=4, max_turns=24)
     progress.began("batched", some)
     told = []
     for _ in range(23):
         take_all(progress, some, clock, seconds=60.0, batch=64)
-        told.append(progress.seconds_left)
+        told.append(progress.seconds_range)
     # nobody ended yet: whether all go to the end is not known at first, and what is told at last is not far off
-    first = next(n for n, left in enumerate(told) if left is not None)
-    assert 3 < first < 12
-    assert all(left is not None for left in told[first:])
-    for number, left in enumerate(told[first:], start=first):
-        assert 1 / 1.5 < left / (60.0 * (23 - number)) < 1.5, number
+    ranges = {number: both for number, both in enumerate(told) if both is not None}
+    assert list(ranges) == list(range(min(ranges), 23))
+    sharp = [number for number, (low, high) in ranges.items() if high <= SHARP_RANGE * low]
+    assert 3 < sharp[0] < 14
+    assert sharp == list(range(sharp[0], 23))
+    for number in sharp:
+        assert 1 / 1.5 < math.prod(ranges[number]) ** 0.5 / (60.0 * (23 - number)) < 1.5, number
 
 
 @pytest.mark.parametrize("batch", [1, 10])

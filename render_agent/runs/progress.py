@@ -7,7 +7,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,26 +25,26 @@ SCORE_SECONDS = 5.0
 KNOWN_SHARE, KNOWN_SECONDS = 0.03, 20.0
 """The time left is told once a run has taken this share of its time and these seconds."""
 
-WIDEST_RANGE, SURE_SHARE = 2.25, 0.45
-"""And once the longest time that is likely is at most so many times the shortest, or so much of it is over."""
+FEWEST_TURNS, FEWEST_BATCHES = 12, 2
+"""And once so many turns, of so many batches, are timed."""
 
-RECENT_SHARE = 0.5
-"""The pace is that of the last half of the time."""
+SHARP_RANGE, WIDEST_RANGE = 2.25, 6.0
+"""The longest time that is likely is at most so many times the shortest where one number is told, or a range at all."""
 
-BURST_GAP_SHARE, LONGEST_BURST_SHARE = 0.01, 0.1
-"""Turns of one batch end within so small a share of the time of each other, all within the larger one."""
+RECENT_SHARE, PACE_FACTOR = 0.5, 1.2
+"""The pace is that of the last half of the time, and is likely to change by so much."""
 
-USUAL_HAZARD, HAZARD_FACTORS = 0.2, (2.5, 0.25)
-"""How often a question usually ends in a turn, and by what factors a guess of that is likely to be wrong."""
+LEAST_SHARE = 0.1
+"""The first batch, in which kernels are compiled, is left out; the pace is known once the others took this share."""
 
-FEWEST_TURNS = 12
-"""So many turns are timed before the time left is told."""
+USUAL_HAZARD, HAZARD_FACTOR = 0.2, 2.5
+"""How often a question usually ends in a turn, and by what factor a guess of that is likely to be wrong."""
+
+FEW_QUESTIONS = 8
+"""What a turn tells of others counts half where so few questions took it."""
 
 BATCHES = 8
 """The batches to come are as large as the largest of so many turns of late, where so many questions are left."""
-
-FADING, FEW_QUESTIONS = 2 / 3, 8
-"""What an earlier turn tells of a later one by turns between them; of so few questions a turn counts half."""
 
 BATCH_SAVING, TURN_GROWTH = 1 / 4, 0.02
 """A turn's cost falls with this power of its batch, and grows by this share with each turn before it."""
@@ -56,10 +56,9 @@ BAR_CELLS = 5
 
 
 class Mark(NamedTuple):
-    """A turn that was taken: when, and the seconds, the work and the batches of all of its kind up to it."""
+    """A turn that was taken: when, and the work and the batches of all turns up to it."""
 
     when: float = 0.0
-    seconds: float = 0.0
     work: float = 0.0
     batches: float = 0.0
 
@@ -93,16 +92,12 @@ class Progress:
         self.passed: Counter[int] = Counter()
         """How many questions ended in their turn of this number, and how many took it at all."""
         self._began: float | None = None
-        self._last = 0.0
-        """When the last turn was taken, in seconds since the first began."""
-        self._all: list[Mark] = []
-        self._later: list[Mark] = []
-        """What all turns came to, and those that are no question's first, in which scans are read."""
+        self._marks = [Mark()]
         self._batches: deque[int] = deque(maxlen=BATCHES)
         self._first_batch = 0
-        """How many turns the first batch has, in which kernels are compiled."""
-        self.seconds_left: float | None = None
-        """The time that the turns to come will take; None where that is not known well."""
+        """How many turns the first batch has."""
+        self.seconds_range: tuple[float, float] | None = None
+        """The shortest and the longest time that the turns to come are likely to take; None where too little is known."""
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(counted(retired))
         self._score = ""
@@ -146,8 +141,7 @@ class Progress:
     @property
     def line(self) -> str:
         """Where the run stands, in one line, all of it."""
-        left = self.seconds_left
-        words = [] if left is None else [f"about {duration(left)} left"]
+        words = [f"about {left} left"] if (left := self._left(duration)) else []
         return " · ".join([*self._statuses, *self._figures.values(), *words])
 
     @property
@@ -161,8 +155,8 @@ class Progress:
         if failed:
             parts["failed"] = f"{failed} failed"
         parts |= self._figures
-        if (left := self.seconds_left) is not None:
-            parts["left"] = f"{short_duration(left)} left"
+        if left := self._left(short_duration):
+            parts["left"] = f"{left} left"
         for name in ("views", "tokens", "turns", "memory"):
             if len("  ".join(parts.values())) > SHORT_COLUMNS:
                 parts.pop(name, None)
@@ -183,33 +177,43 @@ class Progress:
         """Seconds since the first turn of this process began; 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began
 
-    def _estimated(self) -> float | None:
-        """Return the time left: the geometric mean of the shortest and the longest that are likely.
+    @property
+    def seconds_left(self) -> float | None:
+        """The time left: the geometric mean of the shortest and the longest that are likely, None where none is told."""
+        return None if self.seconds_range is None else math.sqrt(math.prod(self.seconds_range))
 
-        What was told once is told to the end.
-        """
-        if not self.counts[Status.ACTIVE]:
-            return None
-        later = not self.reached[0] and len(self._later) >= FEWEST_TURNS
-        marks, skipped = (self._later, 0) if later else (self._all, self._first_batch)
-        if len(marks) - skipped < FEWEST_TURNS:
-            return None
-        pace = self._pace(marks, skipped)
-        short, long = (pace * self.work_to_come(factor) for factor in HAZARD_FACTORS)
-        left, seconds = math.sqrt(short * long), self._last
-        share = seconds / (seconds + left)
-        least = KNOWN_SHARE if long <= WIDEST_RANGE * short else SURE_SHARE
-        known = (
-            seconds >= KNOWN_SECONDS and share >= least and marks[-1].batches >= 2 + (skipped > 0)
-        )
-        return left if known or self.seconds_left is not None else None
+    def _left(self, words_of: Callable[[float], str]) -> str:
+        """Return the time left in words: one number where both ends are near it, else both; empty where none is told."""
+        if self.seconds_range is None:
+            return ""
+        short, long = self.seconds_range
+        if long > SHARP_RANGE * short:
+            return f"{words_of(short)} to {words_of(long)}"
+        return words_of(math.sqrt(short * long))
 
-    def work_to_come(self, factor: float = 1.0) -> float:
+    def _estimated(self) -> tuple[float, float] | None:
+        """Return the shortest and the longest time left that are likely; None where too little is known."""
+        last = self._marks[-1]
+        if (
+            not self.counts[Status.ACTIVE]
+            or len(self._marks) <= FEWEST_TURNS
+            or last.batches < FEWEST_BATCHES
+        ):
+            return None
+        if (pace := self._pace()) is None:
+            return None
+        short = pace * self.work_to_come(1) / PACE_FACTOR
+        long = pace * self.work_to_come(-1) * PACE_FACTOR
+        least = max(KNOWN_SECONDS, KNOWN_SHARE * (last.when + math.sqrt(short * long)))
+        known = last.when >= least and long <= WIDEST_RANGE * short
+        return (short, long) if known or self.seconds_range else None  # told once, told to the end
+
+    def work_to_come(self, spread: float = 0.0) -> float:
         """Return the work that is expected still, in first turns that are alone in their batch.
 
-        factor: how many times more often than expected questions end in the turns that none came to yet.
+        spread: how far hazards are from what is expected of them, 1 as far up and -1 as far down as is likely.
         """
-        hazards = self._hazards(factor)
+        hazards = self._hazards(spread)
         waiting = [float(self.reached[number]) for number in range(self.max_turns)]
         largest, work = max(self._batches, default=1), 0.0
         while (count := sum(waiting)) > 0.01:
@@ -218,56 +222,47 @@ class Progress:
             waiting = [0.0, *(w * (1 - h) for w, h in zip(waiting, hazards[:-1], strict=False))]
         return work
 
-    def _hazards(self, factor: float) -> list[float]:
+    def _hazards(self, spread: float) -> list[float]:
         """Return how often a question ends in its turn of each number.
 
-        It is as often as those did that came to it (a life table, as of Kaplan and Meier 1958); in turns that none
-        came to yet, as often as in the known ones, of which the later count more, and as is usual.
+        It is as often as those did that came to it (a life table, as of Kaplan and Meier 1958); in turns that few
+        came to yet, as often as in the known ones and as is usual. Who ends in the first turn says little of who goes on.
         """
-        told = weights = 0.0
-        for number in sorted(self.passed):
+        told, weights = USUAL_HAZARD, 1.0
+        for number in self.passed.keys() - {0}:
             weight = self.passed[number] / (self.passed[number] + FEW_QUESTIONS)
-            told = told * FADING + weight * self.ended[number] / self.passed[number]
-            weights = weights * FADING + weight
-        unknown = min(0.9, factor * (told + USUAL_HAZARD) / (weights + 1))
-        return [
-            (self.ended[number] + unknown / 3) / (self.passed[number] + 1 / 3)
-            for number in range(self.max_turns)
-        ]
+            told += weight * self.ended[number] / self.passed[number]
+            weights += weight
+        unknown = min(0.9, told / weights * HAZARD_FACTOR**spread)
+        odds = math.exp(spread / math.sqrt(1 + self.ended.total()))  # the error of so many counts
+        hazards = []
+        for number in range(self.max_turns):
+            passed = self.passed[number]
+            known = min(1.0, self.ended[number] / max(1, passed))
+            known *= odds / (1 + known * (odds - 1))
+            hazards.append((passed * known + unknown) / (passed + 1))
+        return hazards
 
-    def _pace(self, marks: Sequence[Mark], skipped: int) -> float:
-        """Return the seconds that turns took of late for their work, without the first so many where there are more."""
-        first = bisect_right(marks, RECENT_SHARE * self._last, key=lambda mark: mark.when)
-        first = min(max(first, skipped), len(marks) - 1)
-        # the first turn of a batch has the time of all of them
-        while (
-            first > skipped
-            and marks[first].seconds - marks[first - 1].seconds < BURST_GAP_SHARE * self._last
-            and marks[first].when > (RECENT_SHARE - LONGEST_BURST_SHARE) * self._last
-        ):
-            first -= 1
-        before = marks[first - 1] if first else Mark()
-        return (marks[-1].seconds - before.seconds) / (marks[-1].work - before.work)
+    def _pace(self) -> float | None:
+        """Return the seconds that turns took of late for their work, None where too few were after the first batch."""
+        last = self._marks[-1]
+        recent = bisect_right(self._marks, RECENT_SHARE * last.when, key=lambda mark: mark.when) - 1
+        first = self._marks[max(recent, min(self._first_batch, len(self._marks) - 1))]
+        if last.when - first.when < LEAST_SHARE * last.when or last.work == first.work:
+            return None
+        return (last.when - first.when) / (last.work - first.work)
 
     def timed(self, number: int, batch: int) -> None:
-        """Note the time at which a turn of this number was taken, and what is left by that."""
+        """Note that a turn of this number was taken now, and what is left by that."""
         self.taken += 1
         self.batch = batch
         self._batches.append(batch)
         self._first_batch = self._first_batch or batch
-        now = self.elapsed
-        for marks in (self._all, self._later) if number else (self._all,):
-            last = marks[-1] if marks else Mark()
-            marks.append(
-                Mark(
-                    now,
-                    last.seconds + now - self._last,
-                    last.work + _work(number, batch),
-                    last.batches + 1 / max(1, batch),
-                )
-            )
-        self._last = now
-        self.seconds_left = self._estimated()
+        _, work, batches = self._marks[-1]
+        self._marks.append(
+            Mark(self.elapsed, work + _work(number, batch), batches + 1 / max(1, batch))
+        )
+        self.seconds_range = self._estimated()
 
     @property
     def _statuses(self) -> list[str]:
