@@ -85,8 +85,8 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     """
     chance = np.random.default_rng(0)
     if scene.faces is None:
-        points = surface_points(scene, CELL_METRES)
-        points = points[one_each(points, CELL_METRES)].astype(np.float64)
+        cloud = surface_points(scene, CELL_METRES)
+        points = cloud[one_each(cloud, CELL_METRES)].astype(np.float64)
         points = points[inside_box(points, scene.bounds)]
         sample = chance.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]
