@@ -118,7 +118,9 @@ def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[tuple[float, 
     chosen = [tuple(map(float, first))]
     heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS_METRES]
     candidates = [
-        places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE_METRES]
+        places[
+            space.tree.query(places, distance_upper_bound=CLEARANCE_METRES)[0] >= CLEARANCE_METRES
+        ]
         for places in (np.column_stack([level, np.full(len(level), z)]) for z in heights)
     ]
     for number in range(1, count):
