@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ CACHE_FILE = "report/diagnosis.jsonl"
 CACHE_FORMAT = 2
 """Raised where what is measured, or how, changes: the cache of an older version is then left aside."""
 
-SCENES_PER_PROCESS = 8
-"""A further process is started for so many scenes; it takes seconds until it works."""
+SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
+"""A further process is started for so many scenes or questions; it takes seconds until it works."""
 
 PARTS_PER_PROCESS = 16
 """The work of a process is divided into so many parts, so that all end together."""
@@ -166,22 +166,38 @@ def diagnose_run(
     RunLogError where the log is damaged.
     """
     states = read_states(folder) if states is None else states
-    count = processes or worthwhile(state.question for state in states)
-    parts = parts_of(folder, states, count)
+    facts, kept = known_of(folder, states)
+    new = [s.question for s in states if folder.config.faithful and s.id not in kept]
+    count = processes or worthwhile(new)
+    parts = parts_of(folder.config, states, facts, kept, count)
     words = "measuring what the views of each scene showed"
     with working(count) as pool:
         return gathered(folder, states, each_done(diagnosed, parts, words, pool))
 
 
-def parts_of(folder: RunFolder, states: Sequence[QuestionState], processes: int) -> list[Part]:
+def known_of(
+    folder: RunFolder, states: Sequence[QuestionState]
+) -> tuple[Mapping[str, Facts], Kept]:
+    """Return what is known of the scenes of some questions, and what is kept of their views."""
+    if not folder.config.faithful:
+        return {}, {}
+    return known_facts(_rooms(states), folder.config.annotations), read_cache(folder.path)
+
+
+def parts_of(
+    config: RunConfig,
+    states: Sequence[QuestionState],
+    facts: Mapping[str, Facts],
+    kept: Kept,
+    processes: int,
+) -> list[Part]:
     """Return the questions of a run in parts of about one size; those of a scene stay together."""
-    config, scenes = folder.config, defaultdict(list)
+    scenes = defaultdict(list)
     for state in states:
         scenes[state.question.unchanged.scene].append(state)
     groups: list[list[QuestionState]] = [[] for _ in range(PARTS_PER_PROCESS * processes)]
     for own in sorted(scenes.values(), key=len, reverse=True):
         min(groups, key=len).extend(own)
-    facts, kept = _known(folder, config, states)
     return [
         Part(
             config,
@@ -254,7 +270,7 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
     config, states = folder.config, _judgeable(states)
     if not config.faithful:
         return _all_judged(config, states, {})
-    known, keys, _ = _compare(config, states, *_known(folder, config, states))
+    known, keys, _ = _compare(config, states, *known_of(folder, states))
     whole = _whole(states, known)
     left = [state for state in states if state.id in whole]
     return _all_judged(config, left, {name: (keys[name], known[name]) for name in known})
@@ -263,15 +279,6 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
 def _rooms(states: Iterable[QuestionState]) -> list[Question]:
     """Return the questions about the rooms as they were and as they became."""
     return [q for state in states for q in (state.question, state.question.unchanged)]
-
-
-def _known(
-    folder: RunFolder, config: RunConfig, states: Sequence[QuestionState]
-) -> tuple[Mapping[str, Facts], Kept]:
-    """Return what is known of the scenes of some questions, and what is kept of their views."""
-    if not config.faithful:
-        return {}, {}
-    return known_facts(_rooms(states), config.annotations), read_cache(folder.path)
 
 
 def _judgeable(states: Sequence[QuestionState]) -> list[QuestionState]:
@@ -371,7 +378,11 @@ def working(count: int) -> Iterator[Executor | None]:
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
         for _ in range(count):
             pool.submit(get_ready)
-        yield pool
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def get_ready() -> None:
@@ -406,8 +417,9 @@ def _measure(
         renderer.close()
 
 
-def worthwhile(questions: Iterable[Question]) -> int:
+def worthwhile(questions: Collection[Question]) -> int:
     """Return how many processes are worth starting for some questions."""
     scenes = len({question.scene for question in questions})
+    worth = max(scenes // SCENES_PER_PROCESS, len(questions) // QUESTIONS_PER_PROCESS)
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, scenes // SCENES_PER_PROCESS))
+    return max(1, min(available or 1, worth, scenes))

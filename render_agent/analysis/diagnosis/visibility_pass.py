@@ -139,14 +139,9 @@ def boxes_by_name(
     boxes = {} if facts is None else {label.lower(): some for label, some in facts.boxes.items()}
     return {
         name: tuple(
-            NamedBox(
-                name,
-                number,
-                _rounded(box.centre),
-                _rounded(box.size),
-                tuple(map(_rounded, box.axes)),
-            )
+            NamedBox(name, number, _rounded(box.centre), _rounded(box.size), (x, y, z))
             for number, box in enumerate(boxes.get(name, ()))
+            for x, y, z in [map(_rounded, box.axes)]
         )
         for name in {name for shown in questions for name in shown.named}
     }

@@ -1,4 +1,4 @@
-"""Distances over a picture, compiled; loaded where they are first asked for."""
+"""What is found pixel by pixel for a map, compiled; loaded where it is first asked for."""
 
 from __future__ import annotations
 
@@ -53,3 +53,38 @@ def squared_distances(marked: Any) -> Any:
             if column == first[last]:
                 last -= 1
     return distances
+
+
+@kernel
+def shrunk(
+    colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, times: Any
+) -> Any:
+    """Return a picture, (H, W, 3) uint8, of which each pixel is the mean of `times` squared that were drawn.
+
+    colours: (times H, times W, 3) uint8. lines: (times H, times W), where they have the colour of a line. faces: (H, W),
+    where the others have that of a cut face.
+    """
+    height, width = faces.shape
+    picture = np.empty((height, width, 3), np.uint8)
+    count = times * times
+    for row in range(height):
+        for column in range(width):
+            red = green = blue = count // 2  # to round
+            for v in range(times * row, times * (row + 1)):
+                for u in range(times * column, times * (column + 1)):
+                    if lines[v, u]:
+                        red += line_colour[0]
+                        green += line_colour[1]
+                        blue += line_colour[2]
+                    elif faces[row, column]:
+                        red += face_colour[0]
+                        green += face_colour[1]
+                        blue += face_colour[2]
+                    else:
+                        red += colours[v, u, 0]
+                        green += colours[v, u, 1]
+                        blue += colours[v, u, 2]
+            picture[row, column, 0] = red // count
+            picture[row, column, 1] = green // count
+            picture[row, column, 2] = blue // count
+    return picture

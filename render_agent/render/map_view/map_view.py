@@ -88,12 +88,14 @@ class TopView:
         return framed(scene.bounds, cut, self.plot, self.size), ceiling
 
     def _drawn(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
+        from render_agent.render.map_view.distances import shrunk
+
         plot = self.plot
         fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
         large = self.size[0] * SMOOTH, self.size[1] * SMOOTH
         frame = self.renderer.draw(scene, fine, *large)
-        colours = frame.colours.copy()
         lines = section_lines(scene, fine, large)
+        faces = np.zeros(self.size[::-1], bool)
         if lines.any():
             crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
             higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
@@ -103,9 +105,7 @@ class TopView:
             )
             looks = ways_to_look(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
             faces = cut_faces(crossed, scanned, higher, looks, camera.metres_per_pixel, reach)
-            colours[faces.repeat(SMOOTH, axis=0).repeat(SMOOTH, axis=1)] = FACE_COLOUR
-            colours[lines] = WALL_COLOUR
-        picture = np.array(Image.fromarray(colours).reduce(SMOOTH))
+        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, SMOOTH)
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)

@@ -90,8 +90,8 @@ class Belonging:
         low, high = along.min(axis=0), along.max(axis=0)
         for number, box in enumerate(self.boxes):
             ends = box.grown(RING_METRES).bounds
-            near = np.arange(len(corners))
-            for axis in range(3):
+            near = np.flatnonzero((low[0] <= ends[1, 0]) & (high[0] >= ends[0, 0]))
+            for axis in (1, 2):
                 there = (low[axis].take(near) <= ends[1, axis]) & (
                     high[axis].take(near) >= ends[0, axis]
                 )

@@ -85,8 +85,8 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     """
     chance = np.random.default_rng(0)
     if scene.faces is None:
-        points = surface_points(scene, CELL_METRES)
-        points = points[one_each(points, CELL_METRES)].astype(np.float64)
+        cloud = surface_points(scene, CELL_METRES)
+        points = cloud[one_each(cloud, CELL_METRES)].astype(np.float64)
         points = points[inside_box(points, scene.bounds)]
         sample = chance.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]
@@ -118,7 +118,9 @@ def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[tuple[float, 
     chosen = [tuple(map(float, first))]
     heights = [float(np.clip(space.floor + height, low[2], high[2])) for height in HEIGHTS_METRES]
     candidates = [
-        places[space.tree.query(places, distance_upper_bound=1.0)[0] >= CLEARANCE_METRES]
+        places[
+            space.tree.query(places, distance_upper_bound=CLEARANCE_METRES)[0] >= CLEARANCE_METRES
+        ]
         for places in (np.column_stack([level, np.full(len(level), z)]) for z in heights)
     ]
     for number in range(1, count):

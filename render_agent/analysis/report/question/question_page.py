@@ -15,6 +15,7 @@ from render_agent.analysis.diagnosis.diagnose import (
     diagnosed,
     each_done,
     gathered,
+    known_of,
     parts_of,
 )
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
@@ -293,7 +294,8 @@ def write_pages(
     questions = [state.question for state in report.states]
     config, frame = report.config, report.frame
     tasks = []
-    for part in parts_of(report.folder, report.states, processes):
+    known = known_of(report.folder, report.states) if diagnose else ({}, {})
+    for part in parts_of(config, report.states, *known, processes):
         ids = [state.id for state in part.states]
         tasks.append(
             PageTask(
