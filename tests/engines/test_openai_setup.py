@@ -357,6 +357,7 @@ def dripping(beginning, body):
 
     def close():
         ended.set()
+        listener.shutdown(socket.SHUT_RDWR)  # closing alone does not wake a thread that accepts
         listener.close()
         thread.join()
 
