@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.camera import Camera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.scene.formats.splats.ply_writer import splat_ply
+from render_agent.scene.conversion import splat_ply
 from render_agent.scene.model import Scene
 
 FAR = 30.0

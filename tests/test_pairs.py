@@ -12,7 +12,7 @@ import render_agent
 from render_agent.analysis.diagnosis.diagnose import cached_diagnoses, diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import summary
-from render_agent.analysis.export.loggers.figures import RunFigures
+from render_agent.analysis.export.loggers.observer import RunFigures
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.plots.belief_plots import revisions

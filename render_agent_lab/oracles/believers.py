@@ -24,7 +24,7 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import Facts
 from render_agent.questions.mentions import named_categories
-from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
+from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
 from render_agent.score.official import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts

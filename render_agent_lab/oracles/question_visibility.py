@@ -13,8 +13,7 @@ from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.render.base import Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
-from render_agent.render.visibility.room_visibility import Room, Rooms
+from render_agent.render.visibility.room_visibility import Room, Rooms, boxes_seen, named_boxes
 from render_agent.scene.cache import SceneCache
 from render_agent.score.official import ORDER
 

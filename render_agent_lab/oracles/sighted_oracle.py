@@ -26,7 +26,7 @@ from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
-from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
+from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 REASONS = {

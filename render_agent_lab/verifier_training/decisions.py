@@ -16,8 +16,7 @@ from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.base import Renderer
-from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
-from render_agent.render.visibility.room_visibility import NOTHING, Room
+from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_seen, named_boxes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.cache import SceneCache

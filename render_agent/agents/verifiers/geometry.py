@@ -34,8 +34,13 @@ from render_agent.render.visibility.object_visibility import (
     Seen,
     seen_well,
 )
-from render_agent.render.visibility.question_visibility import boxes_seen, named_boxes
-from render_agent.render.visibility.room_visibility import NOTHING, Room, Rooms
+from render_agent.render.visibility.room_visibility import (
+    NOTHING,
+    Room,
+    Rooms,
+    boxes_seen,
+    named_boxes,
+)
 
 KNOWS = "where the named objects are"
 """What it knows of a scene whose boxes are known, and no model does."""

@@ -1,18 +1,174 @@
-"""The diagnosis of one question: from what its views showed to the cause of a right or wrong answer."""
+"""The diagnosis of one question: the cause of a right or wrong answer, and the first thing that broke on the way to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from render_agent.analysis.diagnosis.first_failure import belief_diagnosis
-from render_agent.analysis.diagnosis.model import Cause, Diagnosis, TurnDiagnosis
+from render_agent.analysis.diagnosis.model import (
+    BeliefDiagnosis,
+    Cause,
+    Diagnosis,
+    Failure,
+    TurnDiagnosis,
+)
 from render_agent.analysis.diagnosis.path import steps
 from render_agent.analysis.diagnosis.visibility_pass import TurnVisibility, Visibility
+from render_agent.beliefs.belief_summary import ScoredProbe, scored_probes
+from render_agent.beliefs.own_answer import SOLVED_TYPES, own_answer
+from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
-from render_agent.questions.mentions import named_categories
-from render_agent.questions.sufficiency import first_shown, was_shown
+from render_agent.geometry.boxes import OrientedBox
+from render_agent.questions.mentions import kind_of, named_categories
+from render_agent.questions.sufficiency import COUNTING_TYPE, first_shown, was_shown
 from render_agent.score.comparison import RIGHT
+
+Group = frozenset[tuple[str, int]]
+"""Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
+
+
+def belief_diagnosis(
+    state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
+) -> BeliefDiagnosis | None:
+    """Return what the beliefs of a question tell, None where none were asked for.
+
+    when: for the boxes of the diagnosis that were seen well, by index, the first turn in which they were. truth: what
+    is right in what was shown.
+    """
+    if not any(turn.probe for turn in state.turns):
+        return None
+    boxes = boxes_by_category(diagnosis)
+    counts = {name: len(some) for name, some in boxes.items()}
+    probes = tuple(scored_probes(state, boxes, counts, truth))
+    readable = [probe for probe in probes if probe.score is not None]
+    failure, words = _first_failure(state, diagnosis, when, readable, truth)
+    if not probes:
+        return BeliefDiagnosis(failure, words, probes)
+    last = probes[-1]
+    follows = None
+    if state.answer is not None and last.answer is not None:
+        asked = replace(state.question, truth=last.answer, answers=(), metric=None)
+        follows = asked.score(state.answer) >= RIGHT
+    return BeliefDiagnosis(failure, words, probes, last.answer, last.worth, follows)
+
+
+def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
+    """Return the named boxes by category, in the order of their numbers."""
+    boxes: dict[str, list[OrientedBox]] = {}
+    for named in diagnosis.boxes:
+        boxes.setdefault(named.category, []).append(named.box)
+    return boxes
+
+
+def _first_failure(
+    state: QuestionState,
+    diagnosis: Diagnosis,
+    when: Mapping[int, int],
+    probes: Sequence[ScoredProbe],
+    truth: str | None,
+) -> tuple[Failure | None, str]:
+    """Return what broke first, and the sentence that says so; probes: those that could be read, in order."""
+    if diagnosis.cause in (Cause.ERROR, Cause.OPEN):
+        return None, ""
+    if diagnosis.cause is Cause.NO_ANSWER:
+        return Failure.NOT_READABLE, "no answer could be read"
+    if diagnosis.cause is Cause.RIGHT:
+        return Failure.RIGHT, "the answer is right"
+    if not probes:
+        return Failure.NOT_READABLE, "no belief could be read"
+    groups = _groups(state, diagnosis)
+    solved = kind_of(state.question) in SOLVED_TYPES
+    known = diagnosis.shown is not None
+
+    def is_right(probe: ScoredProbe) -> bool:
+        """Whether all that is needed is on a map, and the right answer follows, where anything does."""
+        there = known and all(_holds(probe, group) for group in groups)
+        return there and ((probe.worth or 0.0) >= RIGHT if solved else bool(groups))
+
+    last = probes[-1]
+    if is_right(last):
+        follows = (
+            f"the right answer {last.answer} follows from its map" if solved else "its map is right"
+        )
+        return Failure.REASONING, f"{follows}, and it answered {state.answer}"
+    if diagnosis.shown is False:
+        return (
+            Failure.NEVER_SEEN,
+            f"no view showed {', '.join(diagnosis.never_seen) or 'the room'} well",
+        )
+    no_map = not any(probe.score and probe.score.matching for probe in probes)
+    if not known or (groups and no_map and last.answer is None):
+        return Failure.UNKNOWN, "nothing tells what had to be on its map"
+    for group in groups:
+        if not any(_holds(probe, group) for probe in probes):
+            return (
+                Failure.PERCEPTION,
+                f"{_name(group)}: seen well in {_seen(group, diagnosis, when)}, never on its map where it is",
+            )
+    for group in groups:
+        if not _holds(last, group):
+            held = max(probe.turn for probe in probes if _holds(probe, group))
+            return (
+                Failure.MEMORY,
+                f"{_name(group)}: on its map after turn {held + 1}, no longer after turn {last.turn + 1}",
+            )
+    if earlier := [probe for probe in probes[:-1] if is_right(probe)]:
+        return (
+            Failure.MEMORY,
+            f"its map was right after turn {earlier[-1].turn + 1}, and no longer is",
+        )
+    if not groups and last.answer is None:
+        return Failure.UNKNOWN, "nothing tells what had to be on its map"
+    if groups and solved and not _seen_enough(state, diagnosis, when, truth):
+        return Failure.NEVER_SEEN, "no right answer follows from what was seen well"
+    answers = f"answers {last.answer}" if last.answer is not None else "tells no answer"
+    return (
+        Failure.PERCEPTION,
+        f"all is on its map, which {answers}: places, sizes or numbers are wrong",
+    )
+
+
+def _seen_enough(
+    state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
+) -> bool:
+    """Whether the right answer follows from a true map of the boxes that were seen well, and of no others."""
+    seen = (diagnosis.boxes[index] for index in when)
+    things = (
+        BelievedObject(box.category, (box.centre[0], box.centre[1]), length=max(box.size))
+        for box in seen
+    )
+    answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
+    asked = replace(state.question, truth=truth)
+    return asked.scorable and asked.score(answer) >= RIGHT
+
+
+def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:
+    keys = [(box.category, box.number) for box in diagnosis.boxes]
+    if kind_of(state.question) == COUNTING_TYPE:
+        return [frozenset({key}) for key in keys]
+    names = dict.fromkeys(category for category, _ in keys)
+    return [frozenset(key for key in keys if key[0] == name) for name in names]
+
+
+def _holds(probe: ScoredProbe, group: Group) -> bool:
+    """Whether one of the boxes is on a map; where counts alone were asked for, nobody asks where they are."""
+    if probe.score is None or probe.score.matching is None:
+        return probe.score is not None and probe.score.counts is not None
+    return bool(probe.score.matching.found & group)
+
+
+def _name(group: Group) -> str:
+    category, number = min(group)
+    return f"{category} {number + 1}" if len(group) == 1 and number else category
+
+
+def _seen(group: Group, diagnosis: Diagnosis, when: Mapping[int, int]) -> str:
+    turns = [
+        when[index]
+        for index, box in enumerate(diagnosis.boxes)
+        if (box.category, box.number) in group and index in when
+    ]
+    return f"turn {min(turns) + 1}" if turns else "no turn"
 
 
 def diagnose(

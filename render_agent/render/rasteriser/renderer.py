@@ -23,9 +23,9 @@ from render_agent.render.rasteriser.blocks import (
     mesh_blocks,
     visible,
 )
-from render_agent.render.rasteriser.cloud_levels import CloudLevels, cloud_levels
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
+from render_agent.render.rasteriser.point_splats import CloudLevels, cloud_levels
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.state import View
+from render_agent.dialogue.state import Question, View
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
 from render_agent.questions.ground_truth import Facts, placed
+from render_agent.questions.mentions import named_categories
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.object_visibility import Counted, Seen, Sight, seen_well
@@ -242,3 +243,23 @@ def _touch(kept: OrderedDict[Key, Value], key: Key, most: int) -> None:
     kept.move_to_end(key)
     while len(kept) > most:
         kept.popitem(last=False)
+
+
+def named_boxes(question: Question, room: Room) -> list[int]:
+    """Return the numbers of the room's boxes that a question names."""
+    names = named_categories(question)
+    return [number for number, label in enumerate(room.labels) if label in names]
+
+
+def boxes_seen(
+    question: Question, room: Room, views: Iterable[View], renderer: Renderer
+) -> frozenset[int]:
+    """Return the numbers of the boxes that a question names and one of some views shows well.
+
+    RenderError where a view cannot be drawn.
+    """
+    which = named_boxes(question, room)
+    seen: set[int] = set()
+    for view in dict.fromkeys(views):
+        seen |= room.seen(view, which, renderer)
+    return frozenset(seen)

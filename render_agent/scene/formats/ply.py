@@ -262,15 +262,20 @@ def text_numbers(path: Path, text: bytes) -> Floats:
 
 
 def _typed(element: Element, table: Floats) -> Columns:
-    columns: Columns = {}
-    for column, values in zip(element.properties, table.T, strict=True):
-        kind = np.dtype(column.type)
-        if kind.kind in "iu":
-            limits = np.iinfo(kind)
-            values = np.clip(np.nan_to_num(values), limits.min, limits.max)
-        with np.errstate(over="ignore"):
-            columns[column.name] = values.astype(kind)
-    return columns
+    return {
+        column.name: typed(values, column.type)
+        for column, values in zip(element.properties, table.T, strict=True)
+    }
+
+
+def typed(values: Floats, name: str) -> NDArray[Any]:
+    """Return numbers of a text, (n,), in numpy's type `name`; those beyond an integer's range are its ends."""
+    kind = np.dtype(name)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        values = np.clip(np.nan_to_num(values), limits.min, limits.max)
+    with np.errstate(over="ignore"):
+        return values.astype(kind)
 
 
 def _lists(

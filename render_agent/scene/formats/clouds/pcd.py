@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
-from render_agent.scene.formats.ply import text_numbers
+from render_agent.scene.formats.ply import text_numbers, typed
 
 LONGEST_HEADER = 1 << 16
 CHUNK_POINTS = 2_000_000
@@ -105,12 +105,7 @@ def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDA
     table = numbers[: count * across].reshape(count, across)
     columns, at = {}, 0
     for name, kind, width in fields:
-        values = table[:, at]
-        if np.dtype(kind).kind in "iu":
-            limits = np.iinfo(kind)
-            values = np.clip(np.nan_to_num(values), limits.min, limits.max)
-        with np.errstate(over="ignore"):
-            columns[name] = values.astype(kind)
+        columns[name] = typed(table[:, at], kind)
         at += width
     return columns
 

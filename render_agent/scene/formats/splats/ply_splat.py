@@ -14,12 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.ply import Columns, Element, Header
-from render_agent.scene.formats.splats.assemble import (
-    COEFFICIENTS,
-    check_count,
-    splat_scan,
-)
+from render_agent.scene.formats.ply import Columns, Header, cut_short
+from render_agent.scene.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
 from render_agent.scene.gaussians import CONSTANT_HARMONIC
 
 SHAPE = {"opacity", "scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"}
@@ -128,7 +124,8 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
         if len(dict(kinds)) < len(kinds):
             raise unreadable(path, f"its {element.name:.40} has two properties of one name")
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
-        _check_whole(path, element, tables[element.name])
+        if len(tables[element.name]) < element.count:
+            raise cut_short(path, element)
     chunks, rows = tables["chunk"], tables["vertex"]
     limits = set(chunks.dtype.names or ())
     check_count(path, len(rows))
@@ -160,13 +157,6 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
         bytes_[:, 3],
         _with_packed(path, constant, tables.get("sh")),
     )
-
-
-def _check_whole(path: Path, element: Element, table: NDArray[Any]) -> None:
-    if len(table) < element.count:
-        raise unreadable(
-            path, f"it ends before its {element.count:,} rows of {element.name:.40} do"
-        )
 
 
 def _split(words: NDArray[np.uint32], bits: tuple[int, ...]) -> NDArray[np.float32]:
