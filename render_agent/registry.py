@@ -345,13 +345,14 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
 
 def _declared(kind: Kind) -> EntryPoints:
     """Return the entry points of a kind that installed packages declare."""
-    return _entry_points(tuple(sys.path)).select(group=GROUPS[kind])
+    declared: EntryPoints = _entry_points(tuple(sys.path)).select(group=GROUPS[kind])
+    return declared
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points(path: tuple[str, ...]) -> Any:
     """Return all entry points, read once; path: `sys.path`, whose folders hold the packages."""
-    return entry_points()
+    return entry_points()  # of Python 3.11 a mapping, later EntryPoints; both can select
 
 
 def _is_own(entry: EntryPoint) -> bool:

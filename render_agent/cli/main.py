@@ -445,13 +445,15 @@ def _with_source(error: click.ClickException) -> click.ClickException:
         return click.UsageError(" ".join(error.format_message().split()), context)
     elif isinstance(error, click.BadParameter) and context is not None and error.param is not None:
         name = error.param.name or ""
+        message, hint = error.message, error.param_hint
         for library, plain in PLAIN_TYPES.items():
-            error.message = error.message.replace(library, plain)
+            message = message.replace(library, plain)
         source = context.get_parameter_source(name)
         if source is ParameterSource.ENVIRONMENT:
-            error.param_hint = f"{context.auto_envvar_prefix}_{name.upper()}"
+            hint = f"{context.auto_envvar_prefix}_{name.upper()}"
         elif source is ParameterSource.DEFAULT_MAP:
-            error.param_hint = f"{name} of --config"
+            hint = f"{name} of --config"
+        return click.BadParameter(message, context, error.param, hint)
     return error
 
 
