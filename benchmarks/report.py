@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -88,10 +89,26 @@ def opened(index: Path) -> float | None:
     return round(seconds, 2)
 
 
+def compile_kernels(tree: Path) -> None:
+    """Have the program in a tree run and report two questions: what it compiles is kept by the tree's path."""
+    with TemporaryDirectory() as output:
+        run = ("--batch", "--benchmark", "rooms", "--engine", "scripted", "--limit", "2")
+        for options in (run, ("report", "recent")):
+            subprocess.run(
+                [sys.executable, "-m", "render_agent", *options, "--output", output],
+                check=True,
+                cwd=tree,
+                env=os.environ | {"PYTHONPATH": str(tree.resolve())},
+                capture_output=True,
+            )
+
+
 def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[str, Any]]:
     """Write the reports of one run by the program in `tree` and by this one in turn; return what each took."""
     versions = [(tree, other_run), (TREE, run)]
     taken = []
+    for place, _ in versions:
+        compile_kernels(place)
     for number in range(1, rounds + 1):
         for place, its_run in versions:
             shutil.rmtree(its_run / "report", ignore_errors=True)
