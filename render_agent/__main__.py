@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from render_agent.system.interrupts import Terminated, exit_code, install
-from render_agent.system.standard_streams import open_closed_streams
+try:
+    from render_agent.system.interrupts import Terminated, exit_code, install
 
-open_closed_streams()
-install()
+    install()
+    from render_agent.system.standard_streams import open_closed_streams
+
+    open_closed_streams()
+except KeyboardInterrupt:
+    sys.exit(130)
 
 
 def main() -> NoReturn:

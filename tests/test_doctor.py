@@ -9,6 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import test_data
 
@@ -171,6 +172,22 @@ def test_it_tells_what_it_is_doing_and_finds_in_the_same_order(tmp_path, monkeyp
     assert [finding["name"] for finding in json.loads(out)["findings"]] == parts
     assert len(err.splitlines()) == len(parts)
     assert "letting every renderer draw a triangle" in err
+
+
+def test_who_stops_it_waits_for_no_probe(monkeypatch):
+    def stopped(output):
+        yield named("first")
+        raise KeyboardInterrupt
+
+    asked = lambda: iter([ask("subprocess", "getoutput", "sleep 60", seconds=60)])  # noqa: E731
+    monkeypatch.setattr(examine, "examine_machine", stopped)
+    monkeypatch.setattr(examine, "examine_renderers", asked)
+    for part in ("examine_engines", "examine_data", "examine_packages"):
+        monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
+    began = {process.pid for process in psutil.Process().children(recursive=True)}
+    with pytest.raises(KeyboardInterrupt):
+        examine.examine({}, as_json=True)
+    assert {process.pid for process in psutil.Process().children(recursive=True)} <= began
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 from rich.table import Table
 from rich.text import Text
 
@@ -59,11 +60,17 @@ def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
     }
     with ThreadPoolExecutor(len(parts)) as pool:
         started = {words: pool.submit(list, findings) for words, findings in parts.items()}
-        for words, findings in started.items():
-            with stage(words, announced=True) as waiting:
-                while wait([findings], LIVE_LINE_SECONDS).not_done:
-                    waiting.at(0)
-                yield from findings.result()
+        try:
+            for words, findings in started.items():
+                with stage(words, announced=True) as waiting:
+                    while wait([findings], LIVE_LINE_SECONDS).not_done:
+                        waiting.at(0)
+                    yield from findings.result()
+        except BaseException:  # nobody waits for the probes any more
+            while wait(started.values(), LIVE_LINE_SECONDS).not_done:
+                for probe in psutil.Process().children(recursive=True):
+                    probe.kill()
+            raise
 
 
 def _table(findings: Sequence[Finding]) -> Table:

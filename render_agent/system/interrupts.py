@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from threading import Timer
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -58,6 +57,8 @@ def _unraisable(lost: UnraisableHookArgs) -> None:
     """Send a signal again whose exception a finaliser or a callback of a weak reference met, where it is lost."""
     for number, kind in KINDS.items():
         if isinstance(lost.exc_value, kind):
+            from threading import Timer  # what comes before `install` is to be short
+
             again = Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()

@@ -183,6 +183,9 @@ def test_nothing_serious_is_in_anybodys_way(page, two, width, scheme):
     for file in (two, two.parent / "questions" / "1.html"):
         page.goto(file.as_uri())
         assert_nothing_serious(page, width)
+    page.goto(two.as_uri())
+    reach = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
+    assert page.locator(".compared-runs, caption").evaluate_all(reach) <= width
 
 
 def test_three_runs_are_set_against_the_first(page, runs, tmp_path):

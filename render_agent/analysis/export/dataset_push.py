@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -74,7 +75,8 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return without_keys(" ".join(str(error).split())).rstrip(".")[:MOST_TRIES_TEXT]
+    words = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split())).rstrip(".")
+    return without_keys(words)[:MOST_TRIES_TEXT]
 
 
 def card(run: SelectedRun, found: Mapping[str, Any]) -> str:
