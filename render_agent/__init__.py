@@ -83,9 +83,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for (PEP 562)."""
     if name not in _PLACES:
         raise AttributeError(f"module 'render_agent' has no attribute {name!r}")
-    found = getattr(import_module(f"render_agent.{_PLACES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"render_agent.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -60,10 +60,10 @@ def least_loss(numbers: Sequence[float], *, whole: bool = False) -> float:
     """
     middle = statistics.median_low(numbers)
     if whole and (best := optima(numbers, whole=True)):
-        return _nearest([_whole(span, middle) for span in best], middle)
+        return _nearest([_nearest_integer(span, middle) for span in best], middle)
     best = optima(numbers)
-    chosen = min(best, key=lambda span: (abs(_within(span, middle) - middle), span))
-    nearest = _within(chosen, middle)
+    chosen = min(best, key=lambda span: (abs(_clamped(span, middle) - middle), span))
+    nearest = _clamped(chosen, middle)
     return nearest if nearest == middle else _short(chosen, nearest)
 
 
@@ -116,7 +116,7 @@ def _edge(takes: Callable[[float], bool], guess: float, outwards: float) -> floa
     return guess
 
 
-def _within(span: Interval, value: float) -> float:
+def _clamped(span: Interval, value: float) -> float:
     return min(max(value, span[0]), span[1])
 
 
@@ -124,9 +124,9 @@ def _nearest(values: Iterable[float], middle: float) -> float:
     return min(values, key=lambda value: (abs(value - middle), value))
 
 
-def _whole(span: Interval, middle: float) -> float:
+def _nearest_integer(span: Interval, middle: float) -> float:
     """Return the whole number of an interval between two of them that is nearest to the middle."""
-    inside = _within(span, middle)
+    inside = _clamped(span, middle)
     return _nearest([float(math.floor(inside)), float(math.ceil(inside))], middle)
 
 

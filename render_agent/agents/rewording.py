@@ -175,14 +175,18 @@ def read_wordings(reply: str, question: str, count: int) -> tuple[str, ...]:
         wordings = parse_json(unfenced(reply))["wordings"]
     except (ValueError, TypeError, KeyError):
         return ()
-    distinct = {_plain(question): question}
+    distinct = {_normalised(question): question}
     for wording in wordings if isinstance(wordings, list) else ():
-        if isinstance(wording, str) and _plain(wording) and _numbers(wording) == _numbers(question):
-            distinct.setdefault(_plain(wording), wording.strip())
+        if (
+            isinstance(wording, str)
+            and _normalised(wording)
+            and _numbers(wording) == _numbers(question)
+        ):
+            distinct.setdefault(_normalised(wording), wording.strip())
     return tuple(distinct.values())[1 : count + 1]
 
 
-def _plain(words: str) -> str:
+def _normalised(words: str) -> str:
     return " ".join(words.lower().split())
 
 

@@ -87,8 +87,8 @@ def audit(
     answer = partial(_held_out, fold_of=fold_of, folds=folds, methods=methods)
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for asked in by_type.values():
-        for name, given in answer(asked).items():
-            guesses[name].update(given)
+        for name, answers in answer(asked).items():
+            guesses[name].update(answers)
     chance = _chance(known, guesses)
     types = {name: _figures(asked, guesses, chance) for name, asked in sorted(by_type.items())}
     overall = _figures(known, guesses, chance)
@@ -109,7 +109,7 @@ def audit(
         "falling": [question_id for *_, question_id in sorted(falling)],
         "questions": [
             {"question_id": q.id, "type": q.type, "scene": q.scene, "chance": chance[q.id]}
-            | {name: given[q.id].score for name, given in guesses.items()}
+            | {name: answers[q.id].score for name, answers in guesses.items()}
             for q in known
         ],
     }
@@ -167,9 +167,9 @@ def _figures(
 ) -> dict[str, Any]:
     """Return the scores of all methods on some questions, and their gains over chance, in percent."""
     methods = {}
-    for name, given in guesses.items():
-        score = _estimate(asked, {q.id: given[q.id].score for q in asked})
-        gain = _estimate(asked, {q.id: given[q.id].score - chance[q.id] for q in asked})
+    for name, answers in guesses.items():
+        score = _estimate(asked, {q.id: answers[q.id].score for q in asked})
+        gain = _estimate(asked, {q.id: answers[q.id].score - chance[q.id] for q in asked})
         middle, reach, p = float(gain.mean), float(gain.reach), float(gain.p)
         few = math.isnan(reach)
         methods[name] = {
@@ -236,15 +236,15 @@ def _falling(
         }
         if not sure:
             break
-        given, chance = guesses[max(sure, key=lambda name: sure[name])], _chance(asked, guesses)
-        above = sum(given[q.id].score - chance[q.id] for q in asked)
+        answers, chance = guesses[max(sure, key=lambda name: sure[name])], _chance(asked, guesses)
+        above = sum(answers[q.id].score - chance[q.id] for q in asked)
         taken = set()
-        for question in sorted(asked, key=lambda q: (*given[q.id], q.id), reverse=True):
+        for question in sorted(asked, key=lambda q: (*answers[q.id], q.id), reverse=True):
             if above <= 0:
                 break
-            above -= given[question.id].score - chance[question.id]
+            above -= answers[question.id].score - chance[question.id]
             taken.add(question.id)
-            falling.append((number, -given[question.id].sure, question.id))
+            falling.append((number, -answers[question.id].sure, question.id))
         asked = [question for question in asked if question.id not in taken]
         if not asked:
             break
@@ -256,10 +256,10 @@ def _falling(
 
 def _nothing(held: Sequence[Question]) -> Guesses:
     """Return the answers where no other question of the type is known."""
-    return {q.id: _scored(q, NOTHING_KNOWN[q.wanted]) for q in held}
+    return {q.id: _guess_of(q, NOTHING_KNOWN[q.wanted]) for q in held}
 
 
-def _scored(question: Question, answer: str) -> Guess:
+def _guess_of(question: Question, answer: str) -> Guess:
     score = question.score(answer)
     return Guess(score, score)
 
@@ -267,7 +267,7 @@ def _scored(question: Question, answer: str) -> Guess:
 def _frequency(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
     """Answer what is commonest in the other scenes."""
     common = commonest(rest)
-    return {q.id: _scored(q, as_answer(q, common)) for q in held}
+    return {q.id: _guess_of(q, as_answer(q, common)) for q in held}
 
 
 def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
@@ -277,7 +277,7 @@ def _category(rest: Sequence[Question], held: Sequence[Question]) -> Guesses:
         alike[named_categories(question)].append(question)
     common = {names: commonest(some) for names, some in alike.items() if len(some) >= LEAST_ALIKE}
     usual = commonest(rest)
-    return {q.id: _scored(q, as_answer(q, common.get(named_categories(q), usual))) for q in held}
+    return {q.id: _guess_of(q, as_answer(q, common.get(named_categories(q), usual))) for q in held}
 
 
 def _forest(
@@ -307,7 +307,7 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
     features = [_option_features(some, words) for some in texts[len(rest) :]]
     chances = forest.predict_proba(np.concatenate(features))[:, 1]
     ends = np.cumsum([len(some) for some in features])
-    found = {}
+    choices = {}
     for question, own in zip(held, np.split(chances, ends[:-1]), strict=True):
         names = list(letters(question.options))
         right_one = (question.truth or "").upper()
@@ -316,8 +316,8 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
             if right_one in names
             else 0.0
         )
-        found[question.id] = Guess(question.score(names[int(own.argmax())]), sure)
-    return found
+        choices[question.id] = Guess(question.score(names[int(own.argmax())]), sure)
+    return choices
 
 
 def _by_weights(
@@ -354,7 +354,7 @@ def _by_weights(
     gained = np.array([[q.score(answer) for answer in answers] for q in truths.values()])
     of = [rows[question.truth, question.answers] for question in rest]
     best = (alike @ gained[of]).argmax(axis=1)
-    return {q.id: _scored(q, answers[place]) for q, place in zip(held, best, strict=True)}
+    return {q.id: _guess_of(q, answers[place]) for q, place in zip(held, best, strict=True)}
 
 
 class _Bag(NamedTuple):
@@ -364,12 +364,12 @@ class _Bag(NamedTuple):
 
     def features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (texts, columns)."""
-        found = np.zeros((len(texts), len(self.columns) + 1), np.float32)
+        features = np.zeros((len(texts), len(self.columns) + 1), np.float32)
         for row, text in enumerate(texts):
-            found[row, -1] = len(text)
+            features[row, -1] = len(text)
             held = [self.columns[term] for term in _terms(text) if term in self.columns]
-            found[row, held] = 1
-        return found
+            features[row, held] = 1
+        return features
 
 
 MOST_COLUMNS = 400

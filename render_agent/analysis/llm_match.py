@@ -143,8 +143,8 @@ def prompt(question: Question, answer: str) -> str:
 def read_mark(reply: str) -> int | None:
     """Return the mark of a reply, that alone or behind "Your mark:"; None where there is none from 1 to 5."""
     stripped = reply.strip()
-    found = stripped if stripped.isdecimal() else (m[1] if (m := _TAG.search(stripped)) else "")
-    return int(found) if found in ("1", "2", "3", "4", "5") else None
+    mark = stripped if stripped.isdecimal() else (m[1] if (m := _TAG.search(stripped)) else "")
+    return int(mark) if mark in ("1", "2", "3", "4", "5") else None
 
 
 def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, Any]:

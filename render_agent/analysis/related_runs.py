@@ -47,7 +47,7 @@ def siblings(folder: RunFolder) -> list[Sibling]:
         except RunLogError:  # somebody's unfinished edit
             continue
         if option and results is not None:
-            value = _shown(other, option)
+            value = _option_value(other, option)
             newest[option, value] = Sibling(other.name, path, option, value, results)
     return sorted(newest.values(), key=_order)
 
@@ -56,13 +56,15 @@ def _only_difference(run: RunFolder, other: RunFolder) -> Shown | None:
     """Return the only option in which the results of two runs may differ, None where there is no such."""
     if run.record["sha256"]["questions"] != other.record["sha256"]["questions"]:
         return None
-    differing = [option for option in COMPARED if _shown(run, option) != _shown(other, option)]
+    differing = [
+        option for option in COMPARED if _option_value(run, option) != _option_value(other, option)
+    ]
     if len(differing) != 1 or _rest(run) != _rest(other):
         return None
     return differing[0]
 
 
-def _shown(folder: RunFolder, option: Shown) -> str:
+def _option_value(folder: RunFolder, option: Shown) -> str:
     """Return the value of an option; a run of an earlier version has its default."""
     return str(folder.record["config"].get(option, OPTIONS[option].default))
 

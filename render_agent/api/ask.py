@@ -78,7 +78,7 @@ def ask(
     'yes'
     """
     folder = Path(OUTPUT if output is None else output)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "ply": scan_file(scan, folder / "scans"),
         **read_as(scan),
         "question": question,
@@ -87,7 +87,7 @@ def ask(
         "model": model,
         "output": folder,
     }
-    return _run(given, engine, progress).dialogue("question")
+    return _run(settings, engine, progress).dialogue("question")
 
 
 def run(

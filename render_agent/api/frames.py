@@ -167,8 +167,10 @@ def beliefs_frame(
     """Return a row a probe: what its map was worth, and what broke first in its question."""
     rows = []
     for state in states:
-        found = diagnoses.get(state.id)
-        for probe in () if found is None or found.belief is None else found.belief.probes:
+        diagnosis = diagnoses.get(state.id)
+        for probe in (
+            () if diagnosis is None or diagnosis.belief is None else diagnosis.belief.probes
+        ):
             row: dict[str, Any] = {
                 "question_id": state.id,
                 "type": state.question.type,
@@ -177,7 +179,7 @@ def beliefs_frame(
                 "readable": probe.score is not None,
                 "own_answer": probe.answer,
                 "own_score_percent": None if probe.worth is None else 100 * probe.worth,
-                "failure": found and found.belief and found.belief.failure,
+                "failure": diagnosis and diagnosis.belief and diagnosis.belief.failure,
             }
             if (score := probe.score) is not None:
                 row |= {"self_metres": score.metres, "self_degrees": score.degrees}
@@ -265,22 +267,24 @@ def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
     return frame(rows, POWER)
 
 
-def audit_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+def audit_frame(audited: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a type, `mean of tasks` last, and method that does not look: its score and its gain over chance, in percent."""
     rows = []
-    for name, row in (*found["types"].items(), ("mean of tasks", found["overall"])):
+    for name, row in (*audited["types"].items(), ("mean of tasks", audited["overall"])):
         for method, entry in row["methods"].items():
             gain = {f"gain_{end}": value for end, value in _ends(entry["gain_interval"]).items()}
             shares = {"score": entry["score"], "chance": row["chance"], "gain": entry["gain"], **_ends(entry["interval"]), **gain}  # fmt: skip
-            told = {"type": name, "method": method, "n": row["n"]}
-            rows.append({**told, **_percents(**shares), "p": entry["p"], "p_holm": entry["p_holm"]})
+            row_start = {"type": name, "method": method, "n": row["n"]}
+            rows.append(
+                {**row_start, **_percents(**shares), "p": entry["p"], "p_holm": entry["p_holm"]}
+            )
     return frame(rows, AUDIT)
 
 
-def audited_questions_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+def audited_questions_frame(audited: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a question: what every method that does not look scores on it, 0 to 1, and whether it falls."""
-    falling = {*found["falling"]}
-    rows = [{**row, "falls": row["question_id"] in falling} for row in found["questions"]]
+    falling = {*audited["falling"]}
+    rows = [{**row, "falls": row["question_id"] in falling} for row in audited["questions"]]
     return frame(rows, AUDITED)
 
 
@@ -289,14 +293,14 @@ def _ends(interval: Sequence[float] | None) -> dict[str, float | None]:
     return {"low": low, "high": high}
 
 
-def ladder_frame(found: Mapping[str, Any]) -> pandas.DataFrame:
+def ladder_frame(gains: Mapping[str, Any]) -> pandas.DataFrame:
     """Return a row a mean, task or type and rung of the ladder of help: its score, and what it gains on the rung below.
 
     low and high are the 95 % interval of the gain; the lowest rung has none.
     """
-    tools = [rung["tools"] for rung in found["rungs"]]
+    tools = [rung["tools"] for rung in gains["rungs"]]
     rows = []
-    for mean, entry in found["types"].items():
+    for mean, entry in gains["types"].items():
         for rung, score, gain in zip(tools, entry["scores"], [{}, *entry["gains"]], strict=True):
             shares = {"score": score, "gain": gain.get("difference"), "error": gain.get("error")}
             shown = _percents(**shares, **_ends(gain.get("interval")))
@@ -335,10 +339,10 @@ def frame(
         column: pandas.Series(_column([row.get(column) for row in rows], column, kind))
         for column, kind in columns.items()
     }
-    found = pandas.DataFrame(data)
+    table = pandas.DataFrame(data)
     if index is not None:
-        found.index = pandas.Index(index, dtype="object", name=name)
-    return found
+        table.index = pandas.Index(index, dtype="object", name=name)
+    return table
 
 
 def _column(values: list[Any], column: str, kind: str) -> Any:

@@ -254,14 +254,14 @@ class RunResults:
         others: runs, or their folders, that differ from this one in `--tools` alone. UsageError where they do not.
         """
         runs = [run if isinstance(run, RunResults) else load_run(run) for run in (self, *others)]
-        found = ladder(
+        gains = ladder(
             [Side(run.name, run.results, {}, fixed_options(run.config.to_json())) for run in runs]
         )
-        if found is None:
+        if gains is None:
             raise UsageError(
                 "only runs that differ in --tools, and in nothing else, are rungs of one ladder"
             )
-        return frames.ladder_frame(found)
+        return frames.ladder_frame(gains)
 
     @cached_property
     def _whole(self) -> SelectedRun:

@@ -144,12 +144,12 @@ def belief_figures(
     for state in states:
         if (change := state.question.change) is not None:
             probes = probes_of(state, facts, truths)
-            changes[change.asked].append(_at(state.question, probes, len(state.turns)))
+            changes[change.asked].append(_step_at(state.question, probes, len(state.turns)))
     states = [state for state in states if state.question.change is None]
     questions = {state.id: state.question for state in states}
     scored = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
-    last = [_at(questions[name], probes, turns) for name, probes in scored.items()]
+    last = [_step_at(questions[name], probes, turns) for name, probes in scored.items()]
     by_type: dict[str, list[Step]] = defaultdict(list)
     for step in filter(None, last):
         by_type[step.question.type].append(step)
@@ -164,7 +164,9 @@ def belief_figures(
         "turns": [
             {
                 "turn": turn,
-                **figures([_at(questions[name], probes, turn) for name, probes in scored.items()]),
+                **figures(
+                    [_step_at(questions[name], probes, turn) for name, probes in scored.items()]
+                ),
             }
             for turn in range(turns)
         ],
@@ -179,8 +181,8 @@ def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
 ) -> dict[str, Step]:
     """Return the last probe of every question that has one, by id; probes: as `probes_of` has them."""
-    found = {s.id: _at(s.question, probes.get(s.id, ()), len(s.turns)) for s in states}
-    return {name: step for name, step in found.items() if step is not None}
+    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in states}
+    return {name: step for name, step in steps.items() if step is not None}
 
 
 def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
@@ -191,10 +193,10 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
     a, b: as `last_steps` has them. `a`, `b` and `difference`, b less a: shares in percent and points; `interval` and `p`
     of the difference, the jackknife over scenes with one degree of freedom less than these; `p_holm`; `n`: questions.
     """
-    found: dict[str, dict[str, Any]] = {}
+    differences: dict[str, dict[str, Any]] = {}
     for name in (*SHARES, *OTHERS):
-        told = [n for n in a if n in b and (a[n].question.change is None) != (name in REVISION)]
-        both = [(a[n], b[n]) for n in told if _terms(a[n], name)[1] and _terms(b[n], name)[1]]
+        shared = [n for n in a if n in b and (a[n].question.change is None) != (name in REVISION)]
+        both = [(a[n], b[n]) for n in shared if _terms(a[n], name)[1] and _terms(b[n], name)[1]]
         if not both:
             continue
         (own, own_left), (other, other_left) = (
@@ -204,15 +206,15 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
         scale = 100 if name in SHARES else 1
         apart, reach = scale * (other - own), scale * float(estimate.reach)
         few = math.isnan(reach)
-        found[name] = {
+        differences[name] = {
             **{"a": scale * own, "b": scale * other, "difference": apart},
             "interval": None if few else [apart - reach, apart + reach],
             "p": None if few else float(estimate.p),
             "scenes": len(own_left),
             "n": len(both),
         }
-    add_holm([*found.values()])
-    return found
+    add_holm([*differences.values()])
+    return differences
 
 
 def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
@@ -233,15 +235,15 @@ def _terms(step: Step, name: str) -> tuple[FloatArray, float]:
     """
     top = np.zeros(BINS)
     if name == "ece":
-        for told, was in _sure(step):
-            top[_bin(told)] += was - told
+        for confidence, was in _sure(step):
+            top[_bin(confidence)] += was - confidence
         return top, len(_sure(step))
     top[0], bottom = _parts(step).get(name, (0, 0))
     return top, bottom
 
 
-def _bin(told: float) -> int:
-    return min(int(told * BINS), BINS - 1)
+def _bin(confidence: float) -> int:
+    return min(int(confidence * BINS), BINS - 1)
 
 
 def probes_of(
@@ -325,13 +327,13 @@ def summed_up(beliefs: Mapping[str, Any]) -> str:
 def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | int]]:
     """Return by bins of how sure a model was, 0 to 1: how many beliefs, how sure on the average, and the share found."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
-    for told, was_found in sure:
-        bins[_bin(told)].append((told, was_found))
+    for confidence, was_found in sure:
+        bins[_bin(confidence)].append((confidence, was_found))
     return [
         {
             "from": number / BINS,
             "n": len(entries),
-            "sure": sum(told for told, _ in entries) / len(entries),
+            "sure": sum(confidence for confidence, _ in entries) / len(entries),
             "found": sum(was for _, was in entries) / len(entries),
         }
         for number, entries in sorted(bins.items())
@@ -346,7 +348,7 @@ def _ece(steps: Sequence[Step]) -> tuple[Estimate | None, int]:
     return jackknifed(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
 
 
-def _at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Step | None:
+def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> Step | None:
     """Return the last probe up to a turn and the one before it; a finished question keeps its last."""
     until = [probe for probe in probes if probe.turn <= turn]
     return Step(question, until[-1], until[-2] if len(until) > 1 else None) if until else None
@@ -386,7 +388,7 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
         "position_metres": (sum(pair.metres for pair in matching.pairs), score.found),
         "sides": score.sides,
         "nearer": score.nearer,
-        "brier": (sum((told - was) ** 2 for told, was in score.sure), len(score.sure)),
+        "brier": (sum((confidence - was) ** 2 for confidence, was in score.sure), len(score.sure)),
     }
     before = step.before.score.matching if step.before and step.before.score else None
     if before is not None:

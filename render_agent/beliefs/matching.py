@@ -136,10 +136,10 @@ def revision(
         if not added and (label, edit.index) not in held:
             continue
         places = boxes if added else [*boxes, old[label][edit.index]]
-        found = match(now, {label: places}).found
+        matched = match(now, {label: places}).found
         newest, place = (label, len(places) - 1), (label, edit.index)
-        stays = (newest in found) is not added
+        stays = (newest in matched) is not added
         known += 1
         clung += stays
-        revised += not stays and (added or edit.verb == "remove" or place in found)
+        revised += not stays and (added or edit.verb == "remove" or place in matched)
     return Revision(known, revised, clung)

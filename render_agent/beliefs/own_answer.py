@@ -45,11 +45,11 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
         return None
     if kind == ROOM_SIZE_TYPE:
         return None if belief.area is None else true_answer(question, Facts({}, belief.area, {}))
-    told = belief.counts is not None
-    if belief.objects is None and not (told and kind == COUNTING_TYPE):
+    counted = belief.counts is not None
+    if belief.objects is None and not (counted and kind == COUNTING_TYPE):
         return None
     names = named_categories(question)
-    counts = {name: belief.count(name) if told else len(belief.of(name)) for name in names}
+    counts = {name: belief.count(name) if counted else len(belief.of(name)) for name in names}
     if kind == SIZE_TYPE:
         shapes = {
             name: [_cube(thing, thing.length) for thing in belief.of(name) if thing.length]

@@ -43,7 +43,7 @@ def grid_map(facts: Facts) -> dict[str, list[list[int]]]:
 
 def metric_map(facts: Facts) -> dict[str, Any]:
     """Return a scene's map in metres, in the frame of its scan: the boxes of its objects, and the square of its grid."""
-    found: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "room_square_metres": round(facts.room_size, 3),
         "objects": {
             label: [
@@ -59,8 +59,8 @@ def metric_map(facts: Facts) -> dict[str, Any]:
     }
     if any(facts.boxes.values()):
         corner, side = square_around(facts)
-        found["grid"] = {"corner": _rounded(corner), "metres_per_cell": round(side / CELLS, 4)}
-    return found
+        schema["grid"] = {"corner": _rounded(corner), "metres_per_cell": round(side / CELLS, 4)}
+    return schema
 
 
 def _rounded(values: FloatArray) -> list[float]:

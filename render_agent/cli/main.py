@@ -164,7 +164,7 @@ def cli(
         changed = {
             name: value
             for name, value in options.items()
-            if _given(context, name) and not (name == "batch" and value)
+            if _is_given(context, name) and not (name == "batch" and value)
         }
         go_on = commands.dry_continue if dry_run else commands.continue_run
         said = {} if dry_run else {"allow_code": allow_code}
@@ -196,7 +196,7 @@ def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
     known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
-    given = {key: options[key] for key in known if key in options and _given(context, key)}
+    given = {key: options[key] for key in known if key in options and _is_given(context, key)}
     context.default_map = {**(context.default_map or {}), name: given}
 
 
@@ -214,7 +214,7 @@ SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 """Where a policy's file may be named for it to be run: by whoever starts the program."""
 
 
-def _given(context: click.Context, name: str) -> bool:
+def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 

@@ -48,11 +48,11 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
     asked = [turn for turn in state.turns if turn.probe]
     if not asked:
         return
-    found = cached_diagnoses(folder, [state]).get(state.id)
+    diagnosis = cached_diagnoses(folder, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
-    if found is not None and found.belief is not None:
-        yield f"what broke first: {verdict(found.belief, state.answer)}"
-        probes = found.belief.probes
+    if diagnosis is not None and diagnosis.belief is not None:
+        yield f"what broke first: {verdict(diagnosis.belief, state.answer)}"
+        probes = diagnosis.belief.probes
     else:
         yield f"what broke first: render-agent diagnose {folder.path} tells it"
         config = folder.config
@@ -66,12 +66,12 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
         return
     yield f"its belief after turn {asked[-1].number + 1}{worth}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
-    told = (
+    facts = (
         ((thing, "", None) for thing in belief.objects or ())
         if matching is None
         else fates(belief, matching)
     )
-    for thing, fate, pair in told:
+    for thing, fate, pair in facts:
         x, y = thing.position
         sure = "" if thing.sure is None else f", {thing.sure:.0f} % sure"
         off = "" if pair is None else f", {pair.metres:.2f} m off"

@@ -104,8 +104,8 @@ class AgentSpec:
         """
         plan = self.agent_plan
         if not plan.verified:
-            if given := self.verifier or self.verifier_weights:
-                raise UsageError(f"--agent {self.agent} takes no verifier: leave {given[0]} out")
+            if option := self.verifier or self.verifier_weights:
+                raise UsageError(f"--agent {self.agent} takes no verifier: leave {option[0]} out")
         elif not self.verifiers:
             raise UsageError(f"--agent {self.agent} needs --verifier random or learned:DIR")
         if not plan.chooses:

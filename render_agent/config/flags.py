@@ -220,7 +220,9 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         try:
-            parsed[name] = run_option(OPTIONS[name]).type_cast_value(context, _plain(name, value))
+            parsed[name] = run_option(OPTIONS[name]).type_cast_value(
+                context, _as_typed(name, value)
+            )
         except (
             click.UsageError,
             TypeError,
@@ -230,7 +232,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _plain(name: str, value: Any) -> Any:
+def _as_typed(name: str, value: Any) -> Any:
     """Return a value as it would be typed: paths as texts, parts with what stands between them."""
     if not isinstance(OPTIONS[name].default, tuple):
         return fspath(value) if isinstance(value, PathLike) else value

@@ -65,7 +65,7 @@ def _letter(text: str, texts: dict[str, str]) -> str | None:
     if not _ALONE.match(text) or _ARTICLE.match(text):
         return _with_text(text, texts)
     letter, rest = text[0].upper(), text[1:]
-    if letter not in texts or _same(rest, texts[letter]):
+    if letter not in texts or _same_words(rest, texts[letter]):
         return letter if letter in texts else None
     named = {
         match[0].upper()
@@ -76,15 +76,15 @@ def _letter(text: str, texts: dict[str, str]) -> str | None:
 
 
 def _with_text(text: str, texts: dict[str, str]) -> str | None:
-    same = [letter for letter, option in texts.items() if _same(text, option)]
+    same = [letter for letter, option in texts.items() if _same_words(text, option)]
     return same[0] if len(same) == 1 else None
 
 
-def _same(text: str, other: str) -> bool:
-    return _plain(text) == _plain(other) != ""
+def _same_words(text: str, other: str) -> bool:
+    return _normalised(text) == _normalised(other) != ""
 
 
-def _plain(text: str) -> str:
+def _normalised(text: str) -> str:
     """Return a text in lower case without decoration and without an article before it."""
     text = text.strip(" \t\r\n.*_`\"'():,;!-").lower()
     return re.sub(r"^(?:the|an?)\s+", "", text)

@@ -86,11 +86,11 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
     """
     said = without_thinking(text)
     try:
-        found = last_object(said)
-        names = set() if isinstance(found, Malformed) else {key.strip().lower() for key in found}
-        if isinstance(found, Malformed) or "category" in names or not keys & names:
-            return _rescued(said, keys, found)
-        return _understood(found, keys)
+        parsed = last_object(said)
+        names = set() if isinstance(parsed, Malformed) else {key.strip().lower() for key in parsed}
+        if isinstance(parsed, Malformed) or "category" in names or not keys & names:
+            return _rescued(said, keys, parsed)
+        return _understood(parsed, keys)
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")
 
@@ -108,11 +108,13 @@ def _words_for(category: str) -> tuple[str, ...]:
     return name, f"{name}s", f"{name}es"
 
 
-def _rescued(text: str, keys: Set[str], found: Mapping[str, Any] | Malformed) -> Belief | Malformed:
+def _rescued(
+    text: str, keys: Set[str], parsed: Mapping[str, Any] | Malformed
+) -> Belief | Malformed:
     """Return the objects that stand alone in a text, as in a list that is cut off or has no name."""
     fault = (
-        found.reason
-        if isinstance(found, Malformed)
+        parsed.reason
+        if isinstance(parsed, Malformed)
         else f"it has none of {', '.join(sorted(keys))}"
     )
     if "objects" not in keys:
@@ -177,10 +179,10 @@ def _entries(value: list[Any] | Mapping[str, Any]) -> Iterator[object]:
         yield from value
         return
     for category, some in value.items():
-        one = isinstance(some, Mapping) or (
+        single = isinstance(some, Mapping) or (
             isinstance(some, list) and bool(some) and not isinstance(some[0], list | Mapping)
         )
-        for place in [some] if one or not isinstance(some, list) else some:
+        for place in [some] if single or not isinstance(some, list) else some:
             yield {
                 "category": category,
                 **(place if isinstance(place, dict) else {"position": place}),

@@ -60,7 +60,7 @@ def standings(evidence: Evidence) -> list[Standing]:
     rows = {number: row for row, number in enumerate(evidence.weighed)}
     values = dict(zip(evidence.weighed, evidence.fused, strict=False))
     standing = []
-    for candidate in sorted(evidence.candidates, key=_place):
+    for candidate in sorted(evidence.candidates, key=_order):
         number = candidate.number
         row = rows.get(number)
         after = [c.number for c in evidence.candidates if c.follows == number]
@@ -81,7 +81,7 @@ def standings(evidence: Evidence) -> list[Standing]:
 
 def how_chosen(evidence: Evidence) -> str:
     """Return in a sentence how a turn was decided."""
-    verifiers = _listed([judgement.verifier for judgement in evidence.judgements])
+    verifiers = _joined_names([judgement.verifier for judgement in evidence.judgements])
     own = [c for c in evidence.candidates if c.follows is None]
     chosen = next(c for c in own if c.number == evidence.chosen)
     if evidence.ballot is not None:
@@ -140,7 +140,7 @@ def group_means(evidence: Evidence) -> dict[int, float]:
     return {group: sum(values) / len(values) for group, values in sorted(values_by_group.items())}
 
 
-def _place(candidate: Candidate) -> tuple[int, int]:
+def _order(candidate: Candidate) -> tuple[int, int]:
     return candidate.number if candidate.follows is None else candidate.follows, candidate.number
 
 
@@ -164,5 +164,5 @@ def _why_unscored(candidate: Candidate) -> str:
     return "it was not weighed"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _joined_names(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -55,12 +55,12 @@ _POINT = {"type": "array", "items": _number(-1000, 1000), "minItems": 2, "maxIte
 _NAME = {"type": "string"}
 
 
-def _entries(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def _array_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a list of objects, each with all of these properties."""
     return {"type": "array", "maxItems": MOST_LISTED, "items": object_schema(properties)}
 
 
-def _whole(most: int) -> dict[str, Any]:
+def _integer(most: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 0, "maximum": most}
 
 
@@ -69,12 +69,12 @@ OBJECTS = Key(
     "{named} Every object once, also where you know of several alike: position is [x, y] of its middle on the"
     " floor plan, sure is how sure you are that it is there, from 0 to 100, length_meters is its longest side."
     " [] while you know of none.",
-    _entries(category=_NAME, position=_POINT, sure=_whole(100), length_meters=_number(0, 1000)),
+    _array_of(category=_NAME, position=_POINT, sure=_integer(100), length_meters=_number(0, 1000)),
 )
 COUNTS = Key(
     '[{"category": "name", "count": 0}]',
     "how many there are by category, as far as you know. {named}",
-    _entries(category=_NAME, count=_whole(999)),
+    _array_of(category=_NAME, count=_integer(999)),
 )
 POSITION = Key(
     "[0.0, 0.0]", "[x, y] where your camera stands now, after this step.", _POINT, of_camera=True
@@ -164,6 +164,6 @@ class ProbePlan:
         """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""
         which = NAMED.format(names=", ".join(named)) if named else UNNAMED
         examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())
-        told = [f"- {name}: {key.told.format(named=which)}" for name, key in self.keys.items()]
-        words = ASKED.format(feedback=feedback, examples=examples, told="\n".join(told))
+        lines = [f"- {name}: {key.told.format(named=which)}" for name, key in self.keys.items()]
+        words = ASKED.format(feedback=feedback, examples=examples, told="\n".join(lines))
         return message("user", text(words))

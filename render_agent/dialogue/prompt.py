@@ -200,7 +200,7 @@ class Prompt:
         first = text("\n".join(lines) + "\n\n" + " ".join(standing))
         return [
             message("system", text(self.instructions)),
-            message("user", first, *self._shown(views), *self._last_call(0)),
+            message("user", first, *self._view_pieces(views), *self._last_call(0)),
         ]
 
     def following(
@@ -208,7 +208,7 @@ class Prompt:
     ) -> list[Message]:
         """Return the message of a later turn: what the last reply led to, and the views it asked for."""
         first = text(f"{feedback}\n\n{self._standing(turn, camera)}")
-        shown = self._shown(views, posed=len(views) > 1)
+        shown = self._view_pieces(views, posed=len(views) > 1)
         return [message("user", first, *shown, *self._last_call(turn))]
 
     def _standing(self, turn: int, camera: Camera) -> str:
@@ -217,7 +217,7 @@ class Prompt:
             return number
         return f"{number} You stand at {_pose(camera)}."
 
-    def _shown(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
+    def _view_pieces(self, views: Sequence[View], *, posed: bool = False) -> list[Piece]:
         """Return the views, maps with the height at which they are cut; posed: with where each was taken."""
         pieces = []
         for view in views:

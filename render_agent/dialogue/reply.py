@@ -217,7 +217,7 @@ def _understood(
         **values,
         answer=answer,
         answer_text=answer_text,
-        reasoning=_words(known.get("reasoning")) or "",
+        reasoning=_as_text(known.get("reasoning")) or "",
         notes=tuple(notes),
     )
     if action.done and answer is not None:
@@ -235,7 +235,7 @@ def _understood(
 
 def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str | None, str | None]:
     """Return an answer in the words it was given in, and in canonical form."""
-    answer_text = _words(value)
+    answer_text = _as_text(value)
     answer = None if answer_text is None else canonical(answer_text, wanted, options)
     return (None, None) if answer is None and _empty(value) else (answer_text, answer)
 
@@ -355,7 +355,7 @@ def _empty(value: object) -> bool:
     )
 
 
-def _words(value: object) -> str | None:
+def _as_text(value: object) -> str | None:
     if value is None:
         return None
     return encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -68,8 +68,8 @@ def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
                     yield from findings.result()
         except BaseException:  # nobody waits for the probes any more
             while wait(started.values(), LIVE_LINE_SECONDS).not_done:
-                for probe in psutil.Process().children(recursive=True):
-                    probe.kill()
+                for child in psutil.Process().children(recursive=True):
+                    child.kill()
             raise
 
 

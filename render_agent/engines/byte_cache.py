@@ -43,15 +43,15 @@ class ByteCache(Generic[Value]):
     def get(self, key: Hashable, owner: str | None = None) -> Value | None:
         """Return what is kept under a key, now for this owner too; None where nothing is."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
+            held = self._kept.get(key)
+            if held is None:
                 self.misses += 1
                 return None
             self.hits += 1
             self._kept.move_to_end(key)
             if owner is not None:
-                found.owners.add(owner)
-            return found.value
+                held.owners.add(owner)
+            return held.value
 
     def put(self, key: Hashable, value: Value, size: int, owner: str | None = None) -> bool:
         """Keep a value of so many bytes in place of what the key had; whether there was room for it."""
@@ -69,10 +69,10 @@ class ByteCache(Generic[Value]):
     def own(self, key: Hashable, owner: str | None) -> bool:
         """Let an owner share what is kept under a key; whether anything is."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None and owner is not None:
-                found.owners.add(owner)
-            return found is not None
+            held = self._kept.get(key)
+            if held is not None and owner is not None:
+                held.owners.add(owner)
+            return held is not None
 
     def retire(self, owner: str) -> None:
         """Give up what nobody but this owner asks for."""

@@ -157,31 +157,31 @@ def find_prices(options: Mapping[str, Any]) -> Prices | None:
     return Prices(prompt, reply, options.get("price_cached"))
 
 
-def figures(found: Estimate, prices: Prices | None) -> dict[str, Any]:
+def figures(estimate: Estimate, prices: Prices | None) -> dict[str, Any]:
     """Return an estimate as JSON holds it; costs only where prices are known."""
-    costs = {} if prices is None else {"cost": found.cost(prices, cache=False)}
+    costs = {} if prices is None else {"cost": estimate.cost(prices, cache=False)}
     if prices is not None and prices.cached is not None:
-        costs["cost_with_cache"] = found.cost(prices, cache=True)
-    return {**asdict(found), **costs}
+        costs["cost_with_cache"] = estimate.cost(prices, cache=True)
+    return {**asdict(estimate), **costs}
 
 
-def sentence(found: Estimate, prices: Prices | None) -> str:
+def sentence(estimate: Estimate, prices: Prices | None) -> str:
     """Return an estimate in words."""
     text = (
-        f"at the most {found.requests:,} requests, about {found.prompt_tokens:,} tokens read"
-        f" ({found.cached_tokens:,} of them from a prefix cache, where the server has one) and"
-        f" {found.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
+        f"at the most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
+        f" ({estimate.cached_tokens:,} of them from a prefix cache, where the server has one) and"
+        f" {estimate.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
         " the model's usual cost of a picture"
     )
-    if found.judge_requests:
-        whose = "" if found.judge_model is None else f" {found.judge_model}"
+    if estimate.judge_requests:
+        whose = "" if estimate.judge_model is None else f" {estimate.judge_model}"
         text += (
-            f"; the judge{whose} is asked {found.judge_requests:,} times at the most, and reads about"
-            f" {found.judge_prompt_tokens:,} tokens and writes {found.judge_reply_tokens:,}"
+            f"; the judge{whose} is asked {estimate.judge_requests:,} times at the most, and reads about"
+            f" {estimate.judge_prompt_tokens:,} tokens and writes {estimate.judge_reply_tokens:,}"
         )
     if prices is None:
         return text
-    cost = f"; cost: {found.cost(prices, cache=False):,.2f} without a prefix cache"
+    cost = f"; cost: {estimate.cost(prices, cache=False):,.2f} without a prefix cache"
     if prices.cached is not None:
-        cost += f", {found.cost(prices, cache=True):,.2f} with one"
+        cost += f", {estimate.cost(prices, cache=True):,.2f} with one"
     return text + cost

@@ -63,12 +63,12 @@ def measured(
     hits: dict[int, Hit] = {}
     words = []
     for number, place in enumerate(places, 1):
-        found = point_at(place, views, stands, scene, viewer)
-        if isinstance(found, str):
-            words.append(f"Place {number}: {found}.")
+        point = point_at(place, views, stands, scene, viewer)
+        if isinstance(point, str):
+            words.append(f"Place {number}: {point}.")
             continue
-        hits[number] = Hit(found, thing_at(found, known))
-        words.append(f"Place {number}: {_told(hits[number], known)}.")
+        hits[number] = Hit(point, thing_at(point, known))
+        words.append(f"Place {number}: {_hit_text(hits[number], known)}.")
     if 1 in hits:
         words += _from_first(hits)
     elif len(places) > 1:
@@ -106,10 +106,8 @@ def point_at(
         cut = viewer.map_camera(scene, stands).height
         above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
         middle = PROBE_PIXELS // 2
-        found = surface_point(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
-        return (
-            f"[{place.x:.2f}, {place.y:.2f}]: nothing was scanned there" if found is None else found
-        )
+        hit = surface_point(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
+        return f"[{place.x:.2f}, {place.y:.2f}]: nothing was scanned there" if hit is None else hit
     if (view := views.get(place.view)) is None:
         return f"there is no view {place.view} yet: views 0 to {len(views) - 1} were shown"
     (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
@@ -119,8 +117,8 @@ def point_at(
     where = camera_under(view, pixel, viewer.size)
     if isinstance(where, str):
         return f"{named} of view {place.view} {where}"
-    found = surface_point(scene, *where, viewer)
-    return f"{named} of view {place.view} shows nothing scanned" if found is None else found
+    hit = surface_point(scene, *where, viewer)
+    return f"{named} of view {place.view} shows nothing scanned" if hit is None else hit
 
 
 def camera_under(
@@ -154,13 +152,13 @@ def surface_point(
     return point
 
 
-def _told(hit: Hit, known: Sequence[Thing]) -> str:
-    at = _point(hit.point)
+def _hit_text(hit: Hit, known: Sequence[Thing]) -> str:
+    at = _point_text(hit.point)
     if hit.thing is None:
         return f"{at}, on no object that is known" if known else at
     (along, across, upright), _ = level_size(hit.thing.box)
     return (
-        f"{at}, on {hit.thing.label}, whose box has its centre at {_point(hit.thing.box.centre)} and measures"
+        f"{at}, on {hit.thing.label}, whose box has its centre at {_point_text(hit.thing.box.centre)} and measures"
         f" {along:.2f} x {across:.2f} x {upright:.2f} m"
     )
 
@@ -193,7 +191,7 @@ def _angle(points: Sequence[FloatArray]) -> str:
     return f"{abs(degrees):.0f} degrees to the {'left' if degrees > 0 else 'right'}"
 
 
-def _point(point: FloatArray) -> str:
+def _point_text(point: FloatArray) -> str:
     return f"[{', '.join(f'{value:.2f}' for value in point + 0.0)}]"
 
 

@@ -148,11 +148,11 @@ class Pictures:
                 _decoded(content)
         except UNREADABLE:
             return False
-        found = hashlib.sha256(content).hexdigest()
-        if digest not in (None, found):
+        content_hash = hashlib.sha256(content).hexdigest()
+        if digest not in (None, content_hash):
             return False
         with self._lock:
-            self._digests[file] = found
+            self._digests[file] = content_hash
         return True
 
     def store(self, file: str, png: bytes) -> None:

@@ -125,8 +125,8 @@ def is_clear(question: Question, facts: Facts) -> bool:
 
 def length_unit(question: Question) -> tuple[str, bool] | None:
     """Return the unit that a question asks for and whether it is squared, None where it names none."""
-    found = UNIT.search(question.text)
-    return None if found is None else (found[2], bool(found[1]))
+    match = UNIT.search(question.text)
+    return None if match is None else (match[2], bool(match[1]))
 
 
 def _in_unit(question: Question, metres: float, digits: int) -> str:

@@ -206,7 +206,7 @@ def read_rows(path: Path) -> Rows:
         rows: list[Any] = _parquet(path)
     else:
         text = _text(path)
-        reader = {".json": _whole, ".tsv": _table}.get(kind, _lines)
+        reader = {".json": _array, ".tsv": _table}.get(kind, _lines)
         rows = reader(text, path)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
@@ -223,7 +223,7 @@ def _text(path: Path) -> str:
         raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
 
 
-def _whole(text: str, path: Path) -> list[Any]:
+def _array(text: str, path: Path) -> list[Any]:
     try:
         rows = parse_json(text)
     except ValueError as error:

@@ -73,8 +73,8 @@ def read_sqa3d(path: Path) -> list[Question]:
     }
     questions = []
     for entry in _entries(path, "questions", "question_id", "scene_id", "situation", "question"):
-        found = annotations.get(str(entry["question_id"]))
-        if found is None:
+        annotation = annotations.get(str(entry["question_id"]))
+        if annotation is None:
             raise QuestionsError(
                 f"{path}: question {str(entry['question_id'])!r:.80} has no annotation in {sqa3d_annotations(path)[0]}"
             )
@@ -85,9 +85,9 @@ def read_sqa3d(path: Path) -> list[Question]:
                 entry,
                 f"sqa3d_{_first_word(text)}",
                 f"{str(entry['situation']).strip()} {text.strip()}",
-                found.get("answers"),
+                annotation.get("answers"),
                 EXACT,
-                _sqa3d_start(found, path),
+                _sqa3d_start(annotation, path),
             )
         )
     return questions
@@ -203,11 +203,11 @@ def _question(
         ("type", kind),
     ):
         check_name(column, str(name))
-    told = answers if isinstance(answers, list) else []
-    told = [answer.get("answer") if isinstance(answer, dict) else answer for answer in told]
+    texts = answers if isinstance(answers, list) else []
+    texts = [answer.get("answer") if isinstance(answer, dict) else answer for answer in texts]
     if len(text) > MAX_QUESTION_LETTERS:
         raise QuestionsError(f"a question has more than {MAX_QUESTION_LETTERS:,} letters")
-    right = [str(answer) for answer in told if isinstance(answer, str | int | float)]
+    right = [str(answer) for answer in texts if isinstance(answer, str | int | float)]
     return Question(
         str(entry["question_id"]),
         benchmark,

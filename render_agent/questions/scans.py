@@ -130,11 +130,11 @@ def find_beside(folder: Path, scene: str, kinds: Sequence[str] = tuple(KINDS)) -
     if not is_name(scene):
         return None
     names = (folder / f"{scene}{suffix}" for suffix in SCAN_SUFFIXES)
-    found = [path.absolute() for path in names if path.is_file()]
-    if len(found) > 1 or len(kinds) < len(KINDS):
-        held = [(scan_kind(path), path) for path in found]
-        found = [path for kind in kinds for its, path in held if its == kind]
-    return next(iter(found), None)
+    files = [path.absolute() for path in names if path.is_file()]
+    if len(files) > 1 or len(kinds) < len(KINDS):
+        held = [(scan_kind(path), path) for path in files]
+        files = [path for kind in kinds for its, path in held if its == kind]
+    return next(iter(files), None)
 
 
 def _roots(dataset: str, kind: str, roots: Roots) -> Sequence[str]:
@@ -146,8 +146,8 @@ def _matching(root: Path, layout: str, scene: str) -> list[Path]:
     """Return the files that a layout may mean, the one of the last iteration first."""
     if "*" not in layout:
         return [root / layout.format(id=scene)]
-    found = root.glob(layout.format(id=escape(scene)))
-    return sorted(found, key=lambda path: (len(str(path)), str(path)), reverse=True)
+    matches = root.glob(layout.format(id=escape(scene)))
+    return sorted(matches, key=lambda path: (len(str(path)), str(path)), reverse=True)
 
 
 def is_name(scene: str) -> bool:

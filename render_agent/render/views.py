@@ -53,10 +53,10 @@ class Viewer:
         kind: as the registry names it. trail: where the camera stood, oldest first.
         """
         try:
-            found = view_kind(kind)
+            entry = view_kind(kind)
         except SetupError as error:
             raise RenderError(str(error)) from error
-        drawn = found.draw(self, scene, camera, trail)
+        drawn = entry.draw(self, scene, camera, trail)
         picture, (width, height) = drawn.picture, self.size
         if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
             raise RenderError(

@@ -178,9 +178,11 @@ class PhaseController:
         action = decision.action
         if not isinstance(action, Action) or not action.measure or action.done:
             return decision
-        told = yield Draw(partial(self.views.measure, state, observation, action.measure))
+        measurement = yield Draw(partial(self.views.measure, state, observation, action.measure))
         result = decision.result
-        return replace(decision, result=replace(result, feedback=f"{result.feedback} {told}"))
+        return replace(
+            decision, result=replace(result, feedback=f"{result.feedback} {measurement}")
+        )
 
     def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
         """Return the messages that are new in a turn."""

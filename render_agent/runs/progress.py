@@ -228,12 +228,12 @@ class Progress:
         It is as often as those did that came to it (a life table, as of Kaplan and Meier 1958); in turns that few
         came to yet, as often as in the known ones and as is usual. Who ends in the first turn says little of who goes on.
         """
-        told, weights = USUAL_HAZARD, 1.0
+        ended, weights = USUAL_HAZARD, 1.0
         for number in self.passed.keys() - {0}:
             weight = self.passed[number] / (self.passed[number] + FEW_QUESTIONS)
-            told += weight * self.ended[number] / self.passed[number]
+            ended += weight * self.ended[number] / self.passed[number]
             weights += weight
-        unknown = min(0.9, told / weights * HAZARD_FACTOR**spread)
+        unknown = min(0.9, ended / weights * HAZARD_FACTOR**spread)
         odds = math.exp(spread / math.sqrt(1 + self.ended.total()))  # the error of so many counts
         hazards = []
         for number in range(self.max_turns):

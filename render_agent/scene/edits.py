@@ -75,19 +75,19 @@ class Edit(Struct, frozen=True):
 
 def edited_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
     """Return the boxes of a scene that was edited; a copy comes last of its label."""
-    found = {label: list(some) for label, some in boxes.items()}
+    moved = {label: list(some) for label, some in boxes.items()}
     for edit in edits:
         if edit.moves_all:
-            found = {label: [*map(edit.moved_box, some)] for label, some in found.items()}
+            moved = {label: [*map(edit.moved_box, some)] for label, some in moved.items()}
         elif edit.label is not None:
-            own = found[edit.label]
+            own = moved[edit.label]
             if edit.verb == "remove":
                 del own[edit.index]
             elif edit.verb == "copy":
                 own.append(edit.moved_box(own[edit.index]))
             elif edit.verb == "transform":
                 own[edit.index] = edit.moved_box(own[edit.index])
-    return found
+    return moved
 
 
 def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:

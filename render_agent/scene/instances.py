@@ -57,7 +57,7 @@ def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None
     own = np.array(segments.segIndices, np.int64)
     if len(own) != vertices:
         raise SceneError(f"{files[0]} labels {len(own)} vertices, and {scan} has {vertices}")
-    found = np.full(vertices, -1, np.int32)
+    instances = np.full(vertices, -1, np.int32)
     for number, group in enumerate(aggregation.segGroups):
-        found[np.isin(own, group.segments)] = number
-    return found
+        instances[np.isin(own, group.segments)] = number
+    return instances

@@ -139,12 +139,12 @@ def verdict(pair: Pair) -> str:
 
 def causal_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return the figures of all pairs, of every change and of every type, in percent."""
-    by_change = {name: part(_of(pairs, "asked", name)) for name in _values(pairs, "asked")}
+    by_change = {name: part(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")}
     add_holm([entry["difference"] for entry in by_change.values()])
     return {
         **part(pairs),
         "changes": by_change,
-        "types": {name: part(_of(pairs, "type", name)) for name in _values(pairs, "type")},
+        "types": {name: part(_pairs_with(pairs, "type", name)) for name in _values(pairs, "type")},
     }
 
 
@@ -193,7 +193,7 @@ def _mean(scores: Any) -> float | None:
     return 100 * float(scores.mean()) if len(scores) else None
 
 
-def _of(pairs: Iterable[Pair], name: str, value: str) -> list[Pair]:
+def _pairs_with(pairs: Iterable[Pair], name: str, value: str) -> list[Pair]:
     return [pair for pair in pairs if getattr(pair, name) == value]
 
 

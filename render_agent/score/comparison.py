@@ -80,7 +80,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
     `changed` are the questions that are right in one run and wrong in the other.
     """
     pairs = _pairs(a, b)
-    found = {
+    comparison = {
         "a": a.name,
         "b": b.name,
         "n": len(pairs),
@@ -91,8 +91,8 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
             _changed(row_a, row_b) for row_a, row_b in pairs if _side(row_a) != _side(row_b)
         ],
     }
-    correct([found])
-    return found
+    correct([comparison])
+    return comparison
 
 
 def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
@@ -107,10 +107,10 @@ def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, 
             f"{a.name} and {b.name} are not comparable: {'; '.join(reasons)}; give {way_out} to"
             " compare the questions that both have scored"
         )
-    found = {**compare(a, b), "warnings": reasons}
-    if not found["n"]:
+    comparison = {**compare(a, b), "warnings": reasons}
+    if not comparison["n"]:
         raise UsageError(f"{a.name} and {b.name} have no scored question in common")
-    return found
+    return comparison
 
 
 LADDER = ("none", "measure", "graph")
@@ -165,7 +165,7 @@ def correct(compared: Sequence[Mapping[str, Any]]) -> None:
     McNemar's tests: of all choices, and by type.
     """
     for tests, first in (("differences", OFFICIAL), ("mcnemar", "choices")):
-        entries = [item for found in compared for item in found[tests].items()]
+        entries = [item for comparison in compared for item in comparison[tests].items()]
         add_holm([entry for name, entry in entries if name == first])
         add_holm([entry for name, entry in entries if name != first])
 

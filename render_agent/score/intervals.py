@@ -107,7 +107,7 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
     every = np.eye(len(types)) * number[..., None, :]
     weights = named_means(types, every, np.broadcast_to(number[..., None, :], every.shape))
     left = named_means(types, total[..., None, :] - sums, number[..., None, :] - counts)
-    found = {}
+    by_name = {}
     for name, mean in means.items():
         weight = np.nan_to_num(weights[name])
         held = counts * (weight > 0)[..., None, :]
@@ -116,10 +116,10 @@ def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dic
         if name == MICRO:  # one column: a scene weighs as many questions as it has
             held, weight = held.sum(axis=-1, keepdims=True), np.ones((*np.shape(mean), 1))
         variance = _jackknife(np.nan_to_num(left[name]), holds)
-        found[name] = Estimate(
+        by_name[name] = Estimate(
             np.asarray(mean), np.sqrt(variance), _freedom(held, weight), np.asarray(scenes)
         )
-    return found
+    return by_name
 
 
 def estimates_of(counted: Tally) -> dict[str, Estimate]:

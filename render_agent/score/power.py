@@ -38,8 +38,10 @@ def scenes_needed(
 ) -> int | None:
     """Return the fewest scenes that reach a power, `least` at the least; None beyond ten million."""
     numbers = range(least, MOST_SCENES + 1)
-    found = bisect_left(numbers, power, key=lambda scenes: power_of(difference, deviation, scenes))
-    return numbers[found] if found < len(numbers) else None
+    position = bisect_left(
+        numbers, power, key=lambda scenes: power_of(difference, deviation, scenes)
+    )
+    return numbers[position] if position < len(numbers) else None
 
 
 def difference_seen(deviation: float, scenes: int, power: float = 0.8) -> float:

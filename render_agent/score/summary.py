@@ -41,7 +41,7 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
     intervals are made of.
     """
     counted = tally(scored)
-    found = estimates_of(counted)
+    estimated = estimates_of(counted)
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in counted.means.items()}
     numbers = dict(zip(counted.types, counted.counts.sum(axis=0).astype(int).tolist(), strict=True))
@@ -54,11 +54,11 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         "tasks": {name: means[name] for name in tasks},
         "types": {name: {"score": means[name], "n": n} for name, n in numbers.items()},
         "intervals": {
-            names.get(name, name): score_bounds(estimate) for name, estimate in found.items()
+            names.get(name, name): score_bounds(estimate) for name, estimate in estimated.items()
         },
         "errors": {
             names.get(name, name): estimate.to_json()
-            for name, estimate in found.items()
+            for name, estimate in estimated.items()
             if estimate.scenes
         },
     }

@@ -102,7 +102,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
         table.add_row(
-            _shown(name),
+            _row_name(name),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
@@ -117,7 +117,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     if any(entry["interval"] is None for entry in compared["differences"].values()):
         table.caption += f"\n- {FEW_SCENES}"
     for name, (ours, theirs) in compared.get("options", {}).items():
-        table.caption += f"\n- {name.replace('_', '-')}: a {_typed(ours)}, b {_typed(theirs)}"
+        table.caption += f"\n- {name.replace('_', '-')}: a {_as_typed(ours)}, b {_as_typed(theirs)}"
     for side, work in compared.get("work", {}).items():
         table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
     for side, notes in compared.get("notes", {}).items():
@@ -149,22 +149,22 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def ladder_table(found: Mapping[str, Any]) -> Table:
+def ladder_table(ladder: Mapping[str, Any]) -> Table:
     """Return where a model gains along the ladder of help: scores of every rung, gains to the next, by type."""
-    rungs = [rung["tools"] for rung in found["rungs"]]
-    table = plain_table(f"Ladder of help, {found['n']} questions")
+    rungs = [rung["tools"] for rung in ladder["rungs"]]
+    table = plain_table(f"Ladder of help, {ladder['n']} questions")
     table.add_column("", no_wrap=True)
     for name in rungs:
         table.add_column(name, justify="right", no_wrap=True)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", justify="right")
-    for name, row in found["types"].items():
+    for name, row in ladder["types"].items():
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
-        table.add_row(_shown(name), *map(figure, row["scores"]), *gains)
+        table.add_row(_row_name(name), *map(figure, row["scores"]), *gains)
     table.caption = (
         "a step: gain, and p by Holm; paired, over scenes (--json and --page have intervals)"
     )
-    for rung in found["rungs"]:
+    for rung in ladder["rungs"]:
         table.caption += (
             f"\n- {rung['tools']}, a question: {took(rung['work'])}" if rung["work"] else ""
         )
@@ -218,7 +218,7 @@ def _add(table: Table, line: Line, *more: str) -> None:
     table.add_row(label, number, figure(line.score), interval(line.bounds), *more)
 
 
-def _shown(name: str) -> str:
+def _row_name(name: str) -> str:
     """Return the name of a mean or a type, the kinds of direction indented below their task."""
     if name == OFFICIAL:
         return SHORT_PARSED
@@ -230,9 +230,9 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
     numbers = results["counts"].get("types", {})
     within = results["intervals"]
     types = {
-        name: Line(_shown(name), entry["n"], entry["score"], within[name])
+        name: Line(_row_name(name), entry["n"], entry["score"], within[name])
         if isinstance(entry, Mapping)
-        else Line(_shown(name), numbers[name], entry, within[name])
+        else Line(_row_name(name), numbers[name], entry, within[name])
         for name, entry in results["types"].items()
     }
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
@@ -275,8 +275,8 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         if name != results["parser"]
     ]
     lines += [
-        Line(f"texts, {name}", found["n"], found["score"], found["interval"])
-        for name, found in results.get("metrics", {}).items()
+        Line(f"texts, {name}", metric["n"], metric["score"], metric["interval"])
+        for name, metric in results.get("metrics", {}).items()
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 
@@ -339,7 +339,7 @@ def work_words(results: Mapping[str, Any]) -> str | None:
     return f"a question: {took(work)}" if work else None
 
 
-def _typed(value: Any) -> str:
+def _as_typed(value: Any) -> str:
     """Return the value of an option as it would be typed."""
     if value in (None, (), [], ""):
         return "not given"

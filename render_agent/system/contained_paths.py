@@ -48,8 +48,8 @@ def refuse_links_out(folder: Path) -> None:
     folders = [str(folder)]
     while folders:
         entries: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(folders.pop()) as found:
-            entries = list(found)
+        with suppress(OSError), os.scandir(folders.pop()) as listing:
+            entries = list(listing)
         for entry in entries:
             if entry.is_symlink():
                 check_inside(folder, Path(entry.path))

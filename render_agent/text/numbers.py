@@ -54,7 +54,7 @@ def quantity(value: object, units: dict[str, float]) -> float | None:
         return _finite(value)
     if not isinstance(value, str):
         return None
-    text = _plain(value).rstrip(".")
+    text = _normalised(value).rstrip(".")
     if match := _AT_START.match(text):
         number: float | None = float(match[0])
         unit = text[match.end() :].strip()
@@ -73,7 +73,7 @@ def only_number(text: str) -> str | None:
     "about 3 chairs", "2.0", "twenty-one" and "1,234" are numbers; "3 or 4", "1,5" and "none" are
     not. The same number twice ("2 (two)") is one; a digit inside a word ("m2", "m^2") is none.
     """
-    text = _THOUSANDS.sub("", _plain(text))
+    text = _THOUSANDS.sub("", _normalised(text))
     written = {_finite(float(digits)) for digits in _ALONE.findall(text)}
     spoken = {number_from_words(words) for words in _number_words(text)}
     if written:
@@ -136,7 +136,7 @@ def _number_words(text: str) -> list[str]:
     ]
 
 
-def _plain(text: str) -> str:
+def _normalised(text: str) -> str:
     """Return a text in lower case, its minus signs plain and its vulgar fractions decimal."""
     text = text.strip().lower().translate(_MINUS_SIGNS)
     return _VULGAR.sub(lambda m: f"{int(m[1] or 0) + unicodedata.numeric(m[2]):.6g}", text)

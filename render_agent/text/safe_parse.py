@@ -156,13 +156,13 @@ def _first_fields(form: Any) -> tuple[list[tuple[str, Any]], Any]:
 
 
 def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
-    found = {}
+    parsed = {}
     for name, value in data.items():
         try:
-            found[convert(name, names)] = convert(value, values)
+            parsed[convert(name, names)] = convert(value, values)
         except MisfitError as error:
             raise error.within(f"{name!s:.40}") from None
-    return found
+    return parsed
 
 
 def _to_plain(data: Any) -> Any:

@@ -186,7 +186,7 @@ def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, An
     }
 
 
-def write(found: dict[str, Any], folder: str, notes: str | None) -> None:
+def write(figures: dict[str, Any], folder: str, notes: str | None) -> None:
     """Write the figures into a folder as JSON, as a page and as a plot. SetupError where that fails."""
     import json
     from pathlib import Path
@@ -198,10 +198,10 @@ def write(found: dict[str, Any], folder: str, notes: str | None) -> None:
     markdown_notes = Path(notes).read_text("utf-8") if notes else ""
     try:
         target.mkdir(parents=True, exist_ok=True)
-        (target / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-        (target / "bench.md").write_text(markdown(found, markdown_notes), "utf-8")
-        model = f"{found['model']['name']} on {found['model'].get('device', 'no device')}"
-        plot(found["variants"], f"Questions an hour: {model}", target / "bench.svg")
+        (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        (target / "bench.md").write_text(markdown(figures, markdown_notes), "utf-8")
+        model = f"{figures['model']['name']} on {figures['model'].get('device', 'no device')}"
+        plot(figures["variants"], f"Questions an hour: {model}", target / "bench.svg")
     except OSError as error:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 

@@ -93,8 +93,8 @@ class MeteredEngine:
     def describe(self) -> dict[str, Any]:
         """Return what identifies the engine inside."""
         describe = getattr(self.inside, "describe", dict)
-        found: dict[str, Any] = describe()
-        return found
+        description: dict[str, Any] = describe()
+        return description
 
     @property
     def limit(self) -> int:

@@ -113,20 +113,20 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return shown
 
 
-def markdown(found: Mapping[str, Any], notes: str = "") -> str:
+def markdown(figures: Mapping[str, Any], notes: str = "") -> str:
     """Return a comparison as a page: the command, the machine, the figures, and what is to be said of them."""
-    rows = found["variants"]
+    rows = figures["variants"]
     columns = _columns(rows)
-    about = found["machine"]
-    model = ", ".join(f"{name} {value}" for name, value in found["model"].items())
-    versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+    about = figures["machine"]
+    model = ", ".join(f"{name} {value}" for name, value in figures["model"].items())
+    versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
     lines = [
         "# Schedules and engines, side by side",
         "",
-        f"`{found['command']}`",
+        f"`{figures['command']}`",
         "",
         f"{about['processor']}, {about['cores']} cores, {about['system']}; Python {about['python']},"
-        f" {versions}. Model: {model}. {found['workload']}",
+        f" {versions}. Model: {model}. {figures['workload']}",
         "",
         "| " + " | ".join(COLUMNS[name][0] for name in columns) + " |",
         "|" + "--:|" * len(columns),

@@ -227,13 +227,13 @@ def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> st
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:
     """Say every turn to fill in, with the way one faces and the bearing of the next goal; then all of them."""
-    found = re.findall(LEG, question.text)
+    legs = re.findall(LEG, question.text)
     names = things(question)
-    if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in found):
+    if len(names) < 2 or any(goal and goal.lower() not in spots for _, goal in legs):
         return ""
     here, leg = names[0], (spots[names[0]], spots[names[1]])
     turns, asked = [], False
-    for blank, goal in found:
+    for blank, goal in legs:
         if blank:
             asked = True
             continue

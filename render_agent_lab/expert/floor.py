@@ -88,15 +88,15 @@ class Floor:
         nodes = self._nodes
         points = self._in_file(np.array(places))
         apart = np.linalg.norm(nodes[..., None, :] - points, axis=-1).min(axis=-1)
-        found = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
-        return None if found is None else (found, float(apart[found]))
+        cell = _least(np.where(np.isfinite(ways.metres), -apart, np.inf))
+        return None if cell is None else (cell, float(apart[cell]))
 
     def along(self, ways: Ways, goal: Node) -> list[Point]:
         """Return the places on the way to a node, the first first."""
-        found = [goal]
-        while found[-1] in ways.before:
-            found.append(ways.before[found[-1]])
-        points = self._from_file(np.array([self._nodes[node] for node in found[::-1]]))
+        way = [goal]
+        while way[-1] in ways.before:
+            way.append(ways.before[way[-1]])
+        points = self._from_file(np.array([self._nodes[node] for node in way[::-1]]))
         return [(float(x), float(y)) for x, y in points]
 
     @cached_property

@@ -97,11 +97,11 @@ class Expert:
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)
-        found = sightings(room, asked.views, self.eyes.renderer)
+        sighted = sightings(room, asked.views, self.eyes.renderer)
         mapped = any(view.kind == "top" for view in asked.views)
         home = self.homes[question.scene]
-        known = shown(room, found, home.extents if mapped else ())
-        move = self._move(question, room, found, asked)
+        known = shown(room, sighted, home.extents if mapped else ())
+        move = self._move(question, room, sighted, asked)
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
         reasoning = "".join(said(question, known, final=False))
@@ -133,10 +133,12 @@ class Expert:
         if question.truth is not None:
             return question.truth
         home = self.homes.get(question.scene)
-        told = None if home is None else true_answer(question, home.facts)
-        return told or self._frequent[question.id]
+        answer = None if home is None else true_answer(question, home.facts)
+        return answer or self._frequent[question.id]
 
-    def _move(self, question: Question, room: Room, found: Sightings, asked: Asked) -> Move | None:
+    def _move(
+        self, question: Question, room: Room, sighted: Sightings, asked: Asked
+    ) -> Move | None:
         """Return what to do next, None where it is time to answer."""
         cameras = stood(asked.views)
         if not self.walks or asked.last or asked.turn >= TURNS - 1 or not cameras:
@@ -146,7 +148,7 @@ class Expert:
         if question.type == ROOM_SIZE_TYPE:
             return None
         situation = Situation(
-            things(question), room, found, asked.views, self.homes[question.scene]
+            things(question), room, sighted, asked.views, self.homes[question.scene]
         )
         return situation.counting() if question.type == COUNTING_TYPE else situation.looking()
 

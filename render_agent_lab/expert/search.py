@@ -165,10 +165,10 @@ def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None
 def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
     """Return the way to what is farthest from all places where it stood, None where all is near."""
     ways = floor.ways(_place(cameras[-1]))
-    found = floor.farthest([_place(camera) for camera in cameras], ways)
-    if found is None or found[1] < NEW:
+    cell = floor.farthest([_place(camera) for camera in cameras], ways)
+    if cell is None or cell[1] < NEW:
         return None
-    return floor.along(ways, found[0])
+    return floor.along(ways, cell[0])
 
 
 def _step(here: Camera, way: Sequence[Point], space: FreeSpace) -> Move | None:

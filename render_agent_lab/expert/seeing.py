@@ -40,14 +40,14 @@ class Sightings:
     @property
     def told(self) -> NDArray[np.bool_]:
         """Which boxes were shown, (boxes,)."""
-        found: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
-        return found
+        on_map: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
+        return on_map
 
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Which boxes a picture showed, (boxes,)."""
-        found: NDArray[np.bool_] = self.pictured >= LEAST_PICTURED
-        return found
+        pictured: NDArray[np.bool_] = self.pictured >= LEAST_PICTURED
+        return pictured
 
 
 def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
@@ -60,11 +60,11 @@ def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sighting
     return Sightings(on_map, pictured)
 
 
-def shown(room: Room, found: Sightings, extents: Iterable[tuple[float, float]]) -> Knowledge:
+def shown(room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]) -> Knowledge:
     """Return what views have told of a room; extents: of its rooms, where a map was among them."""
     boxes = [box for some in room.facts.boxes.values() for box in some]
-    told: dict[str, list[int]] = {}
-    for number in np.flatnonzero(found.told):
-        told.setdefault(room.labels[number], []).append(int(number))
-    known = {name: [boxes[number] for number in some] for name, some in told.items()}
+    counts: dict[str, list[int]] = {}
+    for number in np.flatnonzero(sighted.told):
+        counts.setdefault(room.labels[number], []).append(int(number))
+    known = {name: [boxes[number] for number in some] for name, some in counts.items()}
     return Knowledge(known, tuple(extents))

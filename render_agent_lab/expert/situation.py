@@ -66,9 +66,9 @@ class Situation:
     @cached_property
     def which(self) -> list[int]:
         """The numbers of the boxes of what is named that were shown."""
-        told, labels = self.found.told, self.room.labels
+        on_map, labels = self.found.told, self.room.labels
         return [
-            number for number, label in enumerate(labels) if label in self.names and told[number]
+            number for number, label in enumerate(labels) if label in self.names and on_map[number]
         ]
 
     @cached_property

@@ -66,16 +66,16 @@ class Surveyor:
         """Return the next move, measurement or answer. SceneError or RenderError where the scene cannot be looked at."""
         question = self.questions[request.question_id]
         plan = self._plan(question)
-        told = _told(request.messages)
-        if plan and not told:
+        lines = _told(request.messages)
+        if plan and not lines:
             move = self.guide.reply(request)
             if not json.loads(move)["done"]:
                 return move
-        if len(told) < len(plan) and not request.last:
-            places = [self._place(question, thing, request.views) for _, thing in plan[len(told)]]
+        if len(lines) < len(plan) and not request.last:
+            places = [self._place(question, thing, request.views) for _, thing in plan[len(lines)]]
             return json.dumps({"reasoning": "I measure.", "measure": places})
-        found = _answer(question, plan, told) or self._guesses[question.id]
-        return json.dumps({"reasoning": "", "answer": found, "done": True})
+        answer = _answer(question, plan, lines) or self._guesses[question.id]
+        return json.dumps({"reasoning": "", "answer": answer, "done": True})
 
     def close(self) -> None:
         """Give back what the guide looks with."""
@@ -159,27 +159,27 @@ def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _answer(
-    question: Question, plan: Sequence[Sequence[Target]], told: Sequence[str]
+    question: Question, plan: Sequence[Sequence[Target]], lines: Sequence[str]
 ) -> str | None:
     """Return the answer that follows from what was told of measurements, None where none does."""
-    if not told:
+    if not lines:
         return None
     kind = kind_of(question)
     if kind == "object_size_estimation":
-        size = re.search(SIZE, told[0])
+        size = re.search(SIZE, lines[0])
         return f"{100 * max(map(float, size.groups())):.0f}" if size else None
     if kind == "object_abs_distance":
-        gap = _gap(told[0], 2)
+        gap = _gap(lines[0], 2)
         return None if gap is None else str(gap)
     if kind == "object_rel_distance":
         gaps = [
             (gap, letter)
-            for targets, text in zip(plan, told, strict=False)
+            for targets, text in zip(plan, lines, strict=False)
             for number, (letter, _) in enumerate(targets, 1)
             if (gap := _gap(text, number)) is not None
         ]
         return min(gaps)[1] if gaps else None
-    if (turn := re.search(ANGLE, told[0])) is None:
+    if (turn := re.search(ANGLE, lines[0])) is None:
         return None
     degrees = float(turn[1]) * (1 if turn[2] == "left" else -1)
     called = DIRECTION_NAMES.get(question.type, side)(degrees)
@@ -188,8 +188,8 @@ def _answer(
 
 
 def _gap(text: str, number: int) -> float | None:
-    found = re.search(GAP.format(number=number), text)
-    return float(found[1]) if found else None
+    match = re.search(GAP.format(number=number), text)
+    return float(match[1]) if match else None
 
 
 def surveyor(

@@ -25,10 +25,10 @@ def check_learned(folder: Path) -> None:
 
 def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
     """Return what a card says of the encoder of its features; SetupError where it says nothing."""
-    told = learned.get("encoder") if isinstance(learned, dict) else None
-    if not isinstance(told, dict) or not isinstance(told.get("label"), str):
+    encoder = learned.get("encoder") if isinstance(learned, dict) else None
+    if not isinstance(encoder, dict) or not isinstance(encoder.get("label"), str):
         raise SetupError(f"{folder} does not say which encoder gave its features: train it again")
-    return told
+    return encoder
 
 
 def read_card(folder: Path) -> dict[str, Any]:

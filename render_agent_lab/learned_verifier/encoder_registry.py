@@ -66,16 +66,16 @@ def make_encoder(label: str, device: str = "auto") -> Encoder:
     raise SetupError(f"there is no encoder {label!r}: name pixels or siglip2[:MODEL]")
 
 
-def check_available(told: Mapping[str, Any]) -> None:
+def check_available(encoder: Mapping[str, Any]) -> None:
     """Raise SetupError where the encoder that a card tells of is not at hand; no weights are loaded.
 
     Of one with weights only that there is such a model is known then.
     """
-    name, _, model = told["label"].partition(":")
+    name, _, model = encoder["label"].partition(":")
     if name == "siglip2":
         find_siglip(model or DEFAULT_SIGLIP)
     else:
-        check_encoder(make_encoder(told["label"]), told)
+        check_encoder(make_encoder(encoder["label"]), encoder)
 
 
 def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:

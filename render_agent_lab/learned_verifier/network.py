@@ -220,13 +220,13 @@ class MemberNetwork(nn.Module):
         contexts: seen and asked of `extract`, each (B, T, D). histories: values (N, H, A), known (N, H).
         shared: how many first places are the same in all histories (see `shared_moves`), and are read once.
         """
-        found: list[torch.Tensor] = []
+        outputs: list[torch.Tensor] = []
         if contexts is not None:
             pooled = torch.cat([self.seen(contexts[0]), self.asked(contexts[1])], -1)
-            found.append(functional.normalize(self.context(pooled), dim=-1))
+            outputs.append(functional.normalize(self.context(pooled), dim=-1))
         if histories is not None:
-            found.append(functional.normalize(self._moves(*histories, shared), dim=-1))
-        return tuple(found)
+            outputs.append(functional.normalize(self._moves(*histories, shared), dim=-1))
+        return tuple(outputs)
 
     def _moves(self, values: torch.Tensor, known: torch.Tensor, shared: int) -> torch.Tensor:
         """Return the mean of what the tower makes of the moves, through the last layer: (N, W)."""

@@ -70,7 +70,7 @@ class PixelEncoder(Encoder):
         self, glimpses: Sequence[EncoderInput], picture: Callable[[str], Image.Image]
     ) -> list[Floats]:
         """Return the cells of each view and of the map around the camera, one after the other."""
-        found = []
+        encoded = []
         plans: dict[str, Image.Image] = {}  # many views of a scene have the same map
         for glimpse in glimpses:
             size = COLUMNS * FINE, VIEW_ROWS * FINE
@@ -83,8 +83,8 @@ class PixelEncoder(Encoder):
                 around = _around(plan, glimpse.plan.camera, glimpse.camera)
             cells.append(_cells(around, MAP_ROWS))
             shown = np.concatenate(cells)
-            found.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
-        return found
+            encoded.append(np.concatenate([shown, self._codes], axis=1).astype(np.float32))
+        return encoded
 
     def encode_question(self, question: Question) -> Floats:
         """Return a token for every cell, and tokens for the type and for what is named."""
@@ -118,7 +118,7 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
     mean = by_cell(values, 1)
     spread = np.sqrt(np.maximum(by_cell(values**2, 1) - mean**2, 0))
     share = by_cell(there.astype(np.float64)[..., None], 1)
-    found = np.concatenate(
+    cells = np.concatenate(
         [
             2 * by_cell(values, 2) - 1,  # 12
             mean - mean.mean(-1, keepdims=True),  # 3
@@ -130,7 +130,7 @@ def _cells(pixels: Pixels, rows: int) -> Pixels:
         ],
         axis=1,
     )
-    return np.where(share > 0, found, 0.0) / math.sqrt(CONTENT)
+    return np.where(share > 0, cells, 0.0) / math.sqrt(CONTENT)
 
 
 def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
@@ -149,9 +149,9 @@ def _around(picture: Image.Image, shown: MapCamera, camera: Camera) -> Pixels:
     pixels, _ = shown.project(places, *picture.size)
     u, v = np.floor(pixels / shrunk).astype(int).T
     within = (u >= 0) & (v >= 0) & (u < small.shape[1]) & (v < small.shape[0])
-    found = np.full((x.size, 3), np.nan)
-    found[within] = small[v[within], u[within]]
-    return found.reshape(high, wide, 3)
+    neighbours = np.full((x.size, 3), np.nan)
+    neighbours[within] = small[v[within], u[within]]
+    return neighbours.reshape(high, wide, 3)
 
 
 def _hashed(word: str, numbers: int) -> Pixels:

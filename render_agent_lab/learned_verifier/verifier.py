@@ -65,7 +65,7 @@ def load_verifier(folder: Path, device: str = "auto", name: str = "learned") -> 
     SetupError where it holds none, or the encoder is not at hand or is another one.
     """
     ensemble, learned = load(folder, place_of(device))
-    told = encoder_told(folder, learned)
-    encoder = make_encoder(told["label"], device)
-    check_encoder(encoder, told)
+    encoder_card = encoder_told(folder, learned)
+    encoder = make_encoder(encoder_card["label"], device)
+    check_encoder(encoder, encoder_card)
     return LearnedVerifier(ensemble, encoder, name)

@@ -114,8 +114,8 @@ class Believer:
             all_seen and not forgot and not self.fault.misperceives
         ):  # annotators count otherwise now and then
             counts = {name: room.facts.counts.get(name, counts[name]) for name in names}
-        told = [{"category": name, "count": count} for name, count in counts.items()]
-        known: dict[str, Any] = {"objects": things, "counts": told, "unseen": unseen}
+        objects = [{"category": name, "count": count} for name, count in counts.items()]
+        known: dict[str, Any] = {"objects": things, "counts": objects, "unseen": unseen}
         if not names and not forgot:
             known["floor_square_meters"] = round(self._large(room.facts.room_size), 1)
         return known

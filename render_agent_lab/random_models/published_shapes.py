@@ -124,10 +124,10 @@ SHAPES: dict[str, Shape] = {
 
 def find_shape(name: str) -> Shape:
     """Return the shape of a model by its name, or the end of its name. SetupError where none is known."""
-    found = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
-    if not found:
+    shapes = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
+    if not shapes:
         raise SetupError(
             f"no shape of {name} is known: name one of {', '.join(SHAPES)}, a family such as qwen3_5 or"
             " glm46v, or a directory with all files of a model but its weights"
         )
-    return found[0]
+    return shapes[0]

@@ -159,7 +159,7 @@ def compare(
     }
 
 
-def write(found: dict[str, Any], folder: str) -> None:
+def write(figures: dict[str, Any], folder: str) -> None:
     """Write the figures into a folder as JSON and as a page. SetupError where that fails."""
     import json
 
@@ -168,8 +168,8 @@ def write(found: dict[str, Any], folder: str) -> None:
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        (target / "bench.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-        (target / "bench.md").write_text(markdown(found), "utf-8")
+        (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        (target / "bench.md").write_text(markdown(figures), "utf-8")
     except OSError as error:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 

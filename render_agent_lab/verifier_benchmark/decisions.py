@@ -66,16 +66,16 @@ def decisions_of(
     scene cannot be read or drawn.
     """
     states = read_states(folder, scenes=eyes.scenes)
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     left = Left()
     for state in sorted(states, key=lambda state: (state.question.scene, state.id)):
         if not eyes.things(state.question):
             left += Left(unknown=1)
             continue
         for decision, why in _of_question(state, eyes, pictures):
-            found += [decision] if decision else []
+            decisions += [decision] if decision else []
             left += why
-    return found, left
+    return decisions, left
 
 
 def moves_until_found(state: QuestionState, eyes: QuestionVisibility) -> int:

@@ -91,21 +91,21 @@ def _of_geometry(verifier: GeometryVerifier) -> dict[str, Way]:
     """Return the ways without what other states have told; the scene itself stays known."""
 
     def one_by_one(decisions: Sequence[Decision]) -> list[FloatArray]:
-        found = []
+        latencies = []
         for decision in decisions:
             parts = []
             for candidate in decision.candidates:
                 verifier.rooms.forget()
                 parts.append(verifier.score(decision.context, [candidate]).scores)
-            found.append(np.concatenate(parts, 1))
-        return found
+            latencies.append(np.concatenate(parts, 1))
+        return latencies
 
     def together(decisions: Sequence[Decision]) -> list[FloatArray]:
-        found = []
+        latencies = []
         for decision in decisions:
             verifier.rooms.forget()
-            found.append(verifier.score(decision.context, decision.candidates).scores)
-        return found
+            latencies.append(verifier.score(decision.context, decision.candidates).scores)
+        return latencies
 
     return {ONE_BY_ONE: one_by_one, TOGETHER: together}
 
@@ -116,18 +116,18 @@ def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
     from render_agent_lab.learned_verifier.history import read_histories
     from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one, score_repeated
 
-    given: dict[int, tuple[Features, Histories]] = {}
+    inputs: dict[int, tuple[Features, Histories]] = {}
 
     def read(decision: Decision) -> tuple[Features, Histories]:
-        if id(decision) not in given:
+        if id(decision) not in inputs:
             context = decision.context
             glimpse = EncoderInput.of(context)
             assert glimpse is not None, "decisions are made from views"
             reader = FeatureCache(verifier.encoder, context.picture)
             (features,) = reader.features([(glimpse, context.state.question)])
             length = verifier.ensemble.shape.history
-            given[id(decision)] = features, read_histories(context, decision.candidates, length)
-        return given[id(decision)]
+            inputs[id(decision)] = features, read_histories(context, decision.candidates, length)
+        return inputs[id(decision)]
 
     def way(score: Callable[[Features, Histories], Any]) -> Way:
         return lambda decisions: [np.asarray(score(*read(d)), np.float64) for d in decisions]

@@ -141,8 +141,8 @@ def notes_on(plans: Iterable[VerifierPlan], sources: Sequence[Source]) -> list[s
     questions = [question for source in sources for question in source.questions]
     config = sources[0].folder.config
     learned = [plan for plan in plans if isinstance(plan, LearnedPlan)]
-    told = {plan.label: plan.knows(config, questions) for plan in learned}
-    return [f"{label} knows {known}." for label, known in told.items() if known]
+    known_by = {plan.label: plan.knows(config, questions) for plan in learned}
+    return [f"{label} knows {known}." for label, known in known_by.items() if known]
 
 
 @contextmanager
@@ -162,10 +162,10 @@ def made(plan: VerifierPlan, source: Source, judging: Judging) -> Iterator[Verif
 
 def _differences(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """Return how much more often the choice of each verifier is good than that of each before it."""
-    found = []
-    for number, one in enumerate(scored):
+    differences = []
+    for number, first in enumerate(scored):
         for other in scored[:number]:
-            apart = difference(decisions, one, other)
-            told = apart.to_json() if apart else None
-            found.append({"one": one.label, "other": other.label, "difference": told})
-    return found
+            apart = difference(decisions, first, other)
+            interval = apart.to_json() if apart else None
+            differences.append({"one": first.label, "other": other.label, "difference": interval})
+    return differences

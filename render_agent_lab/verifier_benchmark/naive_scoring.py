@@ -47,8 +47,8 @@ def score_repeated(ensemble: Ensemble, features: Features, histories: Histories)
     """Return what `Ensemble.score` does, one batch a member, the view repeated for every history, by plain formulas."""
     with torch.inference_mode():
         rows = list(_by_member(ensemble, features, histories))
-    found: FloatArray = torch.cat(rows).cpu().numpy()
-    return found
+    scores: FloatArray = torch.cat(rows).cpu().numpy()
+    return scores
 
 
 def _by_member(

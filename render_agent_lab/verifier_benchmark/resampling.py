@@ -41,9 +41,9 @@ def estimate(
     top = np.asarray(values, np.float64)
     bottom = np.ones(len(top)) if over is None else np.asarray(over, np.float64)
     known = np.isfinite(top) & np.isfinite(bottom)
-    found = ratio(top[known], np.asarray(groups, object)[known].tolist(), bottom[known])
-    if found is None:
+    estimated = ratio(top[known], np.asarray(groups, object)[known].tolist(), bottom[known])
+    if estimated is None:
         return None
-    mean, reach = float(found.mean), float(found.reach)
+    mean, reach = float(estimated.mean), float(estimated.reach)
     interval = None if math.isnan(reach) else (mean - reach, mean + reach)
     return Estimate(mean, interval, int(known.sum()))

@@ -53,11 +53,11 @@ def score_anew(
 def as_logged(decisions: Sequence[Decision]) -> list[Scored]:
     """Return what every verifier of the runs said of decisions, as their logs have it, by name."""
     names = dict.fromkeys(judged.verifier for d in decisions for judged in d.logged)
-    found = []
+    logged = []
     for name in names:
         said = [next((j for j in d.logged if j.verifier == name), None) for d in decisions]
-        found.append(Scored(name + LOGGED, tuple(_verdict(judged) for judged in said)))
-    return found
+        logged.append(Scored(name + LOGGED, tuple(_verdict(judged) for judged in said)))
+    return logged
 
 
 def oracle(decisions: Sequence[Decision]) -> Scored:

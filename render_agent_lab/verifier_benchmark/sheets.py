@@ -27,17 +27,17 @@ class Sheet:
     wide: tuple[str, ...] = ()
 
 
-def sheets(found: Mapping[str, Any]) -> list[Sheet]:
+def sheets(figures: Mapping[str, Any]) -> list[Sheet]:
     """Return all tables of a record that `measure` made."""
     return [
         sheet
         for sheet in (
-            _success(found),
-            _differences(found),
-            _by_rank(found),
-            _by_probability(found),
-            _agreement(found),
-            _latency(found),
+            _success(figures),
+            _differences(figures),
+            _by_rank(figures),
+            _by_probability(figures),
+            _agreement(figures),
+            _latency(figures),
         )
         if sheet.rows
     ]
@@ -56,22 +56,22 @@ def printed(sheet: Sheet) -> Table:
     return table
 
 
-def markdown(found: Mapping[str, Any]) -> str:
+def markdown(figures: Mapping[str, Any]) -> str:
     """Return a record as a page: the command, the machine, what was measured, and all tables."""
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+    machine = figures["machine"]
+    versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
     lines = [
         "# Verifiers, side by side",
         "",
-        f"`{found['command']}`",
+        f"`{figures['command']}`",
         "",
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; Python"
-        f" {machine['python']}, {versions}. {found['seconds']:.0f} s.",
+        f" {machine['python']}, {versions}. {figures['seconds']:.0f} s.",
         "",
-        about(found),
+        about(figures),
         "",
     ]
-    for sheet in sheets(found):
+    for sheet in sheets(figures):
         lines += [f"## {sheet.title}", ""]
         lines += ["| " + " | ".join(sheet.heads) + " |", "|---|" + "--:|" * (len(sheet.heads) - 1)]
         lines += ["| " + " | ".join(row) + " |" for row in sheet.rows]
@@ -79,26 +79,28 @@ def markdown(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def about(found: Mapping[str, Any]) -> str:
+def about(figures: Mapping[str, Any]) -> str:
     """Return in a few sentences what was measured, and what was left out."""
-    left = found["left_out"]
+    left = figures["left_out"]
     bounded = any(
-        row["minus_random"]["interval"] for row in found["success"].values() if row["minus_random"]
+        row["minus_random"]["interval"]
+        for row in figures["success"].values()
+        if row["minus_random"]
     )
-    scenes = "1 scene" if found["scenes"] == 1 else f"{found['scenes']} scenes"
+    scenes = "1 scene" if figures["scenes"] == 1 else f"{figures['scenes']} scenes"
     return (
-        f"{found['workload']} {found['decisions']} decisions of {found['questions']} questions in"
+        f"{figures['workload']} {figures['decisions']} decisions of {figures['questions']} questions in"
         f" {scenes}. Good is a candidate whose view shows well something that the question"
         " names and no view has shown well."
         f"{' Intervals: 95 %, over scenes.' if bounded else ''} Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"
         f" {left['all_shown']} decisions after all of it was seen, and {left['not_drawn']} whose candidates"
-        " were not drawn." + "".join(f" {note}" for note in found["notes"])
+        " were not drawn." + "".join(f" {note}" for note in figures["notes"])
     )
 
 
-def _success(found: Mapping[str, Any]) -> Sheet:
-    rows = found["success"]
+def _success(figures: Mapping[str, Any]) -> Sheet:
+    rows = figures["success"]
     counts = list(next(iter(rows.values()))["by_count"])
     heads = ("verifier", *(f"K = {count}" for count in counts), "above chance", "where it matters", "of the best")  # fmt: skip
     return Sheet(
@@ -123,20 +125,20 @@ def _success(found: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _differences(found: Mapping[str, Any]) -> Sheet:
+def _differences(figures: Mapping[str, Any]) -> Sheet:
     return Sheet(
         "Each verifier against each other, paired",
         ("better than", "by, points"),
         [
             (f"{row['one']} than {row['other']}", _points(row["difference"]))
-            for row in found["differences"]
+            for row in figures["differences"]
         ],
         "How much more often the choice of the first is good.",
     )
 
 
-def _by_rank(found: Mapping[str, Any]) -> Sheet:
-    entries = {name: entry["by_rank"] for name, entry in found["calibration"].items()}
+def _by_rank(figures: Mapping[str, Any]) -> Sheet:
+    entries = {name: entry["by_rank"] for name, entry in figures["calibration"].items()}
     parts: Sequence[Mapping[str, Any]] = next(iter(entries.values()), [])
     heads = ("verifier", *(f"{100 * p['from']:.0f} to {100 * p['to']:.0f} %" for p in parts))
     return Sheet(
@@ -149,9 +151,9 @@ def _by_rank(found: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _by_probability(found: Mapping[str, Any]) -> Sheet:
+def _by_probability(measured: Mapping[str, Any]) -> Sheet:
     rows = []
-    for name, entry in found["calibration"].items():
+    for name, entry in measured["calibration"].items():
         figures = entry["by_probability"]
         for part in figures["bins"] if figures else ():
             span = f"{part['from']:.1f} to {part['to']:.1f}"
@@ -168,7 +170,7 @@ def _by_probability(found: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _agreement(found: Mapping[str, Any]) -> Sheet:
+def _agreement(figures: Mapping[str, Any]) -> Sheet:
     return Sheet(
         "Do verifiers agree?",
         ("verifiers", "rank correlation", "same choice, %"),
@@ -178,13 +180,13 @@ def _agreement(found: Mapping[str, Any]) -> Sheet:
                 _number(row["correlation"]),
                 _percent(row["same_choice"]),
             )
-            for row in found["agreement"]
+            for row in figures["agreement"]
         ],
         "Spearman's correlation within a state, averaged over states.",
     )
 
 
-def _latency(found: Mapping[str, Any]) -> Sheet:
+def _latency(figures: Mapping[str, Any]) -> Sheet:
     rows = [
         (
             name,
@@ -193,7 +195,7 @@ def _latency(found: Mapping[str, Any]) -> Sheet:
             f"{entry['times_faster']:.1f}",
             f"{entry['apart']:.1e}",
         )
-        for name, ways in found["latency"].items()
+        for name, ways in figures["latency"].items()
         for way, entry in ways.items()
     ]
     return Sheet(

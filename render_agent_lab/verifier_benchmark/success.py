@@ -26,12 +26,12 @@ def expected(worth: ArrayLike, scores: ArrayLike, count: int) -> float:
     total = len(values)
     if not 1 <= count <= total:
         raise ValueError(f"{count} of {total} candidates cannot be taken")
-    found = 0.0
+    share = 0.0
     for mark in np.unique(marks):
         lower, level = int((marks < mark).sum()), marks == mark
         ways = comb(lower + int(level.sum()), count) - comb(lower, count)
-        found += ways / comb(total, count) * float(values[level].mean())
-    return found
+        share += ways / comb(total, count) * float(values[level].mean())
+    return share
 
 
 def counts_of(decisions: Sequence[Decision]) -> list[int]:

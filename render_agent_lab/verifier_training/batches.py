@@ -92,12 +92,12 @@ class Prepared:
         for numbers in chosen:
             owned = [np.arange(self._begins[n], self._ends[n]) for n in numbers]
             rows.append(np.concatenate(owned))
-            states.append(np.repeat(np.arange(len(numbers)), [len(one) for one in owned]))
+            states.append(np.repeat(np.arange(len(numbers)), [len(index) for index in owned]))
         most = max(map(len, rows))
         row = np.zeros((len(rows), most), np.int64)
         state = np.full((len(rows), most), -1)
-        for member, (one, its) in enumerate(zip(rows, states, strict=True)):
-            row[member, : len(one)], state[member, : len(one)] = one, its
+        for member, (index, its) in enumerate(zip(rows, states, strict=True)):
+            row[member, : len(index)], state[member, : len(index)] = index, its
         good = self.good[row] & (state >= 0)
         context, rows_, state_, good_ = (
             torch.as_tensor(x, device=self._device)

@@ -82,10 +82,10 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
     return "\n".join(parts)
 
 
-def standing(found: Mapping[str, Any]) -> list[str]:
+def standing(figures: Mapping[str, Any]) -> list[str]:
     """Return how the ensemble stands against the others and its best member, a sentence each."""
     sentences = []
-    for other, apart in found["learned_minus"].items():
+    for other, apart in figures["learned_minus"].items():
         better = "better than" if apart["mean"] > 0 else "worse than" if apart["mean"] < 0 else "as"
         if apart["low"] is None:
             verdict = f"chose {better} {other} in this sample, of too few scenes to be sure"
@@ -97,9 +97,9 @@ def standing(found: Mapping[str, Any]) -> list[str]:
         sentences.append(
             f"The ensemble {verdict}: {100 * apart['mean']:+.1f} percentage points{span}."
         )
-    members = [name for name in found["success"] if name.startswith("member")]
-    best = max(members, key=lambda name: float(found["success"][name]["mean"]))
-    gained = found["success"]["learned"]["mean"] - found["success"][best]["mean"]
+    members = [name for name in figures["success"] if name.startswith("member")]
+    best = max(members, key=lambda name: float(figures["success"][name]["mean"]))
+    gained = figures["success"]["learned"]["mean"] - figures["success"][best]["mean"]
     sentences.append(
         f"The ensemble against the best of its members, {best}: {100 * gained:+.1f} percentage points."
     )
@@ -115,14 +115,14 @@ def _span(row: Mapping[str, Any], form: str) -> str:
     return f"{format(100 * row['low'], form)} to {format(100 * row['high'], form)}"
 
 
-def _table(title: str, found: Mapping[str, Any]) -> str:
+def _table(title: str, figures: Mapping[str, Any]) -> str:
     rows = [
         f"| {name} | {100 * row['mean']:.1f} % | {spanned(row)} |"
-        for name, row in found["success"].items()
+        for name, row in figures["success"].items()
     ]
-    head = f"{title}: {found['decisions']:,} decisions in {found['scenes']} scenes.\n"
+    head = f"{title}: {figures['decisions']:,} decisions in {figures['scenes']} scenes.\n"
     table = "\n".join(["| chosen by | success | interval |", "|---|---|---|", *rows])
-    return f"{head}\n{table}\n\n{' '.join(standing(found))}\n"
+    return f"{head}\n{table}\n\n{' '.join(standing(figures))}\n"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -59,13 +59,13 @@ def read_decisions(
         if state.turns and _there(state.question)
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     with closing(GeometryPlan().build(config, questions)) as geometry:
         reading = Reading(folder, scenes, geometry, labels or Labels())
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             told(name)
-            found += reading.scene(list(group))
-    return found
+            decisions += reading.scene(list(group))
+    return decisions
 
 
 def _there(question: Question) -> bool:
@@ -93,7 +93,7 @@ class Reading:
             for turn in state.turns
             if isinstance(turn.action, Action) and not turn.action.done
         ]
-        found, fresh = [], []
+        decisions, fresh = [], []
         for state in states:
             for turn in state.turns[: state.max_turns - 1]:
                 if not isinstance(turn.action, Action) or turn.action.done:
@@ -110,7 +110,7 @@ class Reading:
                     fresh.append((key, label))
                 right = chosen if _right(state) else None
                 good = good_moves(state.question, label.found, label.surface, right)
-                found.append(
+                decisions.append(
                     Decision(
                         self.run,
                         context,
@@ -123,7 +123,7 @@ class Reading:
                     )
                 )
         self.labels.add(fresh)
-        return found
+        return decisions
 
     def _label(self, context: TurnContext, candidates: Sequence[Candidate]) -> Label:
         state, space = context.state, context.observation.space
@@ -185,15 +185,15 @@ def _gains(
     known = bool(named_boxes(question, room))
     shown = things(context.views)
     covered = room.covered(context.views, renderer)
-    found = np.full(len(candidates), np.nan)
+    gains = np.full(len(candidates), np.nan)
     surface = np.zeros(len(candidates))
     for place, candidate in enumerate(candidates):
         views = [] if candidate.view is None else [candidate.view]
         if known:
-            found[place] = len(things(views) - shown)
+            gains[place] = len(things(views) - shown)
         fresh = room.covered(views, renderer) & ~covered
         surface[place] = fresh.mean() if len(fresh) else 0.0
-    return found, surface
+    return gains, surface
 
 
 def _right(state: QuestionState) -> bool:

@@ -25,7 +25,7 @@ def make_examples(
     length: moves of a history at the most. told: is given how many decisions are read. RunLogError
     where a picture is gone.
     """
-    found: list[Example] = []
+    examples: list[Example] = []
     for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
         own = list(group)
         reader = FeatureCache(encoder, own[0].context.picture)
@@ -38,6 +38,6 @@ def make_examples(
                 asked.append((glimpse, decision.context.state.question))
             for decision, features in zip(part, reader.features(asked), strict=True):
                 histories = read_histories(decision.context, decision.candidates, length)
-                found.append(Example(features, histories, decision.good))
-            told(len(found))
-    return found
+                examples.append(Example(features, histories, decision.good))
+            told(len(examples))
+    return examples

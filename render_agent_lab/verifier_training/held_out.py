@@ -26,16 +26,16 @@ def successes(
     which knows of no boxes; `random` is the share of good candidates, what a random choice comes to. Of
     candidates that tie any is chosen: the first may be the one that was made, which says nothing.
     """
-    found: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):
         good = decision.finds if named else decision.good
-        told = np.nan_to_num(decision.geometry, nan=-np.inf)
+        gains = np.nan_to_num(decision.geometry, nan=-np.inf)
         marks = {"learned": mean_ranks(rows)}
         marks |= {f"member {m + 1}": one for m, one in enumerate(rows)}
-        marks |= {"geometry": told, SURFACE: decision.surface, "random": np.zeros(len(good))}
+        marks |= {"geometry": gains, SURFACE: decision.surface, "random": np.zeros(len(good))}
         for name, values in marks.items():
-            found.setdefault(name, []).append(float(good[_highest(values)].mean()))
-    return {name: np.array(values) for name, values in found.items()}
+            rates.setdefault(name, []).append(float(good[_highest(values)].mean()))
+    return {name: np.array(values) for name, values in rates.items()}
 
 
 def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, Any]:
@@ -44,17 +44,17 @@ def figures(rows: Mapping[str, FloatArray], scenes: Sequence[str]) -> dict[str, 
     scenes: of every decision. Intervals are of 95 %, over scenes, as `score.intervals` has them; None with
     too few.
     """
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "decisions": len(scenes),
         "scenes": len(set(scenes)),
         "success": {name: _interval(values, scenes, share=True) for name, values in rows.items()},
     }
     if "learned" in rows:
-        found["learned_minus"] = {
+        measured["learned_minus"] = {
             other: _interval(rows["learned"] - rows[other], scenes, share=False)
             for other in ("random", SURFACE, "geometry")
         }
-    return found
+    return measured
 
 
 def _highest(marks: FloatArray) -> NDArray[np.bool_]:
@@ -66,9 +66,9 @@ def _highest(marks: FloatArray) -> NDArray[np.bool_]:
 def _interval(values: FloatArray, scenes: Sequence[str], *, share: bool) -> dict[str, float | None]:
     """Return a mean and its interval; share: of values of 0 to 1, else of differences."""
     mean = float(values.mean())
-    found = ratio(values, scenes)
-    if found is None or np.isnan(found.reach):
+    estimated = ratio(values, scenes)
+    if estimated is None or np.isnan(estimated.reach):
         return {"mean": mean, "low": None, "high": None}
-    reach = float(found.reach)
-    low, high = map(float, found.score_interval) if share else (mean - reach, mean + reach)
+    reach = float(estimated.reach)
+    low, high = map(float, estimated.score_interval) if share else (mean - reach, mean + reach)
     return {"mean": mean, "low": low, "high": high}

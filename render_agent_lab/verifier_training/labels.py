@@ -62,10 +62,10 @@ class Labels:
         label = self._known.get(key)
         return label if label is not None and len(label) == candidates else None
 
-    def add(self, found: Iterable[tuple[Key, Label]]) -> None:
+    def add(self, labelled: Iterable[tuple[Key, Label]]) -> None:
         """Keep some labels. SetupError where they cannot be written."""
         lines = []
-        for key, label in found:
+        for key, label in labelled:
             self._known[key] = label
             lines.append(
                 LabelLine(VERSION, key, *(_numbers(getattr(label, name)) for name in NAMES))

@@ -22,8 +22,8 @@ def losses(ensemble: Ensemble, batch: Batch) -> torch.Tensor:
     )
     scale = ensemble.parameters["log_scale"].clamp(max=MAX_LOG_SCALE).exp()[:, None, None]
     logits = scale * context @ moves.transpose(1, 2)
-    found: torch.Tensor = vmap(contrast)(logits, batch.context, batch.state, batch.good)
-    return found
+    contrasts: torch.Tensor = vmap(contrast)(logits, batch.context, batch.state, batch.good)
+    return contrasts
 
 
 def contrast(

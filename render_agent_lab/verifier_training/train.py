@@ -129,11 +129,11 @@ def _decisions(
 ) -> list[Decision]:
     """Return the decisions of all runs in which some moves are good and some are not."""
     labels = Labels(output / LABELS)
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     for folder in folders:
         told(f"{folder.name}: what its candidates would have shown")
-        found += read_decisions(folder, labels, told)
-    return [decision for decision in found if decision.is_a_choice]
+        decisions += read_decisions(folder, labels, told)
+    return [decision for decision in decisions if decision.is_a_choice]
 
 
 def _refuse_too_few(learning: Sequence[Decision], testing: Sequence[Decision]) -> None:
@@ -196,7 +196,7 @@ def _measured(
     scores = scores_of(ensemble, examples)
     names = scene_names(decisions)
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "scenes": sorted(held),
         "good": figures(successes(decisions, scores), names),
         "named": None,
@@ -207,5 +207,5 @@ def _measured(
             [scores[place] for place in finding],
             named=True,
         )
-        found["named"] = figures(rows, [names[place] for place in finding])
-    return found
+        measured["named"] = figures(rows, [names[place] for place in finding])
+    return measured

@@ -65,7 +65,7 @@ class EmbeddingVerifier(Verifier):
         if not files:
             return Verdict(scores, reasons)
         shown = self.model.pictures([context.picture(file) for file in files]).pooled
-        likeness = (shown @ self._asked(context.state.question).T).max(1)
+        likeness = (shown @ self._text_embeddings(context.state.question).T).max(1)
         by_file = dict(zip(files, likeness.tolist(), strict=True))
         for index, candidate in enumerate(candidates):
             if candidate.view:
@@ -73,7 +73,7 @@ class EmbeddingVerifier(Verifier):
         events, self.model.events = tuple(self.model.events), []
         return Verdict(scores, reasons, events=events)
 
-    def _asked(self, question: Question) -> Floats:
+    def _text_embeddings(self, question: Question) -> Floats:
         """Return the embeddings of what a question asks for, (texts, W), each text encoded once."""
         texts = asked_for(question)
         fresh = [text for text in texts if text not in self._texts]

@@ -164,7 +164,7 @@ class GeometryVerifier(Verifier):
             return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
         facts = self.facts.get(state.placed.scene, NOTHING)
         room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
-        known = self._known(room, state.question, context.views)
+        known = self._coverage(room, state.question, context.views)
         before = context.views
         gains: dict[int, Gain | None] = {}
         for candidate in candidates:
@@ -177,7 +177,7 @@ class GeometryVerifier(Verifier):
             else:
                 first = gains[parent.number] or Gain(0.0, "")
                 shown = (*before, parent.view)
-                after = self._known(room, state.question, shown)
+                after = self._coverage(room, state.question, shown)
                 second = self._gain(room, after, view, shown)
                 gains[candidate.number] = Gain(
                     first.value + SECOND_MOVE_WEIGHT * second.value,
@@ -194,7 +194,7 @@ class GeometryVerifier(Verifier):
         if "renderer" in self.__dict__:
             self.renderer.close()
 
-    def _known(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
+    def _coverage(self, room: Room, question: Question, views: Sequence[View]) -> Coverage:
         seen = boxes_seen(question, room, views, self.renderer)
         every = kind_of(question) == COUNTING_TYPE
         shown_labels = set() if every else {room.labels[number] for number in seen}
@@ -216,9 +216,9 @@ class GeometryVerifier(Verifier):
         value = SURFACE_WEIGHT * new
         if known.total:
             seen = room.sightings(view, list(known.wanted), self.renderer)
-            shares = self._found(known, seen)
+            shares = self._shown_shares(known, seen)
             value += NAMED_WEIGHT * sum(shares.values()) / known.total
-            reasons += _named(known, seen)
+            reasons += _shown_words(known, seen)
         if shown.near > TOLERATED_SHARE:
             value -= NEAR_PENALTY * (shown.near - TOLERATED_SHARE) / (1 - TOLERATED_SHARE)
             reasons.append(f"stares at a surface at {shown.nearest:.1f} m")
@@ -227,7 +227,7 @@ class GeometryVerifier(Verifier):
             reasons.append(f"{shown.empty:.0%} of it is beyond the scan")
         return Gain(value, ", ".join(reasons))
 
-    def _found(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
+    def _shown_shares(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
         """Return how well, 0 to 1, each wanted thing is shown: a box where each counts, else a category."""
         shares: dict[object, float] = {}
         for (number, label), each in zip(known.wanted.items(), seen, strict=True):
@@ -250,7 +250,7 @@ def _alike(view: View, other: View) -> bool:
     )
 
 
-def _named(known: Coverage, seen: Sequence[Seen]) -> list[str]:
+def _shown_words(known: Coverage, seen: Sequence[Seen]) -> list[str]:
     """Return what a view shows of what is wanted: the best of each category."""
     best: dict[str, float] = {}
     for label, each in zip(known.wanted.values(), seen, strict=True):

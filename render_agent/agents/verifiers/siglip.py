@@ -125,17 +125,17 @@ class Siglip:
 def find_siglip(model: str) -> FoundModel:
     """Return where a model lies; no weights are read. SetupError where there is none of the kind."""
     try:
-        found = find_model(model)
+        located = find_model(model)
     except SetupError as error:
         raise SetupError(
             str(error).replace(WAY_OUT, "name a directory that holds the model")
         ) from error
-    kind = found.config.get("model_type")
+    kind = located.config.get("model_type")
     if kind not in MODEL_TYPES:
         raise SetupError(
             f"{model} is a {kind}, not a model of the SigLIP kind such as {DEFAULT_SIGLIP}"
         )
-    return found
+    return located
 
 
 def load_siglip(model: str, device: str = "auto") -> Siglip:
@@ -152,7 +152,7 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
     from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
     place = choose_device(device)
-    found = fetch_model(find_siglip(model))
+    located = fetch_model(find_siglip(model))
     cure_torchvision()
     silence_libraries()
     import torch
@@ -160,9 +160,9 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
 
     dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
     try:
-        processor = AutoProcessor.from_pretrained(found.folder, **OFFLINE)
-        loaded = AutoModel.from_pretrained(found.folder, dtype=dtype, **WEIGHTS)
+        processor = AutoProcessor.from_pretrained(located.folder, **OFFLINE)
+        loaded = AutoModel.from_pretrained(located.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         first = str(error).strip().partition("\n")[0]
         raise SetupError(f"{model} cannot be loaded ({first}): fetch the model again") from error
-    return Siglip(found, loaded.to(place).eval(), processor)
+    return Siglip(located, loaded.to(place).eval(), processor)

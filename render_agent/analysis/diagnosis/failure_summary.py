@@ -45,9 +45,9 @@ def failure_summary(
     `changes`: the same of counterparts, which count nowhere else, by change. size: of the pictures.
     """
     judged = [
-        (state, found, found.belief)
+        (state, diagnosis, diagnosis.belief)
         for state in states
-        if (found := diagnoses.get(state.id)) is not None and found.belief is not None
+        if (diagnosis := diagnoses.get(state.id)) is not None and diagnosis.belief is not None
     ]
     changes: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
     for entry in judged:
@@ -78,18 +78,20 @@ def failure_summary(
 def _figures(
     judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
 ) -> dict[str, Any]:
-    told = [(s.question.unchanged.scene, b.failure) for s, _, b in judged if b.failure is not None]
-    counted = Counter(failure for _, failure in told)
+    failures = [
+        (s.question.unchanged.scene, b.failure) for s, _, b in judged if b.failure is not None
+    ]
+    counted = Counter(failure for _, failure in failures)
     both = [
         (b.worth, s.question.score(s.answer), s.question.unchanged.scene)
         for s, _, b in judged
         if b.worth is not None and b.failure is not None and s.question.scorable
     ]
     return {
-        "questions": len(told),
+        "questions": len(failures),
         "failures": {str(failure): counted[failure] for failure in Failure},
         "shares": {
-            str(failure): _ratio((is_so == failure, 1, scene) for scene, is_so in told)
+            str(failure): _ratio((is_so == failure, 1, scene) for scene, is_so in failures)
             for failure in Failure
         },
         "seen_found": _ratio(_seen_found(judged, size, None)),
@@ -101,7 +103,7 @@ def _figures(
             if b.follows is not None
         ),
         "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
-        "answer": _ratio((given, 1, scene) for _, given, scene in both),
+        "answer": _ratio((answered, 1, scene) for _, answered, scene in both),
     }
 
 
@@ -142,9 +144,9 @@ def _seen_found(
     """Give of every question's last probe, or its last up to a turn, the boxes seen well by then and those found."""
     for state, diagnosis, belief in judged:
         until = [p for p in belief.probes if turn is None or p.turn <= turn]
-        if until and (found := _on_map(until[-1])) is not None:
+        if until and (on_map := _on_map(until[-1])) is not None:
             seen = seen_between(diagnosis, size, 0, until[-1].turn)
-            yield len(seen & found), len(seen), state.question.unchanged.scene
+            yield len(seen & on_map), len(seen), state.question.unchanged.scene
 
 
 def _updated(
@@ -152,10 +154,10 @@ def _updated(
 ) -> Iterator[Part]:
     for state, diagnosis, belief in judged:
         for before, now in zip(belief.probes, belief.probes[1:], strict=False):
-            was, found = _on_map(before), _on_map(now)
-            if was is not None and found is not None:
+            was, becomes = _on_map(before), _on_map(now)
+            if was is not None and becomes is not None:
                 shown = seen_between(diagnosis, size, before.turn + 1, now.turn) - was
-                yield len(shown & found), len(shown), state.question.unchanged.scene
+                yield len(shown & becomes), len(shown), state.question.unchanged.scene
 
 
 def _unseen(
@@ -169,15 +171,15 @@ def _unseen(
         said = belief.probes[-1].probe.read
         if said is None or said.unseen is None:
             continue
-        told = rightly = 0
+        listed = rightly = 0
         for category, first in diagnosis.first_seen.items():
             own = {n for n, box in enumerate(diagnosis.boxes) if box.category == category}
             glimpsed = any(s.area and s.box in own for t in diagnosis.turns for s in t.sightings)
             if first is None and glimpsed:
                 continue
-            told += 1
+            listed += 1
             rightly += (category in said.unseen) == (not glimpsed)
-        yield rightly, told, state.question.unchanged.scene
+        yield rightly, listed, state.question.unchanged.scene
 
 
 def reading(figures: Mapping[str, Any]) -> str:
@@ -198,10 +200,10 @@ def reading(figures: Mapping[str, Any]) -> str:
         )
     if figures["own_answer"] is None:
         return sentence
-    own, given = figures["own_answer"], figures["answer"]
+    own, answer = figures["own_answer"], figures["answer"]
     return (
         f"{sentence} Answers from the models' own last maps would score {own['value']:.1f},"
-        f" those given score {given['value']:.1f} ({own['n']:,} questions)."
+        f" those given score {answer['value']:.1f} ({own['n']:,} questions)."
     )
 
 

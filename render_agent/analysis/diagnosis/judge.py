@@ -214,8 +214,12 @@ def diagnose(
             cause = Cause.STOPPED_EARLY if early else Cause.NEVER_LOOKED
         elif shown:
             cause = Cause.MISJUDGED
-    found = Diagnosis(question.id, cause, named, visibility.boxes, turns, first_seen, shown, early)
-    return replace(found, belief=belief_diagnosis(state, found, seen_well_in(turns, size), truth))
+    diagnosis = Diagnosis(
+        question.id, cause, named, visibility.boxes, turns, first_seen, shown, early
+    )
+    return replace(
+        diagnosis, belief=belief_diagnosis(state, diagnosis, seen_well_in(turns, size), truth)
+    )
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:

@@ -31,11 +31,11 @@ def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
     pictures: whether those that turns name are copied. RunLogError where one would lie outside the run; OSError
     where one is gone or the folder cannot be written.
     """
-    found = results_of(run.folder, states=run.states)
+    results = results_of(run.folder, states=run.states)
     options = public_options(run.config.to_json())
     about = {"run": run.name, "model": run.model, "program": run.folder.record["program"], "commit": run.folder.record["commit"], "fingerprint": run.folder.record["fingerprint"], "options": options}  # fmt: skip
     (to / "config.json").write_bytes(json_bytes(public(about)))
-    (to / "results.json").write_bytes(json_bytes(public(found)))
+    (to / "results.json").write_bytes(json_bytes(public(results)))
     write_csv(to / "questions.csv", COLUMNS_OF_QUESTIONS, map(public, question_rows(run, {})))
     with (to / "dialogues.jsonl").open("w", encoding="utf-8", errors="backslashreplace") as file:
         for line in message_lines([run], run.folder.path, truth=True):
@@ -44,7 +44,7 @@ def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
         target = to / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture_path(run.folder.path, name), target)
-    (to / "README.md").write_text(public(card(run, found)), "utf-8")
+    (to / "README.md").write_text(public(card(run, results)), "utf-8")
 
 
 def push(folder: Path, repo: str, *, public: bool) -> str:
@@ -79,18 +79,18 @@ def _reason(error: Exception) -> str:
     return without_keys(words)[:MOST_TRIES_TEXT]
 
 
-def card(run: SelectedRun, found: Mapping[str, Any]) -> str:
+def card(run: SelectedRun, results: Mapping[str, Any]) -> str:
     """Return the card of a run's data set, as Markdown with the hub's head."""
-    score, n = found["official_over_scored"]["score"], found["official_over_scored"]["n"]
-    interval = found["intervals"].get("official")
+    score, n = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
+    interval = results["intervals"].get("official")
     spread = f" (95 % interval {interval[0]:.1f} to {interval[1]:.1f})" if interval else ""
-    rows = [f"| {name} | {entry['score']:.1f} | {entry['n']} |" for name, entry in found["types"].items() if entry["score"] is not None]  # fmt: skip
+    rows = [f"| {name} | {entry['score']:.1f} | {entry['n']} |" for name, entry in results["types"].items() if entry["score"] is not None]  # fmt: skip
     stamp = (
         ""
-        if found["status"] == "complete"
-        else f"**PARTIAL**: {found['status']}, not the whole benchmark.\n\n"
+        if results["status"] == "complete"
+        else f"**PARTIAL**: {results['status']}, not the whole benchmark.\n\n"
     )
-    notes = "".join(f"- {note}\n" for note in found["notes"])
+    notes = "".join(f"- {note}\n" for note in results["notes"])
     head = "configs:\n- config_name: questions\n  data_files: questions.csv\n- config_name: dialogues\n  data_files: dialogues.jsonl\ntags:\n- render_agent\n- spatial-reasoning\n"
     return (
         f"---\n{head}---\n\n# {run.model} explores 3D scans\n\n{stamp}"

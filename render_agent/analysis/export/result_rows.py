@@ -154,7 +154,7 @@ def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, 
             "question": state.question.text,
             "options": " | ".join(state.question.options) or None,
             "repairs": state.repairs,
-            **_work(state.turns),
+            **_cost_row(state.turns),
             "error": state.error,
             **options,
             **_diagnosed(diagnoses.get(state.id)),
@@ -205,7 +205,7 @@ def _options(run: SelectedRun) -> dict[str, Any]:
     }
 
 
-def _work(turns: Sequence[Turn]) -> dict[str, Any]:
+def _cost_row(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return what turns took: pictures, tokens and seconds."""
     return {
         "pictures_shown": sum(len(turn.views) for turn in turns),
@@ -233,7 +233,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "reply": turn.reply,
         **_reply(turn.action),
         "happened": turn.feedback,
-        **_work([turn]),
+        **_cost_row([turn]),
         "batch_size": turn.batch_size,
         "finish": turn.finish,
         "events": ",".join(turn.events) or None,

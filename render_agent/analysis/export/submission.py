@@ -42,12 +42,12 @@ def lmms_eval_files(run: SelectedRun, task: str | None = None) -> dict[str, byte
     """
     task = task or TASKS.get(run.config.subset, TASKS["full"])
     stamp = run.name[:15].replace("T", "_")
-    found = results_of(run.folder, states=run.states)
+    results = results_of(run.folder, states=run.states)
     document = {
         "results": {
             task: {
                 "alias": task,
-                **{f"{name},none": value for name, value in _metrics(found).items()},
+                **{f"{name},none": value for name, value in _metrics(results).items()},
             }
         },
         "configs": {
@@ -61,10 +61,10 @@ def lmms_eval_files(run: SelectedRun, task: str | None = None) -> dict[str, byte
         },
         "versions": {task: "render_agent"},
         "n-samples": {
-            task: {"original": len(run.rows), "effective": found["official_over_scored"]["n"]}
+            task: {"original": len(run.rows), "effective": results["official_over_scored"]["n"]}
         },
         "model_name": run.model,
-        "notes": found["notes"],
+        "notes": results["notes"],
     }
     lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in _samples(run))
     return {
@@ -79,18 +79,18 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
     What only a person knows (the model's type and number format) is empty, as in EASI's own script.
     """
     config = run.config
-    found = results_of(run.folder, states=run.states)
+    results = results_of(run.folder, states=run.states)
     if (
         config.benchmark != VSIBENCH
         or config.subset not in EASI_TASKS
-        or found["official"] is None
-        or found["status"] != "complete"
+        or results["official"] is None
+        or results["status"] != "complete"
     ):
         raise UsageError(
             f"{run.name} is no whole run of VSI-Bench (full or debiased): EASI's leaderboard takes no other"
         )
     key, task = EASI_TASKS[config.subset]
-    metrics = {name: round(100 * value, 4) for name, value in _metrics(found).items()}
+    metrics = {name: round(100 * value, 4) for name, value in _metrics(results).items()}
     payload = {
         "modelName": run.model,
         "modelType": "",
@@ -100,7 +100,7 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
         "baseModel": "",
         "backend": "render_agent",
         "remarks": f"The model explores each scan by rendered views over up to {config.max_turns} turns; no video is"
-        f" shown. {' '.join(found['notes'])}".strip(),
+        f" shown. {' '.join(results['notes'])}".strip(),
         "scores": {key: metrics.pop("vsibench_overall")},
         "subScores": {key: {name.removesuffix("_mra"): value for name, value in metrics.items()}},
     }
@@ -116,14 +116,14 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
     }
 
 
-def _metrics(found: Mapping[str, Any]) -> dict[str, float]:
+def _metrics(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the official scores under lmms-eval's names, 0 to 1."""
     metrics = {
         f"{task}_{'mra' if task in NUMBER_TYPES else 'accuracy'}": score / 100
-        for task, score in found["tasks"].items()
+        for task, score in results["tasks"].items()
         if score is not None
     }
-    overall = found["official_over_scored"]["score"]
+    overall = results["official_over_scored"]["score"]
     return metrics if overall is None else {"vsibench_overall": overall / 100, **metrics}
 
 

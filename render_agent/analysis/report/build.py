@@ -81,7 +81,7 @@ def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> se
     for file in filter(is_picture, drawn):
         source, target = run / file, pages / file
         with writing(target), suppress(FileNotFoundError):
-            if not _same(source, target):
+            if not _is_in_place(source, target):
                 target.unlink(missing_ok=True)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _link(source, target)
@@ -89,7 +89,7 @@ def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> se
     return linked
 
 
-def _same(source: Path, target: Path) -> bool:
+def _is_in_place(source: Path, target: Path) -> bool:
     """Whether a picture is in its place in the report; FileNotFoundError where it is gone from the run."""
     of_run = source.stat()
     if not target.exists():

@@ -94,5 +94,5 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
             if place.parts[0] == "views" and place.as_posix() not in drawn:
                 continue
             content = path.read_bytes()
-            told = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
-            yield f"{REPORT}/{place.as_posix()}", clean(content) if told else content
+            is_text = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
+            yield f"{REPORT}/{place.as_posix()}", clean(content) if is_text else content

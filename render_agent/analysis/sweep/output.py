@@ -233,8 +233,8 @@ def row_cells(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
         figure(row["turns_per_question"]),
         figure(row["pictures_per_question"]),
         figure(row["renders_per_question"]),
-        _whole(row["tokens_in_per_question"]),
-        _whole(row["tokens_out_per_question"]),
+        _number_text(row["tokens_in_per_question"]),
+        _number_text(row["tokens_out_per_question"]),
         "–" if row["seconds_per_question"] is None else f"{row['seconds_per_question']:.2f}",
     )
 
@@ -308,7 +308,7 @@ def _bounds(row: Mapping[str, Any], name: str) -> list[float] | None:
     return None if low is None else [low, high]
 
 
-def _whole(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 

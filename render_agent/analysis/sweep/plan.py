@@ -196,10 +196,10 @@ def _options(options: Mapping[Any, Any], where: str = "options") -> dict[str, An
 
 
 def _label(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_words(name, value)}" for name, value in options.items())
+    return ", ".join(f"{name}={_as_typed(name, value)}" for name, value in options.items())
 
 
-def _words(name: str, value: Any) -> str:
+def _as_typed(name: str, value: Any) -> str:
     """Return the value of an option as it would be typed."""
     separator = OPTIONS[name].metadata.get("separator", ",")
     return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -216,7 +216,7 @@ def _cell(
         config = RunConfig(**{**options, "batch": True, "output": str(folder)}).absolute()
     except UsageError as error:
         raise UsageError(f"{label:.200}: {error}") from error
-    varied = {name: _words(name, value) for name, value in entry.options.items()}
+    varied = {name: _as_typed(name, value) for name, value in entry.options.items()}
     labelled = entry.row != _label(entry.options)
     return Cell(label, varied, config, entry.row, labelled, entry.equal)
 

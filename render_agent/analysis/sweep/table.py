@@ -60,7 +60,7 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row],
         side = sides.get(cell.row)
         row = dict.fromkeys(COLUMNS) | {"label": cell.row, **cell.varied, "status": NOT_BEGUN}
         if side is not None:
-            row |= _scores(side) | _work(folders, side.results)
+            row |= _scores(side) | _cost_row(folders, side.results)
             if len(folders) < len(cells):
                 row["status"] = CUT_OFF
             own_notes = notes.setdefault(cell.row, list(side.results["notes"]))
@@ -133,7 +133,7 @@ def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
     }, incomparable(base, side)
 
 
-def _work(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
+def _cost_row(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
     """Return what a question took on average, over those that were number."""
     means = results["totals"]["per_question"]
     if means is None:

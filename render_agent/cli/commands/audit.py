@@ -74,26 +74,26 @@ def audit_command(
     options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
     chosen = chosen_questions(questions, options)
     others = None if against is None else read_ids(Path(against))
-    found = audit(chosen, folds, seed)
+    figures = audit(chosen, folds, seed)
     if others is not None:
-        found["overlap"] = overlap(found, others)
+        figures["overlap"] = overlap(figures, others)
     if to is not None:
-        lines = "".join(f"{question_id}\n" for question_id in found["falling"])
+        lines = "".join(f"{question_id}\n" for question_id in figures["falling"])
         write_whole(Path(to), lines.encode())
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(figures))
     else:
-        plain_console().print(audit_table(found))
+        plain_console().print(audit_table(figures))
 
 
-def audit_table(found: dict[str, Any]) -> Any:
+def audit_table(figures: dict[str, Any]) -> Any:
     """Return the scores of the methods that do not look, by type, and what falls to them."""
     from render_agent.score.intervals import FEW_SCENES
     from render_agent.score.tables import figure, interval, probability, signed
     from render_agent.text.console import plain_table
 
     table = plain_table(
-        f"Answered without looking: {found['n']} questions, {found['scenes']} scenes, {found['folds']} folds"
+        f"Answered without looking: {figures['n']} questions, {figures['scenes']} scenes, {figures['folds']} folds"
     )
     table.add_column("question type", no_wrap=True)
     for name in (
@@ -107,7 +107,7 @@ def audit_table(found: dict[str, Any]) -> Any:
         "Holm",
     ):
         table.add_column(name, justify="right")
-    rows = {**found["types"], "mean of tasks": found["overall"]}
+    rows = {**figures["types"], "mean of tasks": figures["overall"]}
     for name, row in rows.items():
         methods = row["methods"]
         best = max(methods.values(), key=lambda entry: entry["gain"])
@@ -121,13 +121,13 @@ def audit_table(found: dict[str, Any]) -> Any:
             probability(best["p_holm"]),
         )
     table.caption = (
-        f"{len(found['falling'])} questions fall: without them no method is sure to be above chance."
+        f"{len(figures['falling'])} questions fall: without them no method is sure to be above chance."
         "\n- chance: uniform over the options; of numbers and texts the commonest answer of the other scenes"
         "\n- Holm: p over scenes, corrected for all methods and types"
     )
     if any(e["p"] is None for row in rows.values() for e in row["methods"].values()):
         table.caption += f"\n- {FEW_SCENES}"
-    if agreed := found.get("overlap"):
+    if agreed := figures.get("overlap"):
         table.caption += (
             f"\n- the other list has {agreed['theirs']}; {agreed['both']} are on both, by chance there would be"
             f" {agreed['expected']:.0f}; text scores {agreed['text_left_out'] or 0:.1f} on what it leaves out,"

@@ -44,15 +44,15 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     folder = find_run(Path(output), run)
     states = read_states(folder)
     diagnoses = diagnose_run(folder, processes, states)
-    found = summary(states, diagnoses)
+    figures = summary(states, diagnoses)
     beliefs = failure_summary(states, diagnoses, folder.config.image_size)
     if as_json:
-        told = {"reading": reading(found["all"]), **found}
-        click.echo(json_text(told if beliefs is None else {**told, "beliefs": beliefs}))
+        printed = {"reading": reading(figures["all"]), **figures}
+        click.echo(json_text(printed if beliefs is None else {**printed, "beliefs": beliefs}))
         return
     console = plain_console()
-    console.print(cause_table(found))
-    for line in notes(found):
+    console.print(cause_table(figures))
+    for line in notes(figures):
         console.print(line, soft_wrap=True)
     if beliefs is not None:
         console.print(failure_table(beliefs))

@@ -123,13 +123,13 @@ def files_of(images: Sequence[str]) -> list[Path]:
     UsageError where a folder holds none, or there is nothing of a name. A file that is named is taken,
     whatever it is.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for name in images:
         path = Path(name)
         if not path.exists():
             raise UsageError(f"there is no picture {path}")
         if not path.is_dir():
-            found[path] = None
+            files[path] = None
             continue
         inside = [
             file
@@ -138,8 +138,8 @@ def files_of(images: Sequence[str]) -> list[Path]:
         ]
         if not inside:
             raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
-        found.update(dict.fromkeys(inside))
-    return list(found)
+        files.update(dict.fromkeys(inside))
+    return list(files)
 
 
 def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
@@ -200,8 +200,8 @@ def _tell(
     if given["csv_file"]:
         write_csv(Path(given["csv_file"]), rows)
     if given["as_json"]:
-        told = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
-        click.echo(json_text({**told, "totals": figures, "pictures": rows}))
+        printed = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
+        click.echo(json_text({**printed, "totals": figures, "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {given['question']}"
         plain_console().print(judge_table(rows, figures, criteria, mode, title))

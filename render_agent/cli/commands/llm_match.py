@@ -63,18 +63,18 @@ def llm_match_command(
     config = run_config(context.obj or {}, given)
     with closing(make_engine(config, [])) as engine:
         marked = mark_answers(states, engine, config.max_new_tokens)
-    found = results_of(folder, states=states, marks=marked.scores)
+    results = results_of(folder, states=states, marks=marked.scores)
     judge = {"engine": config.engine, "model": config.model_name}
-    found["llm_match"] = {"judge": judge, **match_figures(states, marked)}
+    results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
         with closing(RunLog(folder)) as log:
-            log.write_results_of(JUDGED, found)
+            log.write_results_of(JUDGED, results)
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(results))
     else:
         console = plain_console()
-        console.print(score_table(found))
-        console.print(_said(found["llm_match"]), soft_wrap=True)
+        console.print(score_table(results))
+        console.print(_said(results["llm_match"]), soft_wrap=True)
     if marked.faults:
         context.exit(1)
 

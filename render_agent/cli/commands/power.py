@@ -66,22 +66,22 @@ def power_command(
     if against is not None and (reasons := incomparable(*sides)):
         raise UsageError(f"{run} and {against} are not comparable: {'; '.join(reasons)}")
     compared = compare(*sides) if against is not None else None
-    found = plan(sides[0].results, difference, wanted, compared)
+    figures = plan(sides[0].results, difference, wanted, compared)
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(figures))
     else:
-        plain_console().print(_table(found))
+        plain_console().print(_table(figures))
 
 
-def _table(found: dict[str, Any]) -> Any:
+def _table(figures: dict[str, Any]) -> Any:
     from render_agent.text.console import plain_table
 
     table = plain_table(
-        f"{found['difference']:g} points, seen with a power of {100 * found['power']:g} % at p ≤ 5 %"
+        f"{figures['difference']:g} points, seen with a power of {100 * figures['power']:g} % at p ≤ 5 %"
     )
-    for name in ("correlation", "scenes", "questions", f"seen with {found['scenes']} scenes"):
+    for name in ("correlation", "scenes", "questions", f"seen with {figures['scenes']} scenes"):
         table.add_column(name, justify="right")
-    for row in found["needs"]:
+    for row in figures["needs"]:
         r = row["correlation"]
         table.add_row(
             "measured" if r is None else f"{r:g}",

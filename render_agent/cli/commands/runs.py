@@ -81,12 +81,12 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 
 def merge_runs(output: Path, names: Sequence[str]) -> int:
     """Join the shards of a run into one run folder and print its scores."""
-    path, found = merge(output, [find_run(output, name) for name in names])
-    active = found["counts"]["active"]
+    path, results = merge(output, [find_run(output, name) for name in names])
+    active = results["counts"]["active"]
     console = _console()
-    console.print(score_tables(found))
+    console.print(score_tables(results))
     console.print(f"the run: {path}", soft_wrap=True)
-    if active or found["counts"]["failed"]:
+    if active or results["counts"]["failed"]:
         line = shlex.join([*program(), "--continue", str(path)])
         console.print(f"{active} questions are not done. To go on: {line}", soft_wrap=True)
     return 0
@@ -242,9 +242,9 @@ def _came_with(folder: RunFolder) -> bool:
 
 
 def _execute(run: Run, *, browser: bool = False) -> int:
-    found, console = watch(run, browser=browser), _console()
-    _print_results(found, run, console)
-    failed = found["counts"]["failed"]
+    results, console = watch(run, browser=browser), _console()
+    _print_results(results, run, console)
+    failed = results["counts"]["failed"]
     if failed:
         console.print(
             f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
@@ -271,7 +271,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                     max_turns=run.config.max_turns,
                 )
                 with logged(run, progress, display.warn) as observer, ExitStack() as pages:
-                    found = run.go(observer, _engine_maker(run, console, pages, browser=browser))
+                    results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
         except BaseException:
             if run.log.there:
                 line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
@@ -279,7 +279,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
             raise
         finally:
             run.close()
-    return found
+    return results
 
 
 def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool) -> MakeEngine:
@@ -320,25 +320,25 @@ def program() -> list[str]:
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return ["python", "-m", "render_agent"]
-    found = shutil.which(called.name)
-    on_path = found is not None and Path(found).resolve() == called.resolve()
+    path = shutil.which(called.name)
+    on_path = path is not None and Path(path).resolve() == called.resolve()
     return [called.name if on_path else str(called)]
 
 
-def _print_results(found: Mapping[str, Any], run: Run, console: Console) -> None:
+def _print_results(results: Mapping[str, Any], run: Run, console: Console) -> None:
     config, path = run.config, run.path
     if config.json:
-        click.echo(json_text(found))
+        click.echo(json_text(results))
     if config.quiet:
         console.print(str(path), soft_wrap=True)
         return
     if config.batch:
-        console.print(score_tables(found))
+        console.print(score_tables(results))
     else:
-        _print_answer(found["questions"][0], run.states[0], path, console)
-    _print_agent(config, found["notes"] if config.batch else (), console)
-    if "beliefs" in found:
-        console.print(summed_up(found["beliefs"]), soft_wrap=True)
+        _print_answer(results["questions"][0], run.states[0], path, console)
+    _print_agent(config, results["notes"] if config.batch else (), console)
+    if "beliefs" in results:
+        console.print(summed_up(results["beliefs"]), soft_wrap=True)
     console.print(f"the run: {path}", soft_wrap=True)
     standard = config.output == OPTIONS["output"].default
     line = [*program(), "report", path.name if standard else str(path)]
@@ -381,8 +381,8 @@ def list_them(output: Path, *, as_json: bool) -> None:
     line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
     click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
     for row in rows:
-        told = {name: "–" if v is None else str(v) for name, v in row.items()}
-        click.echo(one_line(line.format(**told)))
+        cells = {name: "–" if v is None else str(v) for name, v in row.items()}
+        click.echo(one_line(line.format(**cells)))
 
 
 RUN_COLUMNS = {
@@ -407,7 +407,7 @@ def _run_row(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
     try:
         folder = RunFolder(path)
-        found = folder.results()
+        results = folder.results()
         saved = folder.record["config"]
         began = datetime.fromtimestamp((path / "config.json").stat().st_mtime)
         row |= {
@@ -420,13 +420,13 @@ def _run_row(path: Path) -> dict[str, Any]:
             "model": folder.record["engine"]["model"],
             "agent": saved.get("agent", "single"),
         }
-        if found:
-            seconds = found["totals"]["seconds"]
+        if results:
+            seconds = results["totals"]["seconds"]
             row |= {
-                "status": found["status"],
-                "answered": found["counts"]["answered"],
+                "status": results["status"],
+                "answered": results["counts"]["answered"],
                 "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
-                "official": figure(found["official_over_scored"]["score"]),
+                "official": figure(results["official_over_scored"]["score"]),
             }
     except (RunLogError, KeyError, TypeError, AttributeError, ValueError, OSError):
         return row | {"status": "unreadable"}
@@ -441,18 +441,18 @@ def show(output: Path, which: str, question_id: str | None, *, as_json: bool) ->
     if question_id is not None:
         _show_question(folder, question_id, as_json=as_json)
         return
-    found = folder.results()
+    results = folder.results()
     if as_json:
-        click.echo(json_text(found or {"status": "unfinished"}))
+        click.echo(json_text(results or {"status": "unfinished"}))
         return
     console = plain_console()
-    if found is None:
+    if results is None:
         console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
-    console.print(score_tables(found))
-    _print_agent(folder.config, found["notes"], console)
+    console.print(score_tables(results))
+    _print_agent(folder.config, results["notes"], console)
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 

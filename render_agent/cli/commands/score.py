@@ -41,18 +41,18 @@ def rescore(output: Path, which: str, parser: str, *, as_json: bool) -> None:
     run's are printed only.
     """
     folder = find_run(output, which)
-    found = results_of(folder, parser)
+    results = results_of(folder, parser)
     if folder.finished:
         with closing(RunLog(folder)) as log:
             if parser == OFFICIAL:
-                log.write_results(found, table(found["questions"]))
+                log.write_results(results, table(results["questions"]))
             else:
-                log.write_results_of(parser, found)
+                log.write_results_of(parser, results)
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(results))
         return
     console = plain_console()
-    console.print(score_tables(found))
+    console.print(score_tables(results))
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 
@@ -63,11 +63,11 @@ def score_file(predictions: Path, questions: str | None, parser: str, *, as_json
             f"there is no file of predictions at {predictions}: write one of lines such as {FORM}"
         )
     asked = load_vsibench(questions)
-    found = score_predictions(asked, read_predictions(predictions, asked), parser)
+    results = score_predictions(asked, read_predictions(predictions, asked), parser)
     if as_json:
-        click.echo(json_text(found))
+        click.echo(json_text(results))
     else:
-        plain_console().print(score_table(found))
+        plain_console().print(score_table(results))
 
 
 def compare_runs(
@@ -101,26 +101,26 @@ def compare_runs(
     steps = ladder(sides)
     pairs = [_pair(first, other, anyway=anyway) for other in others]
     correct(pairs)
-    for found, folder in zip(pairs, folders[1:], strict=True):
+    for comparison, folder in zip(pairs, folders[1:], strict=True):
         if beliefs := compared_beliefs(folders[0], folder):
-            found["beliefs"] = beliefs
-    add_holm([entry for found in pairs for entry in found.get("beliefs", {}).values()])
+            comparison["beliefs"] = beliefs
+    add_holm([entry for comparison in pairs for entry in comparison.get("beliefs", {}).values()])
     if page is not None:
         place = _write_pages(folders, pairs, steps, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        told = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
-        click.echo(json_text({**told, **rungs}))
+        printed = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
+        click.echo(json_text({**printed, **rungs}))
         return
     console = plain_console()
-    for found in pairs:
-        for reason in found["warnings"]:
+    for comparison in pairs:
+        for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
-        console.print(comparison_table(found))
-        console.print(changed_table(found))
-        if "beliefs" in found:
-            console.print(compared_beliefs_table(found, WORDS))
+        console.print(comparison_table(comparison))
+        console.print(changed_table(comparison))
+        if "beliefs" in comparison:
+            console.print(compared_beliefs_table(comparison, WORDS))
     if steps is not None:
         console.print(ladder_table(steps))
 
@@ -131,12 +131,12 @@ def _is_run(output: Path, place: Path) -> bool:
     )
 
 
-def _pair(one: Side, two: Side, *, anyway: bool) -> dict[str, Any]:
+def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
     """Return how one run differs from another. UsageError where they are not comparable."""
-    sides = (("a", one.results), ("b", two.results))
+    sides = (("a", first.results), ("b", second.results))
     return {
-        **compare_alike(one, two, anyway=anyway, way_out="--anyway"),
-        "options": differing(one, two),
+        **compare_alike(first, second, anyway=anyway, way_out="--anyway"),
+        "options": differing(first, second),
         "work": {side: results["totals"]["per_question"] for side, results in sides},
         "notes": {side: results["notes"] for side, results in sides},
     }

@@ -62,20 +62,20 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
         if revision is not None:
             kind = "a bundled model" if bundled else "a directory"
             raise UsageError(f"--revision belongs to a hub name, and {model} is {kind}")
-        found = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
+        located = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         wrong = "is a file, not" if folder.exists() else "is not"
         raise SetupError(f"{model} {wrong} a directory: {WAY_OUT}")
     else:
-        found = _find_on_hub(model, revision)
-    if found.fetched:
-        weight_files(found.folder)
-    if not takes_pictures(found.config):
+        located = _find_on_hub(model, revision)
+    if located.fetched:
+        weight_files(located.folder)
+    if not takes_pictures(located.config):
         raise SetupError(
-            f"{model} is a {found.config.get('model_type', 'model')} without a vision part: name a"
+            f"{model} is a {located.config.get('model_type', 'model')} without a vision part: name a"
             " vision-language model such as Qwen/Qwen3-VL-8B-Instruct"
         )
-    return found
+    return located
 
 
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
@@ -87,35 +87,35 @@ def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
     return describe_found(find_model(model, revision))
 
 
-def describe_found(found: FoundModel) -> dict[str, Any]:
+def describe_found(located: FoundModel) -> dict[str, Any]:
     """Return what `describe_model` returns, of a model that was found before."""
-    note = NOTES.get(found.name)
+    note = NOTES.get(located.name)
     return {
         **({} if note is None else {"note": note}),
-        "revision": found.commit,
-        "weights": None if found.commit else f"sha256:{fingerprint(found.folder)}",
-        "processor": None if found.commit else f"sha256:{processor_fingerprint(found.folder)}",
-        "model_type": found.config.get("model_type"),
+        "revision": located.commit,
+        "weights": None if located.commit else f"sha256:{fingerprint(located.folder)}",
+        "processor": None if located.commit else f"sha256:{processor_fingerprint(located.folder)}",
+        "model_type": located.config.get("model_type"),
         "transformers": version("transformers"),
         "torch": version("torch"),
     }
 
 
-def fetch_model(found: FoundModel) -> FoundModel:
+def fetch_model(located: FoundModel) -> FoundModel:
     """Return a model whose files are all on this machine, fetched from the hub where they are not.
 
     SetupError where that fails; what was fetched is kept, and the next try goes on from there.
     """
-    if found.fetched:
-        return found
+    if located.fetched:
+        return located
     from huggingface_hub import errors, snapshot_download
 
-    LOG.info("fetching %s at %s from the hub", found.name, found.commit)
+    LOG.info("fetching %s at %s from the hub", located.name, located.commit)
     try:
-        with stage(f"fetching {found.name}", in_bytes=True, announced=True) as fetching:
+        with stage(f"fetching {located.name}", in_bytes=True, announced=True) as fetching:
             folder = snapshot_download(
-                found.name,
-                revision=found.commit,
+                located.name,
+                revision=located.commit,
                 allow_patterns=FILES,
                 tqdm_class=bar_class(fetching),
             )
@@ -123,10 +123,10 @@ def fetch_model(found: FoundModel) -> FoundModel:
     # The root of its client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]
         raise SetupError(
-            f"{found.name} could not be fetched whole from the hub ({type(error).__name__}): start"
+            f"{located.name} could not be fetched whole from the hub ({type(error).__name__}): start"
             " again to go on with it"
         ) from error
-    return replace(found, folder=Path(folder), fetched=True)
+    return replace(located, folder=Path(folder), fetched=True)
 
 
 def takes_pictures(config: Mapping[str, Any]) -> bool:

@@ -51,7 +51,7 @@ def check_names(dtype: str, device: str) -> None:
 
 
 def load_pretrained(
-    found: FoundModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
+    located: FoundModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
 ) -> Pretrained:
     """Return a model that was found, ready to generate.
 
@@ -65,11 +65,11 @@ def load_pretrained(
     place = choose_device(device)
     cure_torchvision()
     silence_libraries()
-    check_class(found)
-    found = fetch_model(found)
-    with stage(f"loading {found.name}", announced=True) as loading, bars_shown_as(loading):
-        processor = load_processor(found, thinking)
-        model = load_model(found, dtype, place, options)
+    check_class(located)
+    located = fetch_model(located)
+    with stage(f"loading {located.name}", announced=True) as loading, bars_shown_as(loading):
+        processor = load_processor(located, thinking)
+        model = load_model(located, dtype, place, options)
     published = model.generation_config
     top_k, top_p = published.top_k or 0, published.top_p or 1.0
     # Left as it is, a published way of sampling makes every greedy call warn.
@@ -120,25 +120,25 @@ def bars_shown_as(loading: Stage) -> Iterator[None]:
         logging.set_tqdm_hook(before)
 
 
-def check_class(found: FoundModel) -> None:
+def check_class(located: FoundModel) -> None:
     """SetupError where this transformers has no image-text-to-text class for the model."""
     from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig, __version__
 
     try:
-        config = AutoConfig.from_pretrained(found.folder, **OFFLINE)
+        config = AutoConfig.from_pretrained(located.folder, **OFFLINE)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
-            f"transformers {__version__} cannot read the configuration of {found.name}"
+            f"transformers {__version__} cannot read the configuration of {located.name}"
             f" ({first_line(error)}): install a newer transformers, or {WAY_OUT}"
         ) from error
     if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise SetupError(
-            f"{found.name} is a {config.model_type}, which is no image-text-to-text model in"
+            f"{located.name} is a {config.model_type}, which is no image-text-to-text model in"
             f" transformers {__version__}: name a vision-language model"
         )
 
 
-def load_processor(found: FoundModel, thinking: str = AUTO) -> Any:
+def load_processor(located: FoundModel, thinking: str = AUTO) -> Any:
     """Return the processor. SetupError where its files are not whole or it cannot chat with pictures.
 
     thinking: on or off where its chat template must know it, too; auto elsewhere.
@@ -146,50 +146,50 @@ def load_processor(found: FoundModel, thinking: str = AUTO) -> Any:
     from transformers import AutoProcessor
 
     try:
-        processor = AutoProcessor.from_pretrained(found.folder, padding_side="left", **OFFLINE)
+        processor = AutoProcessor.from_pretrained(located.folder, padding_side="left", **OFFLINE)
     except ImportError as error:
         raise SetupError(
-            f"the processor of {found.name} needs a library that is not installed"
+            f"the processor of {located.name} needs a library that is not installed"
             f" ({first_line(error)}): install it with pip"
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SetupError(
-            f"{found.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
+            f"{located.name} has no usable processor ({first_line(error)}): fetch its tokenizer and"
             " preprocessor files too"
         ) from error
     if not hasattr(processor, "image_processor"):
         raise SetupError(
-            f"{found.name} has no image processor (preprocessor_config.json): fetch the model again"
+            f"{located.name} has no image processor (preprocessor_config.json): fetch the model again"
         )
     # A tokenizer without its vocabulary loads without a word and reads nothing.
     if not reads_back(processor.tokenizer, "chair"):
         raise SetupError(
-            f"{found.name} has no usable tokenizer (tokenizer.json): fetch the model again"
+            f"{located.name} has no usable tokenizer (tokenizer.json): fetch the model again"
         )
     if not processor.chat_template:
         raise SetupError(
-            f"{found.name} has no chat template (chat_template.jinja): name its Instruct variant"
+            f"{located.name} has no chat template (chat_template.jinja): name its Instruct variant"
         )
     named = processor.chat_template
     for template in named.values() if isinstance(named, Mapping) else [named]:
-        check_template(template, found.name)
+        check_template(template, located.name)
     processor.tokenizer.padding_side = "left"
-    family_of(str(found.config.get("model_type"))).thinking.check(processor, thinking)
+    family_of(str(located.config.get("model_type"))).thinking.check(processor, thinking)
     return processor
 
 
-def load_model(found: FoundModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
+def load_model(located: FoundModel, dtype: str, device: str, options: Mapping[str, Any]) -> Any:
     """Return the model with all its weights. SetupError where it cannot be."""
     from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText
 
     kind = "float32" if dtype == "auto" and device == "cpu" else dtype
-    quantization = quantization_config(options, found.config)
+    quantization = quantization_config(options, located.config)
     # Given as None, it would hide that the weights are quantised already.
     quantised = {} if quantization is None else {"quantization_config": quantization}
     try:
         model, loading = AutoModelForImageTextToText.from_pretrained(
-            found.folder,
+            located.folder,
             dtype=kind,
             device_map=options.get("device_map", device),
             attn_implementation=options.get("attn_implementation"),
@@ -199,13 +199,13 @@ def load_model(found: FoundModel, dtype: str, device: str, options: Mapping[str,
         )
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise SetupError(
-            f"{found.name} cannot be loaded on {device} as {kind} ({first_line(error)}):"
+            f"{located.name} cannot be loaded on {device} as {kind} ({first_line(error)}):"
             " fetch it again, choose another --dtype or --device, or use a smaller model"
         ) from error
     missing = sorted(loading["missing_keys"])
     if missing:
         raise SetupError(
-            f"{found.name} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
+            f"{located.name} lacks {len(missing)} of its weights ({missing[0]} …): fetch it again"
         )
     return model.eval()
 

@@ -44,8 +44,8 @@ def disarming(tokenizer: Any) -> Callable[[Sequence[Message]], list[Message]]:
     special = [text for text in added if len(text) > 1 and (text in own or MARKER.fullmatch(text))]
     pattern = re.compile("|".join(map(re.escape, sorted(special, key=len, reverse=True))))
 
-    def parted(found: re.Match[str]) -> str:
-        return found[0][0] + WORD_JOINER + found[0][1:]
+    def parted(match: re.Match[str]) -> str:
+        return match[0][0] + WORD_JOINER + match[0][1:]
 
     def piece(entry: dict[str, Any]) -> dict[str, Any]:
         if entry["type"] != "text" or not special:

@@ -63,27 +63,27 @@ class PictureForm:
 
     def values(self, picture: Image, device: str = "cpu") -> Tensors:
         """Return what the model is given of an RGB picture, computed on a device."""
-        found = self._asked(picture, device)
-        return {name: value for name, value in found.items() if name not in OF_TEXT}
+        inputs = self._asked(picture, device)
+        return {name: value for name, value in inputs.items() if name not in OF_TEXT}
 
     def written(self, text: str, pictures: Sequence[str]) -> str:
         """Return a prompt's text with what the processor writes for each of its pictures."""
-        found: str = self.processor.get_text_with_replacements([text], list(pictures))[0][0]
-        return found
+        prompt: str = self.processor.get_text_with_replacements([text], list(pictures))[0][0]
+        return prompt
 
     def _cost(self, width: int, height: int) -> PictureCost:
         """Return what the processor makes of a blank picture of so many pixels."""
-        found = self._asked(new("RGB", (width, height)), "cpu")
-        ids = found["input_ids"][0].tolist()
+        inputs = self._asked(new("RGB", (width, height)), "cpu")
+        ids = inputs["input_ids"][0].tolist()
         # The placeholder may be another token than the many that it becomes.
         self.token = max(set(ids), key=ids.count)
         tokens = ids.count(self.token)
-        grid = found.get("image_grid_thw")
+        grid = inputs.get("image_grid_thw")
         return PictureCost(
             tokens=tokens,
             around=len(ids) - tokens,
-            rows=len(found["pixel_values"]),
-            text=found["text_replacement_offsets"][0][0]["replacement"],
+            rows=len(inputs["pixel_values"]),
+            text=inputs["text_replacement_offsets"][0][0]["replacement"],
             grid=None if grid is None else tuple(grid[0].tolist()),
         )
 
@@ -122,8 +122,10 @@ class QwenPictures(PictureForm):
         limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
         content = [{"type": "image", "image": picture, **limits}]
         patch: int = self.processor.image_processor.patch_size
-        found = process_vision_info([{"role": "user", "content": content}], image_patch_size=patch)
-        scaled: Image = found[0][0]
+        resized = process_vision_info(
+            [{"role": "user", "content": content}], image_patch_size=patch
+        )
+        scaled: Image = resized[0][0]
         return scaled
 
 
@@ -165,13 +167,13 @@ def joined(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
     """
     import torch
 
-    found = {}
+    stacked = {}
     for name in parts[0]:
         tensors = [part[name] for part in parts]
         along = axis if tensors[0].dim() > axis else 0
         most = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
-        found[name] = torch.cat([_filled(tensor, most, along) for tensor in tensors], dim=along)
-    return found
+        stacked[name] = torch.cat([_filled(tensor, most, along) for tensor in tensors], dim=along)
+    return stacked
 
 
 def _filled(tensor: torch.Tensor, sizes: Sequence[int], along: int) -> torch.Tensor:

@@ -208,19 +208,19 @@ def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
 def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. UsageError and SetupError as of `describe`."""
     options, endpoints = _options_of(config, given), _endpoints_of(config)
-    told = [look_up(entry, config.model_name, options) for entry in endpoints]
+    looked_up = [look_up(entry, config.model_name, options) for entry in endpoints]
     size = None if config.batch_size == AUTO else int(config.batch_size)
     engine = OpenAIEngine(config.model_name, endpoints, options, size)
-    if _is_hybrid(config.model_name, told):
+    if _is_hybrid(config.model_name, looked_up):
         # Its server keeps few states: a dialogue that waits for all others finds its own gone.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)
     return engine
 
 
-def _is_hybrid(model: str, told: Sequence[Mapping[str, Any]]) -> bool:
+def _is_hybrid(model: str, looked_up: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a model has recurrent layers, by its name or by what a server says that it was made from."""
     return any(
-        family_named(name).recurrent for name in (model, *(str(t.get("root")) for t in told))
+        family_named(name).recurrent for name in (model, *(str(t.get("root")) for t in looked_up))
     )
 
 
@@ -243,15 +243,15 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
     options = read_options(given)
     hosted = any(entry.host == HOSTED_HOST for entry in _endpoints_of(config))
     form = REASONING if hosted else family_named(config.model_name).thinking
-    told = form.arguments(config.thinking, given if hosted else _template_of(options))
+    arguments = form.arguments(config.thinking, given if hosted else _template_of(options))
     if hosted:
-        return replace(options, reasoning_effort=told.get("reasoning_effort"))
-    if not told:
+        return replace(options, reasoning_effort=arguments.get("reasoning_effort"))
+    if not arguments:
         return options
-    return replace(options, extra_body={**options.extra_body, "chat_template_kwargs": told})
+    return replace(options, extra_body={**options.extra_body, "chat_template_kwargs": arguments})
 
 
 def _template_of(options: OpenAIOptions) -> Mapping[str, Any]:
     """Return what the chat template is given by an engine option."""
-    told = options.extra_body.get("chat_template_kwargs")
-    return told if isinstance(told, Mapping) else {}
+    arguments = options.extra_body.get("chat_template_kwargs")
+    return arguments if isinstance(arguments, Mapping) else {}

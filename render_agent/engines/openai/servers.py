@@ -154,12 +154,12 @@ async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> di
             raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
         entry: dict[str, Any] = next((entry for entry in served if entry["id"] == model), {})
         entry_fields: dict[str, Any] = {name: entry[name] for name in MODEL_FIELDS if name in entry}
-        told = {**entry_fields, **await _version(client, endpoint)}
+        fields = {**entry_fields, **await _version(client, endpoint)}
         return {
             "url": endpoint.url,
             **{
                 name: first_words(value, endpoint.secrets) if isinstance(value, str) else value
-                for name, value in told.items()
+                for name, value in fields.items()
                 if value is None or isinstance(value, str | int)
             },
         }

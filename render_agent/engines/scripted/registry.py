@@ -101,7 +101,7 @@ def _imported(path: Path) -> NamedPolicy:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # it is anybody's code
-        raise SetupError(f"{path} cannot be imported: {_told(error)}") from error
+        raise SetupError(f"{path} cannot be imported: {_error_text(error)}") from error
     make = getattr(module, "policy", None)
     if not callable(make):
         raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
@@ -110,7 +110,7 @@ def _imported(path: Path) -> NamedPolicy:
         try:
             policy: Policy = make(questions, seed)
         except Exception as error:  # it is anybody's code
-            raise SetupError(f"policy() in {path} failed: {_told(error)}") from error
+            raise SetupError(f"policy() in {path} failed: {_error_text(error)}") from error
         if not callable(getattr(policy, "reply", None)):
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
@@ -118,5 +118,5 @@ def _imported(path: Path) -> NamedPolicy:
     return NamedPolicy(build)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -344,10 +344,10 @@ def flash(
     last key. window: how many keys a query sees.
     """
     sides = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
-    found: torch.Tensor = torch.ops.aten._flash_attention_forward(
+    attended: torch.Tensor = torch.ops.aten._flash_attention_forward(
         query, key, value, *bounds, *most, 0.0, is_causal, False, scale=scale, **sides
     )[0]
-    return found
+    return attended
 
 
 def _paged(
@@ -387,8 +387,8 @@ def _packed_vision(
     assert cu_seq_lens_q is not None
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
     bounds, most = cu_seq_lens_q.int(), int(max_length_q)
-    found = flash(query, key, value, (bounds, bounds), (most, most), False, scaling)
-    return found[None], None
+    attended = flash(query, key, value, (bounds, bounds), (most, most), False, scaling)
+    return attended[None], None
 
 
 def page_index(pages: Several[int], device: Any) -> slice | torch.Tensor:

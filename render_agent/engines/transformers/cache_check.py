@@ -55,14 +55,14 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     difference = allowed = 0.0
     for words in WORDS:
         try:
-            found = attempt_patiently(partial(compared, loaded, words), loaded.model.device)
+            reason = attempt_patiently(partial(compared, loaded, words), loaded.model.device)
         finally:
             loaded.inputs.retire("probe")
         # The library's classes differ by family and version: one that does not take our attention may
         # raise anything, and is then run without it.
-        if isinstance(found, Fault):
-            return f"the model does not take our attention ({found.reason})"
-        difference, allowed = found
+        if isinstance(reason, Fault):
+            return f"the model does not take our attention ({reason.reason})"
+        difference, allowed = reason
         if difference <= allowed:
             return None
     return (
@@ -173,9 +173,9 @@ def scores_anew(
         raise ValueError("its processor makes other tokens of a prompt")
     if token is not None:
         # What a text's token is told beside its number: it is looked at, and is no part of a picture.
-        told = {"input_ids": token, "attention_mask": 1}
+        inputs = {"input_ids": token, "attention_mask": 1}
         for name in OF_TEXT & tensors.keys():
-            more = torch.full((len(prompts), 1), told.get(name, 0))
+            more = torch.full((len(prompts), 1), inputs.get(name, 0))
             tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
     tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
     with torch.inference_mode():

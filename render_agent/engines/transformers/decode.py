@@ -44,7 +44,7 @@ class Decoder:
             sequence.pages[count // PAGE_TOKENS] * PAGE_TOKENS + count % PAGE_TOKENS
             for sequence, count in zip(sequences, counts, strict=True)
         ]
-        given = torch.tensor([[row.written[-1], row.position] for row in rows], device=device)
+        inputs = torch.tensor([[row.written[-1], row.position] for row in rows], device=device)
         call = DecodeAttention(
             self.cache.layers,
             torch.tensor(slots, device=device),
@@ -52,7 +52,7 @@ class Decoder:
             states=self._states(sequences, device),
         )
         with torch.inference_mode():
-            logits = self.logits(given[:, 0], given[:, 1], call)
+            logits = self.logits(inputs[:, 0], inputs[:, 1], call)
             return logits, logits.argmax(-1)
 
     def logits(

@@ -203,8 +203,8 @@ class ContinuousEngine:
                 reason = f"the prompt could not be prepared: {first_line(error)}"
                 self._put_down(sample, Reply(error=reason))
                 continue
-            found = self.scheduler.place(sample)
-            if found is None:
+            slot = self.scheduler.place(sample)
+            if slot is None:
                 break
             self._line.remove(sample)
             unread = sum(other.unread for other in self.scheduler.reading)

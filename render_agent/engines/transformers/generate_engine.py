@@ -129,13 +129,13 @@ class TransformersEngine(BatchingEngine):
         became: list[list[Reply]] = []
         rows: list[Row] = []
         for request in requests:
-            found = self._prepared(request)
+            inputs = self._prepared(request)
             self._ready.pop(id(request), None)
-            became.append([Reply(error=found)] if isinstance(found, str) else [])
-            if not isinstance(found, str):
-                limit = self.loaded.reply_limit(request, len(found.ids))
+            became.append([Reply(error=inputs)] if isinstance(inputs, str) else [])
+            if not isinstance(inputs, str):
+                limit = self.loaded.reply_limit(request, len(inputs.ids))
                 samples = range(request.distinct_samples)
-                rows += [Row(request, sample, found, limit) for sample in samples]
+                rows += [Row(request, sample, inputs, limit) for sample in samples]
         written = iter(self._write(rows))
         for request, mine in zip(requests, became, strict=True):
             if not mine:
@@ -178,10 +178,10 @@ class TransformersEngine(BatchingEngine):
 
     def _length(self, request: Request) -> int:
         """Return the tokens that a request's row may have in the end; 0 where it cannot be asked."""
-        found = self._prepared(request)
-        if isinstance(found, str):
+        inputs = self._prepared(request)
+        if isinstance(inputs, str):
             return 0
-        return len(found.ids) + self.loaded.reply_limit(request, len(found.ids))
+        return len(inputs.ids) + self.loaded.reply_limit(request, len(inputs.ids))
 
     def _prepared(self, request: Request) -> PreparedPrompt | str:
         """Return a request's prompt, or in one sentence why there is none.

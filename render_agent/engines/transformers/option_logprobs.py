@@ -68,15 +68,15 @@ def score_choices(
     halved, and what that teaches is kept. A fault of one request is its `Scores.error`. ValueError
     where a request has no choices or one that is empty; EngineError where the device is lost.
     """
-    tokens = [choice_tokens(loaded.tokenizer, given) for given in choices]
+    tokens = [choice_tokens(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
     able: dict[int, Scored] = {}
-    for place, (request, given) in enumerate(zip(requests, tokens, strict=True)):
-        found = loaded.prepared(request, max(map(len, given)) - 1)
-        if isinstance(found, str):
-            scores[place] = Scores(error=found)
+    for place, (request, options) in enumerate(zip(requests, tokens, strict=True)):
+        prepared = loaded.prepared(request, max(map(len, options)) - 1)
+        if isinstance(prepared, str):
+            scores[place] = Scores(error=prepared)
         else:
-            able[place] = Scored(found, given)
+            able[place] = Scored(prepared, options)
     longest_first = sorted(able, key=lambda place: -able[place].tokens)
     # Nothing is known of what a batch needs before one was read.
     first = 0 if sizing.largest else 1
@@ -103,11 +103,11 @@ def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> lis
         lambda places: _score(loaded, [batch[place] for place in places], sizing),
         sizing,
     )
-    found = [
+    fitted_scores = [
         Scores(error=loaded.alone(row, scored.prompt)) if isinstance(row, Fault) else row
         for row, scored in zip(fitted, batch, strict=True)
     ]
-    return [replace(scores, events=sizing.told()) for scores in found]
+    return [replace(scores, events=sizing.told()) for scores in fitted_scores]
 
 
 def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:
@@ -120,12 +120,14 @@ def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list
     rows = sizing.rows_that_fit(longest)
     with watched(sizing.memory) as needed:
         while isinstance(
-            found := attempt(partial(_log_probabilities, loaded, batch, rows), loaded.model.device),
+            scores := attempt(
+                partial(_log_probabilities, loaded, batch, rows), loaded.model.device
+            ),
             Fault,
         ):
             rows = min(rows, len(batch[0].choices))
-            if not found.out_of_memory or len(batch) > 1 or rows == 1:
-                return found
+            if not scores.out_of_memory or len(batch) > 1 or rows == 1:
+                return scores
             rows = (rows + 1) // 2
     sizing.observe(len(batch) * longest, needed[0])
     seconds = time.perf_counter() - began
@@ -136,7 +138,7 @@ def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list
             seconds,
             len(batch),
         )
-        for given, scored in zip(found, batch, strict=True)
+        for given, scored in zip(scores, batch, strict=True)
     ]
 
 
@@ -149,7 +151,7 @@ def _log_probabilities(
     """
     with torch.inference_mode():
         prefilled = _read(loaded, [scored.prompt for scored in batch])
-        found = [
+        scores = [
             [float(prefilled.first[row, tokens[0]]) for tokens in scored.choices]
             for row, scored in enumerate(batch)
         ]
@@ -163,8 +165,8 @@ def _log_probabilities(
             chunk = longer[start : start + rows]
             rests = _rests(loaded.model, prefilled, [(row, tokens) for row, _, tokens in chunk])
             for (row, place, _), rest in zip(chunk, rests, strict=True):
-                found[row][place] += rest
-    return found
+                scores[row][place] += rest
+    return scores
 
 
 def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:
@@ -192,10 +194,10 @@ def _rests(
     """
     device = prefilled.mask.device
     prompts = torch.tensor([row for row, _ in rows], device=device)
-    given = [torch.tensor(tokens[:-1]) for _, tokens in rows]
+    inputs = [torch.tensor(tokens[:-1]) for _, tokens in rows]
     wanted = [torch.tensor(tokens[1:]) for _, tokens in rows]
     pad = torch.nn.utils.rnn.pad_sequence
-    ids = pad(given, batch_first=True).to(device)
+    ids = pad(inputs, batch_first=True).to(device)
     targets = pad(wanted, batch_first=True, padding_value=-1).to(device)
     steps = torch.arange(ids.shape[1], device=device)
     output = model(
@@ -226,13 +228,13 @@ def _positions(model: Any, tensors: Any) -> torch.Tensor:
         rows: torch.Tensor = (mask.cumsum(-1) - 1).clamp(min=0)
         return rows[None]
     names = ("mm_token_type_ids", "image_grid_thw")
-    found, _ = model.model.get_rope_index(
+    positions, _ = model.model.get_rope_index(
         tensors["input_ids"],
         attention_mask=mask,
         **{name: tensors[name] for name in names if name in tensors},
     )
     # Padding has the position 1, which is never the highest of a prompt.
-    return torch.as_tensor(found)
+    return torch.as_tensor(positions)
 
 
 def _selected(cache: Any, rows: torch.Tensor) -> Any:

@@ -70,19 +70,19 @@ def positions(prompt: PreparedPrompt, axes: int) -> np.ndarray:
     count = len(prompt.ids)
     if axes == 1:
         return np.arange(count)[None]
-    found = np.empty((3, count), dtype=np.int64)
+    filled = np.empty((3, count), dtype=np.int64)
     done = position = 0
     for picture in prompt.shown:
         rows, columns = _sides(picture)
         start, end = picture.start, picture.start + picture.tokens
-        found[:, done:start] = np.arange(position, position + start - done)
+        filled[:, done:start] = np.arange(position, position + start - done)
         position += start - done
-        found[0, start:end] = position
-        found[1, start:end] = position + np.arange(rows).repeat(columns)
-        found[2, start:end] = position + np.tile(np.arange(columns), rows)
+        filled[0, start:end] = position
+        filled[1, start:end] = position + np.arange(rows).repeat(columns)
+        filled[2, start:end] = position + np.tile(np.arange(columns), rows)
         position, done = position + max(rows, columns), end
-    found[:, done:] = np.arange(position, position + count - done)
-    return found
+    filled[:, done:] = np.arange(position, position + count - done)
+    return filled
 
 
 def next_position(prompt: PreparedPrompt, axes: int) -> int:

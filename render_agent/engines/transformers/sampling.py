@@ -213,10 +213,10 @@ class ChosenRows:
         """Return scores (rows, vocabulary) that are 0 for the token of this step, else -inf."""
         tokens = torch.full((len(scores), 1), self.ends[0] if self.ends else 0)
         live = [place for place, row in enumerate(self.rows) if not row.ended(self.ends)]
-        given = scores[live].float()
+        logits = scores[live].float()
         rows = [self.rows[place] for place in live]
         for place, row, token in zip(
-            live, rows, choose_tokens(given, given.argmax(-1), rows, self.truncation), strict=True
+            live, rows, choose_tokens(logits, logits.argmax(-1), rows, self.truncation), strict=True
         ):
             row.take(token)
             tokens[place] = token

@@ -110,17 +110,17 @@ class Scheduler:
         prompt = sample.asked.prompt
         question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
         mine = self.cache.of(question)
-        found = mine or self.cache.begin(question, prompt, sample.request.about)
-        found.pinned, sample.placed = True, found
-        sample.start = found.known(prompt)
+        pages = mine or self.cache.begin(question, prompt, sample.request.about)
+        pages.pinned, sample.placed = True, pages
+        sample.start = pages.known(prompt)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))
-        if self.cache.reserve(found, sample.start, len(sample.ids) + sample.limit, evicts):
-            found.ids, found.prompt = found.ids[: sample.start], prompt
+        if self.cache.reserve(pages, sample.start, len(sample.ids) + sample.limit, evicts):
+            pages.ids, pages.prompt = pages.ids[: sample.start], prompt
             sample.since = time.perf_counter()
             return True
-        found.pinned = False
+        pages.pinned = False
         if mine is None:
-            self.cache.evict(found)
+            self.cache.evict(pages)
         return False
 
     def read(self) -> None:
@@ -179,8 +179,8 @@ class Scheduler:
     def read_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> None:
         """Read by itself what questions' prompts begin with, where states are kept behind chosen tokens alone."""
         if (prompt := self.cache.common_beginning(prompts)) is not None:
-            found = attempt(lambda: self._read_alone(prompt), self._device)
-            self.cache.keep(Sequence("") if isinstance(found, Fault) else found)
+            beginning = attempt(lambda: self._read_alone(prompt), self._device)
+            self.cache.keep(Sequence("") if isinstance(beginning, Fault) else beginning)
 
     def _read_alone(self, prompt: PreparedPrompt, evicts: bool = False) -> Sequence:
         """Return a dialogue that is nothing but this prompt, read. Raises what the model and the allocator raise.

@@ -205,8 +205,8 @@ def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     from vllm.engine.arg_utils import EngineArgs
 
     known = {entry.name for entry in fields(EngineArgs)}
-    given = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
-    for name in given:
+    arguments = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
+    for name in arguments:
         if name in OWN_FLAGS:
             raise UsageError(f"--engine-option {name}: use {OWN_FLAGS[name]} instead")
         if name not in known:
@@ -214,4 +214,4 @@ def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 f"--engine-option {name} does not exist for --engine vllm: use"
                 f" {', '.join(OWN_OPTIONS)}, or a name of vLLM's engine arguments"
             )
-    return given
+    return arguments

@@ -23,14 +23,14 @@ class VllmCore:
     """One loaded model, as a rule in a process of its own. `steps` counts those that gave something."""
 
     def __init__(
-        self, found: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
+        self, located: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
     ) -> None:
         """Load a model whose files are on this machine. SetupError where vLLM cannot run it."""
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        form = family_of(str(found.config.get("model_type"))).thinking
-        arguments = engine_arguments(str(found.folder), options, on_cpu, prefix_caching, form)
+        form = family_of(str(located.config.get("model_type"))).thinking
+        arguments = engine_arguments(str(located.folder), options, on_cpu, prefix_caching, form)
         # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
         self._processes = EndTogether()
         try:
@@ -39,7 +39,7 @@ class VllmCore:
         except Exception as error:
             self._processes.close()
             raise SetupError(
-                f"vLLM cannot run {found.name} ({_reason(error)}): lower --max-model-len or"
+                f"vLLM cannot run {located.name} ({_reason(error)}): lower --max-model-len or"
                 " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
                 " --engine transformers"
             ) from error

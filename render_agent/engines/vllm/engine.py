@@ -87,15 +87,15 @@ class VllmEngine:
         require_vllm()
         self.options = options = options or VllmOptions()
         cure_torchvision()
-        found = find_model(model, revision)
+        located = find_model(model, revision)
         on_cpu = prepare_environment(options.device)
         silence_libraries()
-        found = fetch_model(found)
-        model_type = str(found.config.get("model_type"))
-        processor = load_processor(found, options.thinking)
+        located = fetch_model(located)
+        model_type = str(located.config.get("model_type"))
+        processor = load_processor(located, options.thinking)
         self.prompts = Prompts(processor, model_type, options.options, options.thinking)
-        self.core = self._load(found, on_cpu)
-        self.description = describe_found(found)
+        self.core = self._load(located, on_cpu)
+        self.description = describe_found(located)
         self.batch_size = self.core.sequences
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
@@ -174,9 +174,9 @@ class VllmEngine:
         """Give back memory and processes."""
         self.core.close()
 
-    def _load(self, found: FoundModel, on_cpu: bool) -> VllmCore:
+    def _load(self, located: FoundModel, on_cpu: bool) -> VllmCore:
         """Return the loaded model; without a prefix cache where exact numbers show it to be wrong."""
-        load = partial(VllmCore, found, self.options, on_cpu)
+        load = partial(VllmCore, located, self.options, on_cpu)
         core = load()
         suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)

@@ -57,20 +57,20 @@ class ScoringRequest:
         seconds = time.perf_counter() - self.began
         if self.error is not None:
             return Scores(error=self.error, seconds=seconds, batch_size=batch_size)
-        found: dict[Path, dict[int, float]] = {}
+        by_path: dict[Path, dict[int, float]] = {}
         for number, output in self.outputs.items():
             path, ids = self.asked[number]
             logprobs: Mapping[int, Any] = output.outputs[0].logprobs[0]
-            found.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
+            by_path.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
         counted = Tokens(
             prompt=sum(len(output.prompt_token_ids) for output in self.outputs.values()),
             reply=sum(len(tokens) for tokens in self.choices),
             cached=sum(output.num_cached_tokens or 0 for output in self.outputs.values()),
         )
-        sums = tuple(_summed(tokens, found) for tokens in self.choices)
+        sums = tuple(_summed(tokens, by_path) for tokens in self.choices)
         return Scores(sums, counted, seconds, batch_size)
 
 
-def _summed(tokens: Sequence[int], found: Mapping[Path, Mapping[int, float]]) -> float:
+def _summed(tokens: Sequence[int], logprobs: Mapping[Path, Mapping[int, float]]) -> float:
     """Return a choice's log-probability: those of its tokens after its own beginnings, summed."""
-    return sum((found[tuple(tokens[:place])][token] for place, token in enumerate(tokens)), 0.0)
+    return sum((logprobs[tuple(tokens[:place])][token] for place, token in enumerate(tokens)), 0.0)

@@ -33,16 +33,16 @@ Entry = TypeVar("Entry")
 def each_that_can(tries: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
     """Give what each of some tries gives, beside those that cannot. NoPair, the first one's, where none gives anything."""
     reason: NoPair | None = None
-    given = False
+    any_made = False
     for attempt in tries:
         try:
-            found = list(attempt())
+            counterparts = list(attempt())
         except NoPair as error:
             reason = reason or error
             continue
-        given = given or bool(found)
-        yield from found
-    if reason is not None and not given:
+        any_made = any_made or bool(counterparts)
+        yield from counterparts
+    if reason is not None and not any_made:
         raise reason
 
 
@@ -71,12 +71,14 @@ class ObjectPlan(ChangePlan):
         reason: NoPair | None = None
         for edits, said in islice(self.options(question, room, seed), MOST_TRIED):
             try:
-                found = self.of_room(question, room, edits, said)
+                counterpart = self.of_room(question, room, edits, said)
             except NoPair as error:
                 reason = reason or error
                 continue
-            if not self._seeks(question) or (found.change is not None and found.change.must):
-                return found
+            if not self._seeks(question) or (
+                counterpart.change is not None and counterpart.change.must
+            ):
+                return counterpart
             reason = reason or NoPair("nothing that fits changes the answer")
         raise reason or NoPair("there is no free place")
 

@@ -32,13 +32,13 @@ def with_counterparts(config: RunConfig, questions: Sequence[Question]) -> list[
         room = ChangeableRoom(facts.get(scene), partial(_read, files, own[0]))
         for question in own:
             families[question.id] = _family(config, question, room)
-    found = [member for question in questions for member in families[question.id]]
-    if len(found) == len(questions):
-        told = "; ".join(f"{reason} ({n})" for (_, reason), n in left_out(found).items())
-        raise QuestionsError(f"no question has a counterpart by --change: {told}")
-    if len({question.id for question in found}) < len(found):
+    members = [member for question in questions for member in families[question.id]]
+    if len(members) == len(questions):
+        reasons = "; ".join(f"{reason} ({n})" for (_, reason), n in left_out(members).items())
+        raise QuestionsError(f"no question has a counterpart by --change: {reasons}")
+    if len({question.id for question in members}) < len(members):
         raise QuestionsError("a counterpart has the id of another question: rename the questions")
-    return found
+    return members
 
 
 def left_out(questions: Sequence[Question]) -> Counter[tuple[str, str]]:

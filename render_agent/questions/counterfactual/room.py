@@ -115,8 +115,8 @@ class ChangeableRoom:
         through a door. They are looked for once, so that all questions have the same. NoPair where it hangs.
         """
         if (thing, copied) not in self._places:
-            found = islice(self._free_places(thing, chance, copied=copied), MOST_PLACES)
-            self._places[thing, copied] = list(found)
+            free_places = islice(self._free_places(thing, chance, copied=copied), MOST_PLACES)
+            self._places[thing, copied] = list(free_places)
         return self._places[thing, copied]
 
     def _free_places(self, thing: Thing, chance: random.Random, *, copied: bool) -> Iterator[Shift]:

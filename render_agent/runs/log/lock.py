@@ -99,7 +99,7 @@ class FolderLock:
                 return
             if (self.folder / OWNER).exists():
                 raise RunLogError(
-                    f"{self.folder} was taken over by {_words(self.folder / OWNER)} while this process was"
+                    f"{self.folder} was taken over by {_holder_words(self.folder / OWNER)} while this process was"
                     " stopped or cut off: nothing more is written here"
                 )
             self._owned.close()
@@ -225,7 +225,7 @@ def _clear(path: Path, draft: Path, until: float) -> None:
     elif silent < STALE_SECONDS:
         raise _held(
             path.parent,
-            f"{_words(path)}, which gave a sign {max(silent, 0):.0f} s ago",
+            f"{_holder_words(path)}, which gave a sign {max(silent, 0):.0f} s ago",
             f" (where it is gone for good, the run can go on {STALE_SECONDS - silent:.0f} s from now)",
         )
     aside = draft.with_suffix(".old")
@@ -248,7 +248,7 @@ def _read(path: Path) -> Owner | None:
     return owner
 
 
-def _words(path: Path) -> str:
+def _holder_words(path: Path) -> str:
     try:
         owner = _read(path)
     except OSError:

@@ -166,18 +166,18 @@ def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
     texts = [state for state in states if state.question.metric in TEXT_METRICS]
     if not texts:
         return {}
-    found = {}
+    metrics = {}
     for name in TEXT_METRICS:
         asked = [replace(state.question, metric=name) for state in texts]
         scores = [q.score(state.answer_text) for q, state in zip(asked, texts, strict=True)]
         mean = ratio(scores, [(q.dataset, q.scene) for q in asked])
         if mean is not None:
-            found[name] = {
+            metrics[name] = {
                 "score": 100 * float(mean.mean),
                 "interval": score_bounds(mean),
                 "n": len(texts),
             }
-    return {"metrics": found}
+    return {"metrics": metrics}
 
 
 def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -> dict[str, Any]:

@@ -52,9 +52,9 @@ def load_scene(
         scan = cleaned(scan, path)
         told, firm = unit != AUTO, scan.points
         if scan.gaussians is not None:
-            found = solid(scan.points, scan.gaussians)
-            scan = replace(scan, gaussians=replace(scan.gaussians, solid=found))
-            firm = scan.points[found]
+            surface = solid(scan.points, scan.gaussians)
+            scan = replace(scan, gaussians=replace(scan.gaussians, solid=surface))
+            firm = scan.points[surface]
         refuse_too_wide(firm, path, frame.metres, told=told)
         if scan.faces is None and scan.gaussians is None:
             scan = thinned(scan)

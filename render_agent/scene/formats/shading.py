@@ -152,11 +152,11 @@ def occlusion(
     filled[tuple(((surface - low) / cell).astype(int).T)] = 1
     near = gaussian_filter(filled, BLUR_CELLS, mode="constant")
     before = (places + ASIDE_CELLS * cell * normals - low) / cell - 0.5
-    found: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
+    shadow: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
     # Of the blur of one plane, in the middle of its cubes.
     peak = 1 / (BLUR_CELLS * np.sqrt(2 * np.pi))
     bare = BARE * peak * np.exp(-0.5 * (ASIDE_CELLS / BLUR_CELLS) ** 2)
-    return np.asarray(np.clip((found - bare) / (2 * peak), 0, 1), np.float32)
+    return np.asarray(np.clip((shadow - bare) / (2 * peak), 0, 1), np.float32)
 
 
 def grey(normals: NDArray[Any]) -> NDArray[np.float32]:

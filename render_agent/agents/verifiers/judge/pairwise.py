@@ -93,8 +93,8 @@ def score_by_pairs(
             (first, second): compared[members[first], members[second]]
             for first, second in orders(len(members))
         }
-        found = _standing_scores(len(members), results, named=not _gives_odds(queries))
-        scores.update(zip(members, found, strict=True))
+        standing = _standing_scores(len(members), results, named=not _gives_odds(queries))
+        scores.update(zip(members, standing, strict=True))
     return [scores[number] for number in range(len(shown))]
 
 
@@ -122,7 +122,7 @@ def _compare(
         return [score_of(scores, _likelier) for scores in queries.likely(messages, letters)]
     longest = rubric.longest_reason if rubric else MAX_REASON_CHARACTERS
     replies = queries.written(messages, prompts.pair_schema(longest))
-    return [score_of(reply, _named) for reply in replies]
+    return [score_of(reply, _score_of_reply) for reply in replies]
 
 
 def _gives_odds(queries: ModelQueries) -> bool:
@@ -136,7 +136,7 @@ def _likelier(scores: Scores) -> Score | Unreadable:
     return Score(odds[0])
 
 
-def _named(reply: Reply) -> Score | Unreadable:
+def _score_of_reply(reply: Reply) -> Score | Unreadable:
     better = read_better(reply)
     return better if isinstance(better, Unreadable) else Score(1.0 - 2 * better)
 

@@ -78,11 +78,11 @@ class Pictures:
                 self.picture(name)
             except Exception as error:  # noqa: BLE001 - a file may be anything, and the readers of
                 # its many formats raise anything
-                reasons[name] = f"the picture cannot be read: {_told(error)}"
+                reasons[name] = f"the picture cannot be read: {_error_text(error)}"
         return reasons
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return first_line(error)

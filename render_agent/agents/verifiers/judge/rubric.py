@@ -97,10 +97,10 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
         """Whether what is asked in a mode holds the question."""
         return "{question}" in self.system + str(getattr(self, TEXTS[mode]))
 
-    def value(self, found: Mapping[str, float]) -> float:
+    def value(self, marks: Mapping[str, float]) -> float:
         """Return the weighted mean of all criteria's values, 0 to 1."""
         total = sum(entry.weight for entry in self.criteria.values())
-        return sum(entry.weight * found[name] for name, entry in self.criteria.items()) / total
+        return sum(entry.weight * marks[name] for name, entry in self.criteria.items()) / total
 
 
 def bundled_rubrics() -> list[str]:
@@ -172,6 +172,6 @@ def _check_placeholders(key: str, text: str) -> None:
         raise ValueError(f"{key} holds {{{unknown[0]}}}, which stands for nothing")
 
 
-def _filled(text: str, given: Mapping[str, str]) -> str:
+def _filled(text: str, fields: Mapping[str, str]) -> str:
     """Return a text with its placeholders filled, in one pass, so that what is filled in stays as it is."""
-    return _PLACEHOLDER.sub(lambda found: given[found[1]], text)
+    return _PLACEHOLDER.sub(lambda found: fields[found[1]], text)

@@ -70,10 +70,10 @@ def score_of(answer: Answer, read: Callable[[Answer], Score | Unreadable]) -> Sc
     """Return what an answer of the engine comes to by `read`, with what it took; a fault where it says nothing."""
     if answer.error is not None:
         score = Score(None, answer.error, Fault.ENGINE)
-    elif isinstance(found := read(answer), Unreadable):
-        score = Score(None, found.reason, Fault.REPLY)
+    elif isinstance(read_score := read(answer), Unreadable):
+        score = Score(None, read_score.reason, Fault.REPLY)
     else:
-        score = found
+        score = read_score
     return replace(score, tokens=answer.tokens, seconds=answer.seconds / answer.batch_size)
 
 

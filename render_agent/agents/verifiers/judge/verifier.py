@@ -212,15 +212,15 @@ def _latest(context: TurnContext) -> list[str]:
     return files[:LATEST][::-1]
 
 
-def _verdict(case: Case, found: dict[str, Score], calls: float) -> Verdict:
+def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
     """Return what was found of the views of one case. calls: its share of the model's."""
     values, reasons = [], []
     for candidate in case.candidates:
-        score = found[candidate.view.file] if candidate.view else None
+        score = scores[candidate.view.file] if candidate.view else None
         values.append(np.nan if score is None or score.value is None else score.value)
         reasons.append("its view was not drawn" if score is None else _reason(score))
-    tokens = Tokens.total(score.tokens for score in found.values())
-    seconds = sum(score.seconds for score in found.values())
+    tokens = Tokens.total(score.tokens for score in scores.values())
+    seconds = sum(score.seconds for score in scores.values())
     return Verdict(np.array([values]), tuple(reasons), tokens, seconds, calls)
 
 

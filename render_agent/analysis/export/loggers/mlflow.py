@@ -35,8 +35,8 @@ class MlflowLogger:
         self.step = 0
         if known:
             self.id = known[0].info.run_id
-            told = self.client.get_metric_history(self.id, "questions/done")
-            self.step = max((metric.step for metric in told), default=0)
+            history = self.client.get_metric_history(self.id, "questions/done")
+            self.step = max((metric.step for metric in history), default=0)
         else:
             self.id = self.client.create_run(
                 number, tags={TAG: run.id}, run_name=run.name
@@ -52,8 +52,8 @@ class MlflowLogger:
         if self.step == self._opened_at:
             self.client.update_run(self.id, "RUNNING")
         now = int(1000 * time.time())
-        told = [Metric(name, value, now, step) for name, value in figures.items()]
-        self.client.log_batch(self.id, metrics=told)
+        metrics = [Metric(name, value, now, step) for name, value in figures.items()]
+        self.client.log_batch(self.id, metrics=metrics)
         self.step = step
 
     def finish(self, run: FinishedRun) -> None:
@@ -77,9 +77,9 @@ class MlflowLogger:
     def _parameters(self, options: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        given = [Param(name, str(value)[:MAX_LETTERS]) for name, value in options.items()]
-        for first in range(0, len(given), MAX_PARAMETERS):
-            self.client.log_batch(self.id, params=given[first : first + MAX_PARAMETERS])
+        parameters = [Param(name, str(value)[:MAX_LETTERS]) for name, value in options.items()]
+        for first in range(0, len(parameters), MAX_PARAMETERS):
+            self.client.log_batch(self.id, params=parameters[first : first + MAX_PARAMETERS])
 
 
 def _artefact(run: FinishedRun, question: str) -> str | None:

@@ -63,8 +63,8 @@ def _last_step(folder: str) -> int:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     read = EventAccumulator(folder).Reload()
-    told = read.Scalars("questions/done") if "questions/done" in read.Tags()["scalars"] else []
-    return max((event.step for event in told), default=0)
+    events = read.Scalars("questions/done") if "questions/done" in read.Tags()["scalars"] else []
+    return max((event.step for event in events), default=0)
 
 
 def _cell(value: object) -> str:

@@ -70,7 +70,7 @@ def _pair(
 ) -> ScanPair:
     poses = list(dict.fromkeys(camera for state in states[0] for camera in cameras_of(state)))
     chosen = poses[:: -(-len(poses) // MAX_VIEWS)] if poses else []
-    told: list[str] = []
+    lines: list[str] = []
     columns: list[list[str | None]] = []
     for run, own, source in zip(runs, states, sources, strict=True):
         place = f"scans/{safe_name(scene)}-{run.letter.lower()}"
@@ -79,15 +79,15 @@ def _pair(
             pictures = [viewer.top(read, chosen[0] if chosen else None)]
             pictures += [viewer.ego(read, _as_seen_by(camera, viewer)) for camera in chosen]
         except (SceneError, RenderError) as error:
-            told.append(str(error))
+            lines.append(str(error))
             columns.append([None] * (1 + len(chosen)))
             continue
-        told.append("; ".join(read.description))
+        lines.append("; ".join(read.description))
         files = [f"{place}-{number}.png" for number in range(len(pictures))]
         for file, picture in zip(files, pictures, strict=True):
             write_whole(folder / file, encode(picture.picture), durable=False)
         columns.append([*files])
-    return ScanPair(scene, told, list(zip(*columns, strict=True)))
+    return ScanPair(scene, lines, list(zip(*columns, strict=True)))
 
 
 def _as_seen_by(camera: Camera, viewer: Viewer) -> Camera:

@@ -111,7 +111,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Model", config.model_name),
         ("Engine", config.engine),
         ("Benchmark", _benchmark(report)),
-        ("Questions", f"{len(report.states):,} about {_some(len(scenes), 'scene')}"),
+        ("Questions", f"{len(report.states):,} about {_counted(len(scenes), 'scene')}"),
         (
             "Views",
             f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
@@ -150,7 +150,7 @@ def _benchmark(report: ReportData) -> str:
     return f"{name}, {config.subset}" if config.asks_vsibench else name
 
 
-def _some(number: int, thing: str) -> str:
+def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
@@ -166,7 +166,7 @@ def _head(report: ReportData) -> dict[str, Any]:
         "interval": interval(headline.bounds_of(results)),
         "label": f"{ON_PARSED[0].upper()}{ON_PARSED[1:]}, %{'' if results['official'] is not None else ', of those scored'}",
         "n": over,
-        "scenes": _some(len(scenes), "scene"),
+        "scenes": _counted(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
     }  # fmt: skip

@@ -91,13 +91,15 @@ def belief_maps(
 
 def verdict(belief: BeliefDiagnosis, answer: str | None) -> str:
     """Return what broke first and what the last map answers, as one or two sentences."""
-    told = f"{belief.failure}: {belief.words}." if belief.failure is not None else "Not judged."
+    sentence = f"{belief.failure}: {belief.words}." if belief.failure is not None else "Not judged."
     if belief.answer is None:
-        return told[:1].upper() + told[1:]
+        return sentence[:1].upper() + sentence[1:]
     same = (
         "as it did" if belief.follows else f"it answered {'nothing' if answer is None else answer}"
     )
-    return f"{told[:1].upper()}{told[1:]} From its last map follows {belief.answer}; {same}."
+    return (
+        f"{sentence[:1].upper()}{sentence[1:]} From its last map follows {belief.answer}; {same}."
+    )
 
 
 def _belief_map(
@@ -123,7 +125,7 @@ def _belief_map(
         )
         for box in diagnosis.boxes
     )
-    told = BeliefMap(
+    belief_map = BeliefMap(
         turn.number + 1,
         worth_words(probe),
         None,
@@ -134,9 +136,9 @@ def _belief_map(
     )
     if belief is None:
         said = getattr(probe.probe.belief, "reason", "it was not read")
-        return replace(told, why=probe.probe.error or said)
+        return replace(belief_map, why=probe.probe.error or said)
     return replace(
-        told,
+        belief_map,
         notes=belief.notes,
         believed=tuple(_believed(belief, probe, diagnosis, categories, plan)),
         thinks=None if belief.position is None else _pose(plan, belief.position, belief.yaw),

@@ -185,8 +185,8 @@ def where(camera: Camera) -> str:
     """Return a pose in words: position in metres, yaw and pitch in degrees."""
     x, y, z = camera.position
     return (
-        f"x {x:.2f}, y {y:.2f}, z {z:.2f} m, yaw {_whole(camera.yaw)}°,"
-        f" pitch {_whole(camera.pitch)}°"
+        f"x {x:.2f}, y {y:.2f}, z {z:.2f} m, yaw {_degrees_text(camera.yaw)}°,"
+        f" pitch {_degrees_text(camera.pitch)}°"
     )
 
 
@@ -319,7 +319,7 @@ def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:
     return tuple(outline)
 
 
-def _whole(degrees: float) -> str:
+def _degrees_text(degrees: float) -> str:
     return f"{degrees:.0f}".replace("-0", "0") if abs(degrees) < 0.5 else f"{degrees:.0f}"
 
 

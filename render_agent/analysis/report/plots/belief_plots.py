@@ -102,7 +102,7 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
                     for f in present
                     for cell in (row["failures"][str(f)], _cell(row["shares"][str(f)]))
                 ),
-                *map(partial(_of, row), FOLLOWED),
+                *map(partial(_named_cell, row), FOLLOWED),
             )
             for name, row in rows.items()
         ],
@@ -145,14 +145,14 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
 
     radius = report.results["beliefs"]["radius_metres"]
     beliefs = report.results["beliefs"]
-    told = {f"after turn {row['turn'] + 1}": row for row in rows}
+    labelled = {f"after turn {row['turn'] + 1}": row for row in rows}
     seen = _groups(summary["all"], summary) if summary else {}
     for name, row in _groups(beliefs["last"], beliefs).items():
-        told[f"last, {name}"] = {**row, "seen_found": seen.get(name, {}).get("seen_found")}
+        labelled[f"last, {name}"] = {**row, "seen_found": seen.get(name, {}).get("seen_found")}
     others = {
         name: words
         for name, words in WORDS.items()
-        if name not in CURVES and any(name in row for row in told.values())
+        if name not in CURVES and any(name in row for row in labelled.values())
     }
     return draw(
         "beliefs",
@@ -161,8 +161,8 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
         paint,
         ("", *(f"{CURVES[name][0]}, %" for name in curves), *others.values()),
         [
-            (name, *map(partial(_of, row), curves), *map(partial(_of, row), others))
-            for name, row in told.items()
+            (name, *map(partial(_named_cell, row), curves), *map(partial(_named_cell, row), others))
+            for name, row in labelled.items()
         ],
         note=f"An object is found where the map has one of its category within {radius:g} m of its middle. Kept: of"
         " what was on the map before, what still is. A question that has ended keeps its last map. 95 %"
@@ -189,7 +189,7 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
         axes.set_ylabel("on the map where they are, %")
         above(axes, 2)
 
-    told = (f"{WORDS[name]} {_of(beliefs['last'], name)}" for name in ("ece", "brier"))
+    errors = (f"{WORDS[name]} {_named_cell(beliefs['last'], name)}" for name in ("ece", "brier"))
     return draw(
         "calibration",
         "How sure it is, and how often it is right",
@@ -205,7 +205,7 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
             )
             for row in bins
         ],
-        note=f"Objects of the last maps. {'; '.join(told)}; both are 0 at best.",
+        note=f"Objects of the last maps. {'; '.join(errors)}; both are 0 at best.",
     )
 
 
@@ -239,7 +239,7 @@ def revisions(results: Mapping[str, Any]) -> Plot | None:
         "Stacked bars, one a change, of the share of what was right before the change and is right after it, or was left as it was.",
         paint,
         ("", "n", "revised, % (95 % interval)", "left as it was, % (95 % interval)"),
-        [(name, own["revised"]["n"], *map(partial(_of, own), REVISION)) for name, own in rows.items()],
+        [(name, own["revised"]["n"], *map(partial(_named_cell, own), REVISION)) for name, own in rows.items()],
         height=1.3 + 0.27 * len(rows),
         note="The room changed in the midst of the dialogue (--change-at). Maps: of the changed objects that its last map before that had"
         " right. Answers: of the pairs whose right answer changes and that were answered rightly as the room was. What is neither was"
@@ -247,7 +247,7 @@ def revisions(results: Mapping[str, Any]) -> Plot | None:
     )  # fmt: skip
 
 
-def _of(row: Mapping[str, Any], name: str) -> str:
+def _named_cell(row: Mapping[str, Any], name: str) -> str:
     return _cell(row.get(name))
 
 

@@ -15,7 +15,7 @@ def action_words(action: Action | Malformed) -> list[str]:
     elif action.view is not None:
         clauses.append(f"show {'a map' if action.view == 'top' else action.view}")
     if action.measure:
-        clauses.append(f"measure at {', '.join(map(_place, action.measure))}")
+        clauses.append(f"measure at {', '.join(map(_place_text, action.measure))}")
     if action.answer is not None:
         clauses.append(f"{'answer' if action.done else 'answer so far'}: {action.answer}")
     elif action.answer_text is not None:
@@ -25,7 +25,7 @@ def action_words(action: Action | Malformed) -> list[str]:
     return clauses
 
 
-def _place(place: Place) -> str:
+def _place_text(place: Place) -> str:
     if place.view is not None:
         return f"pixel ({place.x:g}, {place.y:g}) of view {place.view}"
     return f"({', '.join(f'{v:g}' for v in (place.x, place.y, place.z) if v is not None)})"

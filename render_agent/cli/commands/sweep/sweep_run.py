@@ -82,9 +82,14 @@ def sweep(
         row["failed"] or row["status"] in (CUT_OFF, NOT_BEGUN) for row in rows
     )
     if as_json:
-        told = {"name": asked.name, "baseline": asked.baseline.row, "cells": rows, "notes": notes}
+        printed = {
+            "name": asked.name,
+            "baseline": asked.baseline.row,
+            "cells": rows,
+            "notes": notes,
+        }
         named = {key: str(path) for key, path in files.items()}
-        click.echo(json_text({**told, "errors": errors, "files": named}))
+        click.echo(json_text({**printed, "errors": errors, "files": named}))
     console.print(sweep_table(asked, rows, notes))
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)

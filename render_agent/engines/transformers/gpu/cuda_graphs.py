@@ -129,9 +129,9 @@ class GraphDecoder(Decoder):
 
     def _compute(self, rows: int) -> None:
         """Leave the likeliest tokens and all logits of some rows where they are looked for."""
-        given = self._given[:rows]
-        lengths, tables = given[:, LENGTH].contiguous(), given[:, PAGES:]
+        inputs = self._given[:rows]
+        lengths, tables = inputs[:, LENGTH].contiguous(), inputs[:, PAGES:]
         call = DecodeAttention(self.cache.layers, page_slots(tables, lengths), tables, lengths + 1)
         logits = self._logits[:rows]
-        logits.copy_(self.logits(given[:, TOKEN].long(), given[:, POSITION].long(), call))
+        logits.copy_(self.logits(inputs[:, TOKEN].long(), inputs[:, POSITION].long(), call))
         self._tokens[:rows].copy_(logits.argmax(-1))

@@ -111,14 +111,14 @@ class FusedVisionAttention:
         """Return what the patches attend to."""
         own = self.attention
         if current_call() is None or max_seqlen is None or position_embeddings is None:
-            found: torch.Tensor = self.plain(
+            output: torch.Tensor = self.plain(
                 hidden_states,
                 cu_seqlens=cu_seqlens,
                 position_embeddings=position_embeddings,
                 max_seqlen=max_seqlen,
                 **more,
             )
-            return found
+            return output
         patches = hidden_states.shape[0]
         qkv = own.qkv(hidden_states).view(patches, 3, own.num_heads, -1)
         cosine, sine = (part.float().contiguous() for part in position_embeddings)
@@ -147,8 +147,8 @@ class FusedVisionMLP:
         inner = torch._addmm_activation(
             self.first.bias, hidden_state, self.first.weight.t(), use_gelu=True
         )
-        found: torch.Tensor = self.second(inner)
-        return found
+        projected: torch.Tensor = self.second(inner)
+        return projected
 
 
 def _install(module: Any, fused: Any) -> None:
@@ -163,9 +163,9 @@ def _is_plain(module: Any) -> bool:
 
 
 def _is_tanh_gelu(mlp: Any) -> bool:
-    given = torch.tensor([-1.5, 0.3, 2.0])
+    samples = torch.tensor([-1.5, 0.3, 2.0])
     return bool(
-        torch.allclose(mlp.act_fn(given), functional.gelu(given, approximate="tanh"), atol=1e-6)
+        torch.allclose(mlp.act_fn(samples), functional.gelu(samples, approximate="tanh"), atol=1e-6)
     )
 
 

@@ -196,7 +196,7 @@ class DialogueTensors:
                 for prompt in prompts
             ]
         with self._tokenizing:
-            found = self.processor(
+            inputs = self.processor(
                 text=[prompt.text for prompt in prompts],
                 padding=True,
                 # The side that a processor was saved with is not restored when it is loaded.
@@ -206,7 +206,7 @@ class DialogueTensors:
             )
             # Its padding is changed back before other threads use the tokenizer.
             self.tokenizer("")
-        return found
+        return inputs
 
     def retire(self, question_id: str) -> None:
         """Forget the pictures that no other question is shown."""

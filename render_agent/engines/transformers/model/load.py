@@ -176,16 +176,16 @@ def open_model(
     refuse_tensor_parallel(tensor_parallel)
     check_names(dtype, device)
     if pretrained is None:
-        found = find_model(model, revision)
-        check_options(options, str(found.config.get("model_type")))
-        pretrained = load_pretrained(found, dtype, device, options, thinking)
-        description = describe_found(found)
+        located = find_model(model, revision)
+        check_options(options, str(located.config.get("model_type")))
+        pretrained = load_pretrained(located, dtype, device, options, thinking)
+        description = describe_found(located)
     else:
         description = {"model_type": pretrained.model.config.model_type}
         check_options(options, description["model_type"])
         family_of(description["model_type"]).thinking.check(pretrained.processor, thinking)
     form = family_of(str(description["model_type"])).thinking
-    given = form.arguments(thinking, options.get("chat_template_kwargs") or {})
+    arguments = form.arguments(thinking, options.get("chat_template_kwargs") or {})
     leave_no_row_blind(pretrained.model)
     tokenizer = pretrained.processor.tokenizer
     ends = end_tokens(pretrained.model, tokenizer)
@@ -195,7 +195,7 @@ def open_model(
         inputs=DialogueTensors(
             pretrained.processor,
             str(description["model_type"]),
-            options={**options, "chat_template_kwargs": given},
+            options={**options, "chat_template_kwargs": arguments},
             device=str(pretrained.model.device),
         ),
         tokenizer=tokenizer,
@@ -213,6 +213,6 @@ def open_model(
         max_len=max_model_len or position_limit(pretrained.model.config),
         description=description,
     )
-    if (told := loaded.thoughts()) is not None:
-        LOG.info("thoughts stand %s", told)
+    if (thoughts := loaded.thoughts()) is not None:
+        LOG.info("thoughts stand %s", thoughts)
     return loaded

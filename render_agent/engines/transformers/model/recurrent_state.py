@@ -237,9 +237,9 @@ class StateCall:
 
         def passed(states: torch.Tensor, sources: Any, targets: Any) -> torch.Tensor:
             state = LayerState(*(() if sources is None else self.pool.read(layer, sources)))
-            found: torch.Tensor = plain(hidden_states=states, **{**more, name: state})
+            hidden: torch.Tensor = plain(hidden_states=states, **{**more, name: state})
             self.pool.write(layer, targets, state.parts)
-            return found
+            return hidden
 
         if self.rows is not None:
             return passed(hidden_states.transpose(0, 1), *self.rows).transpose(0, 1)

@@ -73,18 +73,18 @@ class VisionCache:
         keys = [_key(*entry) for entry in zip(pictures, grids, strict=True)]
         owners = self._owner_of_each(counts)
         asked = dict.fromkeys(keys)
-        found = {key: self.kept.get(key) for key in asked}
-        places = [keys.index(key) for key, features in found.items() if features is None]
+        by_key = {key: self.kept.get(key) for key in asked}
+        places = [keys.index(key) for key, features in by_key.items() if features is None]
         if places:
-            told = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw[places]}
+            grid = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw[places]}
             # Kept too, for the form of what is returned where nothing has to be computed.
-            self._output = self._compute(torch.cat([pictures[p] for p in places]), **told, **more)
+            self._output = self._compute(torch.cat([pictures[p] for p in places]), **grid, **more)
             for place, features in zip(places, _divided(self._output, len(places)), strict=True):
-                found[keys[place]] = features
-        shown = [one for key in keys if (one := found[key]) is not None]
-        for key, owner, one in zip(keys, owners, shown, strict=True):
+                by_key[keys[place]] = features
+        shown = [kept for key in keys if (kept := by_key[key]) is not None]
+        for key, owner, kept in zip(keys, owners, shown, strict=True):
             if not self.kept.own(key, owner):
-                self.kept.put(key, one, sum(layer.nbytes for layer in one), owner)
+                self.kept.put(key, kept, sum(layer.nbytes for layer in kept), owner)
         return _joined(self._output, shown)
 
     def _owner_of_each(self, counts: Sequence[int]) -> list[str | None]:
@@ -123,5 +123,5 @@ def _joined(output: Any, features: Sequence[Features]) -> Any:
     more: dict[str, Any] = {}
     if stacked:
         joined = isinstance(output.deepstack_features[0], torch.Tensor)
-        more["deepstack_features"] = [torch.cat(one) if joined else one for one in stacked]
+        more["deepstack_features"] = [torch.cat(layer) if joined else layer for layer in stacked]
     return type(output)(pooler_output=torch.stack(pooled) if whole else pooled, **more)

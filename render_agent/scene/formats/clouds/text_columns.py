@@ -119,9 +119,9 @@ def _blocks(
 def _rows_only(text: bytes) -> bytes:
     """Return text without the lines that hold names or comments."""
     kept, at = [], 0
-    while found := NO_NUMBERS.search(text, at):
-        kept.append(text[at : text.rfind(b"\n", 0, found.start()) + 1])
-        at = text.find(b"\n", found.end())
+    while match := NO_NUMBERS.search(text, at):
+        kept.append(text[at : text.rfind(b"\n", 0, match.start()) + 1])
+        at = text.find(b"\n", match.end())
         at = len(text) if at < 0 else at
     return b"".join([*kept, text[at:]])
 

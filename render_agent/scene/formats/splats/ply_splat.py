@@ -52,8 +52,8 @@ def is_packed(header: Header) -> bool:
 
 
 def _names(header: Header, element: str) -> set[str]:
-    found = (part for part in header.elements if part.name == element)
-    return {column.name for part in found for column in part.properties}
+    matching = (part for part in header.elements if part.name == element)
+    return {column.name for part in matching for column in part.properties}
 
 
 def original_scan(path: Path, columns: Columns) -> Scan:

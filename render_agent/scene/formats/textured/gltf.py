@@ -90,17 +90,17 @@ def read_gltf(path: Path, size: int, *, apart: bool) -> Scan:
 
 def _chunks(path: Path, data: memoryview, size: int) -> tuple[memoryview, memoryview | None]:
     """Return the JSON and the first binary chunk of a GLB file. SceneError where a chunk is too long."""
-    found: list[memoryview] = []
+    chunks: list[memoryview] = []
     offset = 12
     while offset < size:
         length = int(struct.unpack("<I", bytes(data[offset : offset + 4]).ljust(4, b"\0"))[0])
         if offset + 8 + length > size:
             raise unreadable(path, f"it promises {length:,} bytes that it does not hold")
-        found.append(data[offset + 8 : offset + 8 + length])
+        chunks.append(data[offset + 8 : offset + 8 + length])
         offset += 8 + length
-    if not found:
+    if not chunks:
         raise ValueError("it holds no JSON")
-    return found[0], found[1] if len(found) > 1 else None
+    return chunks[0], chunks[1] if len(chunks) > 1 else None
 
 
 class _File:
@@ -264,8 +264,8 @@ class _File:
     def _attribute(self, attributes: Tree, name: str, draco: Tree | None) -> NDArray[Any] | None:
         """Return a primitive's attribute, (n, width), or None where it has none."""
         if draco is not None and name in (draco.get("attributes") or {}):
-            found = self._draco_decoded[draco["attributes"][name]]
-            return _normalised(found, self.tree["accessors"][attributes[name]])
+            decoded = self._draco_decoded[draco["attributes"][name]]
+            return _normalised(decoded, self.tree["accessors"][attributes[name]])
         return self.values(attributes[name]) if name in attributes else None
 
     def _faces(self, primitive: Tree, mode: int, count: int) -> NDArray[np.int64]:
@@ -291,11 +291,11 @@ class _File:
         kind = np.dtype(NUMBERS[entry["componentType"]])
         count, width = int(entry["count"]), WIDTHS[entry["type"]]
         if "bufferView" in entry:
-            found = self._rows(
+            values = self._rows(
                 entry["bufferView"], int(entry.get("byteOffset", 0)), count, width, kind
             )
         else:
-            found = np.zeros((count, width), kind)
+            values = np.zeros((count, width), kind)
         sparse = entry.get("sparse")
         if sparse:
             places, fresh = sparse["indices"], sparse["values"]
@@ -304,11 +304,11 @@ class _File:
                 places["bufferView"], int(places.get("byteOffset", 0)), size, 1,
                 np.dtype(NUMBERS[places["componentType"]]),
             )[:, 0]  # fmt: skip
-            found = found.copy()
-            found[at] = self._rows(
+            values = values.copy()
+            values[at] = self._rows(
                 fresh["bufferView"], int(fresh.get("byteOffset", 0)), size, width, kind
             )
-        return _normalised(found, entry)
+        return _normalised(values, entry)
 
     def _rows(
         self, view: int, offset: int, count: int, width: int, kind: np.dtype[Any]
@@ -363,31 +363,33 @@ class _File:
             import DracoPy
 
             mesh = DracoPy.decode(bytes(self._view(view)))
-            found = {int(part["unique_id"]): np.asarray(part["data"]) for part in mesh.attributes}
+            attributes = {
+                int(part["unique_id"]): np.asarray(part["data"]) for part in mesh.attributes
+            }
             faces = getattr(mesh, "faces", None)
             if faces is not None:
-                found[-1] = np.asarray(faces)
-            self._draco[view] = found
+                attributes[-1] = np.asarray(faces)
+            self._draco[view] = attributes
         return self._draco[view]
 
     def _looks(self, numbers: set[int | None]) -> dict[int | None, Look]:
         """Return materials by their number. Refused where their pictures are too large."""
         read = {number: self._material(number) for number in numbers if number is not None}
         wanted = dict.fromkeys(
-            found["source"] for found, _ in read.values() if found.get("source") is not None
+            look["source"] for look, _ in read.values() if look.get("source") is not None
         )
         pictures, notes = decoded(
             {source: partial(self._picture, source) for source in wanted}, apart=self.apart
         )
         self.notes += notes
         looks: dict[int | None, Look] = {None: (None, 0, np.eye(2, 3))}
-        for number, (found, material) in read.items():
-            picture = pictures.get(found.get("source", -1))
+        for number, (look, material) in read.items():
+            picture = pictures.get(look.get("source", -1))
             if picture is None:
                 looks[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
             else:
                 shown = replace(material, picture=picture, captured=True)
-                looks[number] = (shown, found["uv"], found["transform"])
+                looks[number] = (shown, look["uv"], look["transform"])
         return looks
 
     def _material(self, number: int) -> tuple[Tree, Material]:
@@ -406,11 +408,11 @@ class _File:
         material = Material(
             None, (red, green, blue, alpha), captured="KHR_materials_unlit" in extensions
         )
-        found: Tree = {}
+        look: Tree = {}
         if texture:
-            found, wrap = self._texture(texture)
+            look, wrap = self._texture(texture)
             material = replace(material, wrap=wrap, alpha_cutoff=_cutoff(entry, alpha))
-        return found, material
+        return look, material
 
     def _texture(self, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
         entry = self.tree["textures"][info["index"]]
@@ -419,15 +421,15 @@ class _File:
         for name in ("EXT_texture_webp", "KHR_texture_basisu"):
             if name in extensions and (source is None or name == "EXT_texture_webp"):
                 source = extensions[name].get("source")
-        found: Tree = {"source": source, "uv": int(info.get("texCoord", 0))}
-        found["transform"] = np.eye(2, 3)
+        look: Tree = {"source": source, "uv": int(info.get("texCoord", 0))}
+        look["transform"] = np.eye(2, 3)
         change = (info.get("extensions") or {}).get("KHR_texture_transform")
         if change:
-            found["uv"] = int(change.get("texCoord", found["uv"]))
-            found["transform"] = _uv_transform(change)
+            look["uv"] = int(change.get("texCoord", look["uv"]))
+            look["transform"] = _uv_transform(change)
         sampler = self.tree["samplers"][entry["sampler"]] if "sampler" in entry else {}
         kinds = (sampler.get("wrapS", 10497), sampler.get("wrapT", 10497))
-        return found, (WRAPS[kinds[0]], WRAPS[kinds[1]])
+        return look, (WRAPS[kinds[0]], WRAPS[kinds[1]])
 
     def _picture(self, number: int) -> Picture:
         entry = self.tree["images"][number]

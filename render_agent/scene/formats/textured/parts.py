@@ -63,7 +63,7 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
         return numbers[id(material)]
 
     points, faces, colours, uvs, tints, chosen, count = [], [], [], [], [], [], 0
-    told = list(notes)
+    all_notes = list(notes)
     for part in parts:
         size = len(part.points)
         material = part.material or (PLAIN if part.colours is None else SCANNED)
@@ -83,7 +83,7 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
             loose = lost[corners].any(axis=1) if lost.any() else np.zeros(len(corners), bool)
             if loose.any():
                 named[loose] = number(_without_picture(material))
-                told += [LOOSE_NOTE] if LOOSE_NOTE not in told else []
+                all_notes += [LOOSE_NOTE] if LOOSE_NOTE not in all_notes else []
             faces.append((corners + count).astype(np.int32))
             chosen.append(named)
         points.append(part.points)
@@ -98,7 +98,7 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
         np.concatenate(points),
         None if colourless else np.concatenate(colours),
         np.concatenate(faces) if faces else None,
-        notes=tuple(told),
+        notes=tuple(all_notes),
     )
     if colourless or not faces:
         return scan

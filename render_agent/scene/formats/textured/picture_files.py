@@ -189,7 +189,7 @@ def decoded(
     out. apart: as in `fit`. Refused where they are too large.
     """
     pictures: dict[Key, Picture] = {}
-    found: dict[Key, NDArray[np.uint8]] = {}
+    by_key: dict[Key, NDArray[np.uint8]] = {}
     notes: list[str] = []
     for key, opened in sources.items():
         try:
@@ -200,10 +200,10 @@ def decoded(
         notes.append(REDUCED_NOTE)
     for key, picture in pictures.items():
         try:
-            found[key] = picture.decoded()
+            by_key[key] = picture.decoded()
         except Unusable as error:
             notes.append(f"A picture of it is not shown: {error}.")
-    return found, list(dict.fromkeys(notes))
+    return by_key, list(dict.fromkeys(notes))
 
 
 def file_beside(folder: Path, name: str) -> bytes:

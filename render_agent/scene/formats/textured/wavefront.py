@@ -78,8 +78,8 @@ def read_obj(path: Path, *, apart: bool) -> Scan:
     libraries = re.findall(r"^\s*mtllib\s+(.+)$", text, re.MULTILINE)
     if used:  # trimesh knows a material's name only where it finds a file of materials
         text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
-    found = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
-    shown = list(found.get("geometry", {"": found}).values())
+    mesh = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
+    shown = list(mesh.get("geometry", {"": mesh}).values())
     materials, notes = _materials(path.parent, libraries, used, apart=apart)
     parts = []
     for geometry in shown:
@@ -146,11 +146,11 @@ def _materials(
     entries = {name: entry for name, entry in entries.items() if name in used}
     wanted = {entry.picture: None for entry in entries.values() if entry.picture}
     wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
-    pictures, told = decoded(
+    pictures, said = decoded(
         {name: partial(_opened, folder, name) for name in wanted if name}, apart=apart
     )
     made = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
-    return made, notes + told
+    return made, notes + said
 
 
 def _opened(folder: Path, name: str) -> Picture:
@@ -203,7 +203,7 @@ def _library(text: str) -> dict[str, _Library]:
 
 def _picture_line(rest: str) -> dict[str, Any]:
     """Return the picture's name of a line `map_Kd [options] NAME`, and the options that are used."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     words = rest.split()
     while words and OPTION.fullmatch(words[0]):
         option, words = words[0].lower(), words[1:]
@@ -215,14 +215,14 @@ def _picture_line(rest: str) -> dict[str, Any]:
                 break
         numbers = _numbers(values)
         if option == "-s" and numbers:
-            found["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
+            options["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
         elif option == "-o" and numbers:
-            found["shift"] = (*numbers, 0.0)[:2]
+            options["shift"] = (*numbers, 0.0)[:2]
         elif option == "-clamp":
-            found["clamped"] = values[:1] == ["on"]
+            options["clamped"] = values[:1] == ["on"]
     # A name with blanks in it is the rest of the line, as it stands there.
-    found["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
-    return found
+    options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
+    return options
 
 
 def _is_word(option: str) -> bool:
