@@ -179,15 +179,15 @@ def test_who_stops_it_waits_for_no_probe(monkeypatch):
         yield named("first")
         raise KeyboardInterrupt
 
-    asked = lambda: iter([ask("subprocess", "getoutput", "sleep 60", seconds=60)])  # noqa: E731
+    asked = lambda: iter([ask("subprocess", "getoutput", "sleep 61.5", seconds=60)])  # noqa: E731
     monkeypatch.setattr(examine, "examine_machine", stopped)
     monkeypatch.setattr(examine, "examine_renderers", asked)
     for part in ("examine_engines", "examine_data", "examine_packages"):
         monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
-    began = {process.pid for process in psutil.Process().children(recursive=True)}
     with pytest.raises(KeyboardInterrupt):
         examine.examine({}, as_json=True)
-    assert {process.pid for process in psutil.Process().children(recursive=True)} <= began
+    left = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not any("sleep 61.5" in " ".join(command) for command in left)
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 from rich.table import Table
 from rich.text import Text
 
 from render_agent.doctor.data import examine_data
 from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
 from render_agent.doctor.machine import examine_machine, examine_packages
-from render_agent.doctor.probe import Finding
+from render_agent.doctor.probe import RUNNING, Finding, end
 from render_agent.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
 from render_agent.text.display import LIVE_LINE_SECONDS, stage
@@ -68,8 +67,8 @@ def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
                     yield from findings.result()
         except BaseException:  # nobody waits for the probes any more
             while wait(started.values(), LIVE_LINE_SECONDS).not_done:
-                for child in psutil.Process().children(recursive=True):
-                    child.kill()
+                for process in tuple(RUNNING):
+                    end(process)
             raise
 
 

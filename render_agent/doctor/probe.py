@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
 from render_agent.errors import RenderAgentError
 from render_agent.text.safe_parse import parse_json
+
+RUNNING: set[subprocess.Popen[str]] = set()
+"""The probes that are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +73,40 @@ def ask(
     variables to set beside those of this process.
     """
     command = [sys.executable, "-m", __name__, module, function, *arguments]
-    try:
-        process = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-            env={**os.environ, **(environment or {})},
-        )
-    except subprocess.TimeoutExpired:
-        return Answer(error=f"gave no answer within {seconds:.0f} seconds")
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,  # it is ended with all that it starts
+    )
+    RUNNING.add(process)
+    with process:
+        try:
+            printed, said = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return Answer(error=f"gave no answer within {seconds:.0f} seconds")
+        finally:
+            end(process)
     if process.returncode < 0:
         return Answer(error=f"its libraries crashed (signal {-process.returncode})")
     if process.returncode:
-        return Answer(error=_last_line(process.stderr) or f"ended with code {process.returncode}")
-    reply = parse_json(_last_line(process.stdout))
+        return Answer(error=_last_line(said) or f"ended with code {process.returncode}")
+    reply = parse_json(_last_line(printed))
     if "error" in reply:
         return Answer(error=reply["error"], explained=True)
     return Answer(reply)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill a probe, where it runs, with all that it started."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    RUNNING.discard(process)
 
 
 def _last_line(text: str) -> str:

@@ -47,9 +47,6 @@ def raise_again() -> None:
 
 def exit_code(stop: BaseException) -> int:
     """Return the exit code of a program that such an exception ended."""
-    exec(
-        ""
-    )  # the interpreter would end by SIGINT, not by a code, where one met an `exec` of a text before
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 

@@ -120,14 +120,11 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **given: A
 def files_of(images: Sequence[str]) -> list[Path]:
     """Return the files that are named, and the pictures in the folders that are, in order of their names.
 
-    UsageError where a folder holds none, or there is nothing of a name. A file that is named is taken,
-    whatever it is.
+    UsageError where a folder holds none. What is named by itself is taken, whatever it is.
     """
     files: dict[Path, None] = {}
     for name in images:
         path = Path(name)
-        if not path.exists():
-            raise UsageError(f"there is no picture {path}")
         if not path.is_dir():
             files[path] = None
             continue
