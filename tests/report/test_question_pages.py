@@ -339,7 +339,8 @@ def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
     page.keyboard.press("n")  # the page behind it stays
     page.keyboard.press("Escape")
     assert not film.is_visible()
-    assert page.evaluate("document.activeElement.href") == files[3]
+    # the dialog tells of its end a task later
+    page.wait_for_function("file => document.activeElement.href === file", arg=files[3])
     page.click("#play-turns")
     assert film.locator("img").get_attribute("src") == files[0]
     page.wait_for_selector(f"dialog.film img[src='{files[1]}']")
