@@ -1,4 +1,4 @@
-"""Files read in a child process, for libraries that a broken file can crash, hang or blow up."""
+"""Files that a broken one of may crash, hang or blow up a library: read in a child process, every fault a SceneError."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -25,6 +25,35 @@ WAITS = 10
 """… nor one that takes so many times as long on the clock, on a machine with much else to do."""
 
 Reader = Callable[[Path, int], Scan]
+
+
+class NeedsProcess(Exception):
+    """A scan takes so much memory that it is read in a process of its own."""
+
+
+class Refused(Exception):
+    """What a scan is refused for, by a part of its reader that does not know its path: why, and what to do about it."""
+
+
+@contextmanager
+def parser_errors(path: Path, form: str) -> Iterator[None]:
+    """Turn whatever a library raises over a broken file into a SceneError: it is no whole file of the format `form`.
+
+    What is no fault of the file passes: errors of the file system and of memory, NeedsProcess, and whatever ends
+    the program.
+    """
+    try:
+        yield
+    except (SceneError, NeedsProcess, MemoryError, OSError):
+        raise
+    except Refused as error:
+        raise unreadable(path, *error.args) from None
+    # Parsers raise whatever their line of code happens to raise, and Rust's panics are no Exception.
+    except BaseException as error:
+        if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
+            raise
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise unreadable(path, f"it is no whole {form} file ({reason})") from error
 
 
 def read_apart(reader: Reader, path: Path, size: int) -> Scan:
