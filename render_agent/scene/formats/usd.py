@@ -78,7 +78,9 @@ def read_whole(path: Path, size: int) -> Scan:
                 raise unreadable(path, "it holds no mesh and no points")
             solid = [part for part in parts if part.faces is not None]
             scan = _textured(solid or parts, stage, path)
-        except Tf.ErrorException as error:  # before its reason it tells where in its own source it was
+        except (
+            Tf.ErrorException
+        ) as error:  # before its reason it tells where in its own source it was
             raise ValueError(str(error).rpartition(" : ")[2].strip("'")) from error
     up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
     metres = float(UsdGeom.GetStageMetersPerUnit(stage))
