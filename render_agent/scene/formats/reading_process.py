@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.system.child_process import signal_name, start_child
 
 LEAST_SECONDS = 120.0
 SECONDS_A_MEGABYTE = 1.0
@@ -62,21 +62,15 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
     SceneError where that process ends, or takes longer than any whole file would.
     """
     seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
-    ours, theirs = Pipe()
-    program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve;"
-        f" serve({theirs.fileno()}, {reader.__module__!r}, {reader.__name__!r}, {str(path)!r}, {size},"
-        f" {math.ceil(seconds)})"
+    ours, process = start_child(
+        serve,
+        reader.__module__,
+        reader.__name__,
+        str(path),
+        size,
+        math.ceil(seconds),
+        stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
     )
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
-            pass_fds=[theirs.fileno()],
-            process_group=0,  # Ctrl-C is for the run, which then ends this
-        )
     try:
         if not ours.poll(WAITS * seconds):
             raise unreadable(path, f"reading it does not end in {WAITS * seconds:.0f} s")
@@ -128,9 +122,4 @@ def _bound(seconds: int) -> None:
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
     code = process.returncode
-    if code is None or code >= 0:
-        return "ended"
-    try:
-        return f"crashed ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"crashed (signal {-code})"
+    return "ended" if code is None or code >= 0 else f"crashed ({signal_name(code)})"
