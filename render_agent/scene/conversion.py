@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.scene.gaussians import CONSTANT_HARMONIC, Gaussians
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL

@@ -15,8 +15,8 @@ from render_agent.geometry.file_frame import METRES, UNIT_WORDS, Unit
 from render_agent.scene.formats.cleaning import LARGEST_METRES, Scan, unreadable
 from render_agent.scene.free_space.surface import (
     areas_and_normals,
-    corners_of,
     cut,
+    face_corners,
     longest_edges,
     one_each,
 )
@@ -107,7 +107,7 @@ def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[
     assert scan.faces is not None
     every = max(1, len(scan.faces) // MAX_FACES)
     parts, weights, count = [], [], 0
-    for corners in corners_of(scan.points, scan.faces):
+    for corners in face_corners(scan.points, scan.faces):
         lengths = longest_edges(corners)[0]
         small = corners[lengths <= longest][::every]
         large = corners[(lengths > longest) & (lengths <= MAX_FACE_METRES)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ def require_reader(path: Path, name: str, *modules: str, remedy: str = "") -> No
         require(name, *modules)
     except SetupError as error:
         raise SceneError(f"the scan {path} cannot be read: {error}{remedy}") from None
+
+
+ScanKind = Literal["mesh", "cloud", "splat"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Polygons, unreadable
-from render_agent.scene.formats.ply import Columns, Element, Header, corner_list, cut_short
+from render_agent.scene.formats.ply.header import Columns, Element, Header, corner_list, cut_short
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 LONGEST_ROW = 1 << 30

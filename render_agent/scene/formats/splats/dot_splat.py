@@ -23,7 +23,7 @@ SOUND_SHARE = 0.95
 """Of these so many must be Gaussians: sizes above 0, quaternions of unit length but for rounding."""
 
 
-def is_rows(start: bytes, size: int) -> bool:
+def is_dot_splat(start: bytes, size: int) -> bool:
     """Whether a file of `size` bytes that begins so has rows of Gaussians and nothing else."""
     if not size or size % ROW.itemsize:
         return False
@@ -44,7 +44,7 @@ def _quaternions(rows: NDArray[np.void]) -> NDArray[np.float32]:
     return np.asarray((rows["rotation"].astype(np.float32) - 128) / 128, np.float32)
 
 
-def read_rows(path: Path, size: int) -> Scan:
+def read_dot_splat(path: Path, size: int) -> Scan:
     """Return the splat of a `.splat` file of `size` bytes. SceneError where it is not whole."""
     if size % ROW.itemsize:
         raise unreadable(path, f"its {size:,} bytes are no whole rows of {ROW.itemsize}")
