@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from render_agent.cli.completion import files, folders
 from render_agent.cli.help_page import GroupPage
+from render_agent.cli.options import AS_JSON, option
 from render_agent.config.flags import Parts
 from render_agent.errors import SetupError, UsageError
 from render_agent_lab.verifier_benchmark.command import verifiers_command
@@ -43,30 +43,21 @@ class TurnRange(click.ParamType[tuple[int, int]]):
 
 
 def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
-    return click.option(flag, type=Parts(), default=default, show_default=True, help=text)
+    return option(flag, type=Parts(), default=default, help=text)
 
 
 @click.group("bench", cls=GroupPage, invoke_without_command=True)
-@click.option(
-    "--questions",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="How many questions.",
-)
-@click.option(
+@option("--questions", type=click.IntRange(1), default=64, help="How many questions.")
+@option(
     "--turns",
     type=TurnRange(),
     default="1-9",
-    show_default=True,
     help="Turns of a question; every number of a range is as likely.",
 )
-@click.option(
+@option(
     "--reply-tokens",
     type=click.FloatRange(1),
     default=120,
-    show_default=True,
     metavar="N",
     help="Median of a reply's tokens; they are distributed log-normally.",
 )
@@ -79,38 +70,24 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 @_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
 @_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")
 @_list("--renderers", "rasteriser", "Which renderers.")
-@click.option(
+@option(
     "--random-weights",
     metavar="NAME|DIR",
-    shell_complete=folders,
     help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, a small one of a"
     " family such as qwen3_5 or glm46v, or a folder with a model's files but its weights.",
 )
-@click.option("--small", is_flag=True, help="The same as --random-weights small.")
-@click.option("--own-replies", is_flag=True, help="Let the model write its own replies.")
-@click.option(
+@option("--small", is_flag=True, help="The same as --random-weights small.")
+@option("--own-replies", is_flag=True, help="Let the model write its own replies.")
+@option(
     "--rounds",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
-    metavar="N",
     help="How often each is measured; the median counts.",
 )
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
-@click.option(
-    "--output",
-    "folder",
-    metavar="DIR",
-    help="Write bench.json, bench.md and bench.svg there.",
-    shell_complete=folders,
-)
-@click.option(
-    "--notes",
-    metavar="FILE",
-    help="Markdown to put behind the table of bench.md.",
-    shell_complete=files,
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--threads", type=click.IntRange(1), help="Threads of PyTorch.")
+@option("--output", "folder", metavar="DIR", help="Write bench.json, bench.md and bench.svg there.")
+@option("--notes", metavar="FILE", help="Markdown to put behind the table of bench.md.")
+@AS_JSON
 @click.pass_context
 def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> None:
     """Measure schedules and engines side by side on this machine, with the same questions.

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from render_agent.cli import completion
+from render_agent.cli.options import AS_JSON, option
 from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 
 @click.command("verifiers")
 @click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
-@click.option(
+@option(
     "--verifier",
     "names",
     multiple=True,
@@ -42,38 +43,27 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     help="What scores the candidates; may be given more than once (default: random, geometry and"
     " geometry:unnamed; without a RUN a head trained on the spot, too).",
 )
-@click.option(
+@option(
     "--candidates",
     type=click.IntRange(2, 64),
     default=8,
-    show_default=True,
     metavar="K",
     help="Candidates of a decision, where no RUN is given.",
 )
-@click.option(
+@option(
     "--questions",
     type=click.IntRange(1),
     default=80,
-    show_default=True,
-    metavar="N",
     help="Questions of the bundled rooms, where no RUN is given.",
 )
-@click.option(
+@option(
     "--train-rooms",
     type=click.IntRange(0),
     default=12,
-    show_default=True,
-    metavar="N",
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
-@click.option(
-    "--output",
-    "folder",
-    metavar="DIR",
-    help="Write bench.json and bench.md there.",
-    shell_complete=completion.folders,
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--output", "folder", metavar="DIR", help="Write bench.json and bench.md there.")
+@AS_JSON
 @click.pass_context
 def verifiers_command(
     context: click.Context, /, runs: tuple[str, ...], as_json: bool, **given: Any

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.completion import files, models, rubrics
-from render_agent.cli.options import AS_JSON
+from render_agent.cli.options import AS_JSON, option
 from render_agent.config.flags import Auto
 from render_agent.errors import UsageError
 
@@ -27,66 +27,53 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 
 @click.command("judge")
 @click.argument("images", nargs=-1, required=True, metavar="IMAGES…", shell_complete=files)
-@click.option(
+@option(
     "--rubric",
     default="view",
-    show_default=True,
     metavar="FILE|NAME",
     shell_complete=rubrics,
     help="What is asked: a YAML file, or the name of a shipped one.",
 )
-@click.option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
-@click.option(
+@option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
+@option(
     "--named",
     default="",
     metavar="TEXT",
     help='What the question names, such as "the chair and the table".',
 )
-@click.option(
+@option(
     "--mode",
     type=click.Choice(["yes", "json", "pairwise"]),
     default="yes",
-    show_default=True,
     help="The probability of yes; the rubric's criteria as JSON; or the better of every two.",
 )
-@click.option(
+@option(
     "--earlier",
     multiple=True,
     metavar="IMAGE",
     shell_complete=files,
     help="A view that came before them; may be given several times.",
 )
-@click.option(
+@option(
     "--engine",
     type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
     help="Who judges (default: that of a run).",
 )
-@click.option(
-    "--model",
-    metavar="NAME",
-    help="The model (default: that of a run).",
-    shell_complete=models,
+@option(
+    "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option(
+@option(
     "--batch-size",
     type=Auto(),
     help="Requests handed over at once (default: auto, what memory holds).",
 )
-@click.option(
+@option(
     "--longest-side",
     type=click.IntRange(32, 8192),
     default=1024,
-    show_default=True,
-    metavar="N",
     help="Larger pictures are scaled down to so many pixels.",
 )
-@click.option(
-    "--csv",
-    "csv_file",
-    metavar="FILE",
-    help="Write a row a picture there.",
-    shell_complete=files,
-)
+@option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:

@@ -9,21 +9,21 @@ import click
 
 from render_agent.cli.commands.judge import run_config
 from render_agent.cli.completion import models
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 from render_agent.config.flags import Auto
 
 
 @click.command("llm-match")
 @RUN
-@click.option(
+@option(
     "--engine",
     type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
     help="Who marks (default: that of a run).",
 )
-@click.option(
+@option(
     "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
+@option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
 @WHERE_RUNS_LIE
 @AS_JSON
 @click.pass_context
