@@ -167,8 +167,8 @@ def cli(
             if _is_given(context, name) and not (name == "batch" and value)
         }
         go_on = commands.dry_continue if dry_run else commands.continue_run
-        said = {} if dry_run else {"allow_code": allow_code}
-        context.exit(go_on(Path(options["output"]), continue_run, changed, **said))
+        more = {} if dry_run else {"allow_code": allow_code}
+        context.exit(go_on(Path(options["output"]), continue_run, changed, **more))
     starts = dry_run or options["batch"] or options["ply"] or options["question"]
     if not starts and not any(_typed(context, name) for name in options):
         click.echo(help_page.overview(context))
@@ -196,8 +196,8 @@ def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
     known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
-    given = {key: options[key] for key in known if key in options and _is_given(context, key)}
-    context.default_map = {**(context.default_map or {}), name: given}
+    inherited = {key: options[key] for key in known if key in options and _is_given(context, key)}
+    context.default_map = {**(context.default_map or {}), name: inherited}
 
 
 @contextmanager

@@ -129,10 +129,10 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
 
     require(f"--format {name}", name)
     for folder in folders:
-        said: list[str] = []
-        if not log_finished(folder, name, said.append):
-            raise SetupError(f"{folder.name}: {'; '.join(said)}")
-        click.echo("\n".join(said) or f"{folder.name} is told to {name}")
+        warnings: list[str] = []
+        if not log_finished(folder, name, warnings.append):
+            raise SetupError(f"{folder.name}: {'; '.join(warnings)}")
+        click.echo("\n".join(warnings) or f"{folder.name} is told to {name}")
 
 
 @click.command("push")

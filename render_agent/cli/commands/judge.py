@@ -76,7 +76,7 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 @option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
-def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
+def judge_command(context: click.Context, /, images: tuple[str, ...], **options: Any) -> None:
     """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
 
     \b
@@ -88,18 +88,18 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **given: A
     """
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 
-    rubric = load_rubric(given["rubric"])
-    prompts = rubric.prompts(given["mode"], given["question"], given["named"])
-    if not given["question"].strip() and rubric.asks_about_a_question(given["mode"]):
+    rubric = load_rubric(options["rubric"])
+    prompts = rubric.prompts(options["mode"], options["question"], options["named"])
+    if not options["question"].strip() and rubric.asks_about_a_question(options["mode"]):
         raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
     files = files_of(images)
-    config = run_config(context.obj or {}, given)
-    if given["csv_file"]:
+    config = run_config(context.obj or {}, options)
+    if options["csv_file"]:
         from render_agent.agents.verifiers.judge.score import check_writable
 
-        check_writable(Path(given["csv_file"]))
-    scores = _scores(config, files, prompts, rubric, given)
-    _tell([str(file) for file in files], scores, rubric, given)
+        check_writable(Path(options["csv_file"]))
+    scores = _scores(config, files, prompts, rubric, options)
+    _tell([str(file) for file in files], scores, rubric, options)
     if any(score.fault for score in scores):
         context.exit(1)
 
@@ -145,7 +145,7 @@ def _scores(
     files: Sequence[Path],
     prompts: tuple[str, str],
     rubric: Rubric,
-    given: dict[str, Any],
+    options: dict[str, Any],
 ) -> list[Score]:
     """Return a score for every file. SetupError where the engine is not at hand."""
     from contextlib import closing
@@ -161,16 +161,16 @@ def _scores(
             [user] * len(files),
             config.batch_size,
             engine=engine,
-            mode=given["mode"],
+            mode=options["mode"],
             rubric=rubric,
-            earlier=[given["earlier"]] * len(files),
-            longest_side=given["longest_side"],
+            earlier=[options["earlier"]] * len(files),
+            longest_side=options["longest_side"],
             max_new_tokens=config.max_new_tokens,
         )
 
 
 def _tell(
-    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, given: dict[str, Any]
+    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
 ) -> None:
     """Print the scores, and write them where that was asked for."""
 
@@ -178,14 +178,14 @@ def _tell(
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 
-    mode = given["mode"]
+    mode = options["mode"]
     criteria = list(rubric.criteria or ()) if mode == "json" else []
     rows, figures = rows_of(names, scores, criteria), totals(scores)
-    if given["csv_file"]:
-        write_csv(Path(given["csv_file"]), rows)
-    if given["as_json"]:
-        printed = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
+    if options["csv_file"]:
+        write_csv(Path(options["csv_file"]), rows)
+    if options["as_json"]:
+        printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
         click.echo(json_text({**printed, "totals": figures, "pictures": rows}))
     else:
-        title = f"{rubric.name}, {mode}: {given['question']}"
+        title = f"{rubric.name}, {mode}: {options['question']}"
         plain_console().print(judge_table(rows, figures, criteria, mode, title))

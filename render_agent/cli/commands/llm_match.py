@@ -28,7 +28,7 @@ from render_agent.config.flags import Auto
 @AS_JSON
 @click.pass_context
 def llm_match_command(
-    context: click.Context, /, run: str, output: str, as_json: bool, **given: Any
+    context: click.Context, /, run: str, output: str, as_json: bool, **options: Any
 ) -> None:
     """Have a model mark the free-text answers of RUN from 1 to 5, as OpenEQA's LLM-Match does.
 
@@ -60,7 +60,7 @@ def llm_match_command(
         raise UsageError(
             f"{folder.name} has no question whose metric is {JUDGED}: nothing is to be marked"
         )
-    config = run_config(context.obj or {}, given)
+    config = run_config(context.obj or {}, options)
     with closing(make_engine(config, [])) as engine:
         marked = mark_answers(states, engine, config.max_new_tokens)
     results = results_of(folder, states=states, marks=marked.scores)

@@ -55,5 +55,5 @@ def sweep_command(
     parent = context.parent
     allowed = allow_code or bool(parent is not None and parent.params.get("allow_code"))
     sources = [c.get_parameter_source("model") for c in (context, parent) if c is not None]
-    said = any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
-    context.exit(sweep(check_file(file), typed, dry_run=dry_run, allow_code=allowed or said))
+    named_here = any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
+    context.exit(sweep(check_file(file), typed, dry_run=dry_run, allow_code=allowed or named_here))
