@@ -86,18 +86,18 @@ def audit(
         by_type[question.type].append(question)
     answer = partial(_held_out, fold_of=fold_of, folds=folds, methods=methods)
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
-    for asked in by_type.values():
-        for name, answers in answer(asked).items():
+    for group in by_type.values():
+        for name, answers in answer(group).items():
             guesses[name].update(answers)
     chance = _chance(known, guesses)
-    types = {name: _figures(asked, guesses, chance) for name, asked in sorted(by_type.items())}
+    types = {name: _figures(group, guesses, chance) for name, group in sorted(by_type.items())}
     overall = _figures(known, guesses, chance)
     add_holm([entry for row in types.values() for entry in row["methods"].values()])
     add_holm(list(overall["methods"].values()))
     falling = [
         entry
-        for name, asked in by_type.items()
-        for entry in _falling(asked, types[name], guesses, answer)
+        for name, group in by_type.items()
+        for entry in _falling(group, types[name], guesses, answer)
     ]
     return {
         "n": len(known),
@@ -161,15 +161,15 @@ def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, An
 
 
 def _figures(
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     guesses: Mapping[str, Guesses],
     chance: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the scores of all methods on some questions, and their gains over chance, in percent."""
     methods = {}
     for name, answers in guesses.items():
-        score = _estimate(asked, {q.id: answers[q.id].score for q in asked})
-        gain = _estimate(asked, {q.id: answers[q.id].score - chance[q.id] for q in asked})
+        score = _estimate(questions, {q.id: answers[q.id].score for q in questions})
+        gain = _estimate(questions, {q.id: answers[q.id].score - chance[q.id] for q in questions})
         middle, reach, p = float(gain.mean), float(gain.reach), float(gain.p)
         few = math.isnan(reach)
         methods[name] = {
@@ -179,19 +179,19 @@ def _figures(
             "gain_interval": None if few else [100 * (middle - reach), 100 * (middle + reach)],
             "p": None if few else p,
         }
-    level = float(_estimate(asked, chance).mean)
-    return {"n": len(asked), "chance": 100 * level, "methods": methods}
+    level = float(_estimate(questions, chance).mean)
+    return {"n": len(questions), "chance": 100 * level, "methods": methods}
 
 
-def _estimate(asked: Sequence[Question], values: Mapping[str, float]) -> Estimate:
+def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean of tasks of a value per question with its error over scenes."""
-    return estimates_of(tally(Scored(q.type, q.dataset, q.scene, values[q.id]) for q in asked))[
+    return estimates_of(tally(Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions))[
         MACRO
     ]
 
 
 def _held_out(
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     *,
     fold_of: Mapping[tuple[str, str], int],
     folds: int,
@@ -200,24 +200,24 @@ def _held_out(
     """Return by method the answers to questions of one type, each fitted on the other folds' scenes."""
     guesses: dict[str, dict[str, Guess]] = {name: {} for name in methods}
     for fold in range(folds):
-        held = [q for q in asked if fold_of[q.dataset, q.scene] == fold]
-        rest = [q for q in asked if fold_of[q.dataset, q.scene] != fold]
+        held = [q for q in questions if fold_of[q.dataset, q.scene] == fold]
+        rest = [q for q in questions if fold_of[q.dataset, q.scene] != fold]
         for name, method in methods.items():
             guesses[name].update(method(rest, held) if rest and held else _nothing(held))
     return guesses
 
 
-def _chance(asked: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
+def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
     """Return what counts as chance, by question id."""
     usual = guesses["frequency"]
     return {
         q.id: 1 / len(letters(q.options)) if q.wanted == "letter" else usual[q.id].score
-        for q in asked
+        for q in questions
     }
 
 
 def _falling(
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     figures: Mapping[str, Any],
     guesses: Mapping[str, Guesses],
     answer: Callable[[Sequence[Question]], Mapping[str, Guesses]],
@@ -236,20 +236,23 @@ def _falling(
         }
         if not sure:
             break
-        answers, chance = guesses[max(sure, key=lambda name: sure[name])], _chance(asked, guesses)
-        above = sum(answers[q.id].score - chance[q.id] for q in asked)
+        answers, chance = (
+            guesses[max(sure, key=lambda name: sure[name])],
+            _chance(questions, guesses),
+        )
+        above = sum(answers[q.id].score - chance[q.id] for q in questions)
         taken = set()
-        for question in sorted(asked, key=lambda q: (*answers[q.id], q.id), reverse=True):
+        for question in sorted(questions, key=lambda q: (*answers[q.id], q.id), reverse=True):
             if above <= 0:
                 break
             above -= answers[question.id].score - chance[question.id]
             taken.add(question.id)
             falling.append((number, -answers[question.id].sure, question.id))
-        asked = [question for question in asked if question.id not in taken]
-        if not asked:
+        questions = [question for question in questions if question.id not in taken]
+        if not questions:
             break
-        guesses = answer(asked)
-        figures = _figures(asked, guesses, _chance(asked, guesses))
+        guesses = answer(questions)
+        figures = _figures(questions, guesses, _chance(questions, guesses))
         add_holm(list(figures["methods"].values()))
     return falling
 
@@ -391,8 +394,8 @@ def _terms(text: str) -> list[str]:
 
 def _option_texts(question: Question) -> list[str]:
     """Return a text an option: its words, told apart from those of the question, which follow."""
-    said = " ".join(f"q:{word}" for word in question.text.split())
-    return [f"{option} {said}" for option in letters(question.options).values()]
+    words = " ".join(f"q:{word}" for word in question.text.split())
+    return [f"{option} {words}" for option in letters(question.options).values()]
 
 
 def _option_features(texts: Sequence[str], words: _Bag) -> NDArray[np.float32]:

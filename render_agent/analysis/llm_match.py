@@ -100,10 +100,10 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
 
     A question without an answer has the mark 1, and nobody is asked. EngineError where the engine is gone.
     """
-    asked = {
+    states_by_id = {
         s.id: s for s in states if s.question.metric == JUDGED and s.question.truth is not None
     }
-    marks = {name: 1 for name, state in asked.items() if state.answer_text is None}
+    marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
     requests = [
         Request(
             question_id=name,
@@ -113,7 +113,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
             last=True,
             max_new_tokens=max_new_tokens,
         )
-        for name, state in asked.items()
+        for name, state in states_by_id.items()
         if state.answer_text is not None
     ]
     faults = {}
@@ -124,7 +124,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
         else:
             marks[request.question_id] = mark
         engine.retire(request.question_id)
-    return Marked({name: marks[name] for name in asked if name in marks}, faults)
+    return Marked({name: marks[name] for name in states_by_id if name in marks}, faults)
 
 
 def prompt(question: Question, answer: str) -> str:

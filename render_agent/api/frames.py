@@ -241,12 +241,12 @@ def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pa
         **failures.get("all", {}),
         **{k: failures[k] for k in failures if k != "all"},
     }
-    for part, found in parts.items():
-        groups: dict[str, Mapping[str, Any]] = {"all": found}
-        groups |= {f"type {name}": own for name, own in found.get("types", {}).items()}
-        groups |= {f"change {name}": own for name, own in found.get("changes", {}).items()}
-        groups |= {f"turn {own['turn']}": own for own in found.get("turns", ())}
-        groups |= {"all changes": found["revision"]} if "revision" in found else {}
+    for part, figures in parts.items():
+        groups: dict[str, Mapping[str, Any]] = {"all": figures}
+        groups |= {f"type {name}": own for name, own in figures.get("types", {}).items()}
+        groups |= {f"change {name}": own for name, own in figures.get("changes", {}).items()}
+        groups |= {f"turn {own['turn']}": own for own in figures.get("turns", ())}
+        groups |= {"all changes": figures["revision"]} if "revision" in figures else {}
         for group, own in groups.items():
             shares = {**own, **own.get("shares", {})}
             for name, entry in shares.items():

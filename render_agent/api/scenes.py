@@ -94,8 +94,8 @@ class OpenScene:
         x, y, z = self.scene.bounds[1] - self.scene.bounds[0]
         faces = self.scene.faces
         dots = "points" if self.scene.gaussians is None else "Gaussians"
-        what = f"{len(self.scene.points)} {dots}" if faces is None else f"{len(faces)} faces"
-        return f"<scene {self.scene.id}: {what}, {x:.1f} x {y:.1f} x {z:.1f} m>"
+        size = f"{len(self.scene.points)} {dots}" if faces is None else f"{len(faces)} faces"
+        return f"<scene {self.scene.id}: {size}, {x:.1f} x {y:.1f} x {z:.1f} m>"
 
     def _repr_png_(self) -> bytes:
         return self.map().png()

@@ -122,9 +122,9 @@ def scored_probe(
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
     worth = None
-    asked = replace(question, truth=truth)
-    if answer is not None and asked.scorable:
-        worth = asked.score(answer)
+    as_shown = replace(question, truth=truth)
+    if answer is not None and as_shown.scorable:
+        worth = as_shown.score(answer)
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )
@@ -153,7 +153,7 @@ def belief_figures(
     by_type: dict[str, list[Step]] = defaultdict(list)
     for step in filter(None, last):
         by_type[step.question.type].append(step)
-    by_change = {asked: figures(steps) for asked, steps in changes.items()}
+    by_change = {words: figures(steps) for words, steps in changes.items()}
     every = figures([step for steps in changes.values() for step in steps])
     revised = {name: every[name] for name in REVISION if name in every}
     return {
@@ -294,7 +294,7 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     for step in known:
         for name, (top, bottom) in _parts(step).items():
             columns[name].append((top, bottom, step.question.unchanged.scene))
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     for name in (*SHARES, *OTHERS):
         if name == "ece":
             estimate, number = _ece(known)
@@ -303,13 +303,13 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
             tops, bottoms, scenes = zip(*column, strict=True) if column else ((), (), ())
             estimate, number = ratio(tops, scenes, bottoms), int(sum(bottoms))
         if estimate is not None:
-            found[name] = written(estimate, number, share=name in SHARES)
-    return found
+            summary[name] = written(estimate, number, share=name in SHARES)
+    return summary
 
 
 def summed_up(beliefs: Mapping[str, Any]) -> str:
     """Return one sentence about the last beliefs of a run, for a terminal; beliefs: as `results.json` has them."""
-    said = (
+    sentences = (
         ("found", "{:.0f} % of what is named is on the last maps"),
         ("right", "{:.0f} % of what is on them is true"),
         ("position_metres", "{:.2f} m off"),
@@ -318,7 +318,7 @@ def summed_up(beliefs: Mapping[str, Any]) -> str:
         ("revised", "{:.0f} % of what it knew and that changed is revised"),
     )
     last = {**beliefs["last"], **beliefs.get("revision", {})}
-    parts = [words.format(last[name]["value"]) for name, words in said if name in last]
+    parts = [words.format(last[name]["value"]) for name, words in sentences if name in last]
     if not parts:
         return "beliefs: nothing is known of these scenes to set them against"
     return f"beliefs: {', '.join(parts)}; render-agent diagnose says what broke first"

@@ -67,7 +67,9 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
     matching = match(belief, boxes)
     believed = {name: belief.of(name) for name in boxes}
     pairs = matching.pairs[:MOST_RELATED]
-    said = np.array([believed[p.category][p.believed].position for p in pairs]).reshape(-1, 2)
+    believed_places = np.array([believed[p.category][p.believed].position for p in pairs]).reshape(
+        -1, 2
+    )
     true = np.array([boxes[p.category][p.true].centre[:2] for p in pairs]).reshape(-1, 2)
     paired = {(pair.category, pair.believed) for pair in matching.pairs}
     sure = tuple(
@@ -80,7 +82,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
         matching,
         sum(map(len, believed.values())),
         sum(map(len, boxes.values())),
-        *relations(said, true),
+        *relations(believed_places, true),
         sure,
         metres,
         degrees,
@@ -88,7 +90,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
     )
 
 
-def relations(said: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
+def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return how many relations between points are right, of how many: left or right, then nearer.
 
     said, true: the same points (n, 2) as they are believed and as they are. Of every three, one tells whether the
@@ -98,7 +100,7 @@ def relations(said: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tupl
     """
     sides, nearer = [0, 0], [0, 0]
     for corners in combinations(range(len(true)), 3):
-        a, b = _area(true[list(corners)]), _area(said[list(corners)])
+        a, b = _area(true[list(corners)]), _area(believed[list(corners)])
         base = max(math.dist(true[i], true[j]) for i, j in combinations(corners, 2))
         if base and abs(a) / base >= MIN_HEIGHT_METRES:
             sides[0] += a * b > 0
@@ -106,7 +108,9 @@ def relations(said: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tupl
         for third in corners:
             first, second = (corner for corner in corners if corner != third)
             truly = math.dist(true[first], true[third]) - math.dist(true[second], true[third])
-            as_said = math.dist(said[first], said[third]) - math.dist(said[second], said[third])
+            as_said = math.dist(believed[first], believed[third]) - math.dist(
+                believed[second], believed[third]
+            )
             if abs(truly) >= MIN_HEIGHT_METRES:
                 nearer[0] += truly * as_said > 0
                 nearer[1] += 1

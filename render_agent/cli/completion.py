@@ -117,9 +117,13 @@ BY_NAME: dict[str, Complete] = {
 
 def completes(entry: Field[Any]) -> Complete | None:
     """Return what completes an option of a run, None where its type does, or nothing."""
-    metavar = entry.metadata.get("metavar", "")
-    by_metavar = files if "FILE" in metavar else folders if "DIR" in metavar else None
-    return BY_NAME.get(entry.name, by_metavar)
+    return BY_NAME.get(entry.name) or by_metavar(entry.metadata.get("metavar", ""))
+
+
+def by_metavar(metavar: str) -> Complete | None:
+    """Return what completes a value that a help page calls so: a file, a folder, a run; None for any other."""
+    words = {"FILE": files, "DIR": folders, "RUN": runs}
+    return next((complete for word, complete in words.items() if word in metavar), None)
 
 
 @click.command("completion")

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, run_option
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.option import did_you_mean
@@ -167,8 +167,8 @@ def cli(
             if _is_given(context, name) and not (name == "batch" and value)
         }
         go_on = commands.dry_continue if dry_run else commands.continue_run
-        said = {} if dry_run else {"allow_code": allow_code}
-        context.exit(go_on(Path(options["output"]), continue_run, changed, **said))
+        more = {} if dry_run else {"allow_code": allow_code}
+        context.exit(go_on(Path(options["output"]), continue_run, changed, **more))
     starts = dry_run or options["batch"] or options["ply"] or options["question"]
     if not starts and not any(_typed(context, name) for name in options):
         click.echo(help_page.overview(context))
@@ -196,8 +196,8 @@ def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
     known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
-    given = {key: options[key] for key in known if key in options and _is_given(context, key)}
-    context.default_map = {**(context.default_map or {}), name: given}
+    inherited = {key: options[key] for key in known if key in options and _is_given(context, key)}
+    context.default_map = {**(context.default_map or {}), name: inherited}
 
 
 @contextmanager
@@ -222,11 +222,10 @@ def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-PARSER = click.option(
+PARSER = option(
     "--parser",
     type=click.Choice(["official", "lmms-eval", "vlmevalkit"]),
     default="official",
-    show_default=True,
     help="Whose way of reading an answer is used for the means and types.",
 )
 
@@ -288,12 +287,7 @@ def rescore(run: str, parser: str, output: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("predictions", metavar="PREDICTIONS.jsonl", shell_complete=completion.files)
-@click.option(
-    "--questions",
-    metavar="FILE|NAME",
-    help="VSI-Bench's own questions (default: found).",
-    shell_complete=completion.files,
-)
+@option("--questions", metavar="FILE|NAME", help="VSI-Bench's own questions (default: found).")
 @PARSER
 @AS_JSON
 def score(predictions: str, questions: str | None, parser: str, as_json: bool) -> None:
@@ -314,16 +308,15 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
 @click.argument(
     "runs", nargs=-1, required=True, metavar="RUN_A RUN_B …", shell_complete=completion.runs
 )
-@click.option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
-@click.option(
+@option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
+@option(
     "--page",
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
-    shell_complete=completion.folders,
     help="Write it as pages too (into compare/ beside RUN_A unless DIR is given), dialogues side by side.",
 )
-@click.option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
+@option("--no-diagnosis", is_flag=True, help="Leave out of the pages what the cameras saw.")
 @WHERE_RUNS_LIE
 @AS_JSON
 def compare(
@@ -370,7 +363,7 @@ def merge(runs: tuple[str, ...], output: str) -> None:
 
 @click.command()
 @AS_JSON
-@click.option(
+@option(
     "--probe",
     is_flag=True,
     help="Let a small model of each family answer, and --model where it is here.",

@@ -1,26 +1,39 @@
-"""The options of the commands: those of a run with what the shell completes, and where runs lie."""
+"""The options of the commands: how one is declared, those that several have, and those of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import Field
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from render_agent.cli import completion
 from render_agent.config import flags
 
-WHERE_RUNS_LIE = click.option(
-    "--output",
-    default="experiment_logs",
-    show_default=True,
-    metavar="DIR",
-    help="Where runs lie.",
-    shell_complete=completion.folders,
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(*names: str, **more: Any) -> Callable[[F], F]:
+    """Declare an option as `click.option` does; what follows from its default, type and metavar need not be said.
+
+    A default is shown. A number with bounds is N, or X where it need not be whole. The shell completes files, folders
+    and runs where the metavar has the word FILE, DIR or RUN.
+    """
+    default, kind = more.get("default"), more.get("type")
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        more.setdefault("metavar", "N" if isinstance(kind, click.IntRange) else "X")
+    more.setdefault("show_default", default not in (None, "") and not isinstance(default, bool))
+    more.setdefault("shell_complete", completion.by_metavar(more.get("metavar", "")))
+    return click.option(*names, **more)
+
+
+WHERE_RUNS_LIE = option(
+    "--output", default="experiment_logs", metavar="DIR", help="Where runs lie."
 )
 """The option of every command that looks at runs."""
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+AS_JSON = option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 RUN = click.argument("run", default="recent", shell_complete=completion.runs)
 """The run that a command looks at: the newest, unless another is named."""

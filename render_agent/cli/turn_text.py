@@ -45,8 +45,8 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
 
 def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
     """Give what broke first in a question, and its last belief in words; nothing where it was not asked for any."""
-    asked = [turn for turn in state.turns if turn.probe]
-    if not asked:
+    probed = [turn for turn in state.turns if turn.probe]
+    if not probed:
         return
     diagnosis = cached_diagnoses(folder, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
@@ -59,12 +59,12 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
         # where a file of the truth is no more as it was, what is believed is told alone
         with suppress(QuestionsError):
             probes = beliefs_of([state], config.picture_stress, config.annotations)[state.id]
-    belief = next(turn.probe.read for turn in reversed(asked) if turn.probe)
+    belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
     worth = f": {worth_words(probes[-1])}" if probes else ""
     if belief is None:
-        yield f"its belief after turn {asked[-1].number + 1}: none could be read"
+        yield f"its belief after turn {probed[-1].number + 1}: none could be read"
         return
-    yield f"its belief after turn {asked[-1].number + 1}{worth}"
+    yield f"its belief after turn {probed[-1].number + 1}{worth}"
     matching = probes[-1].score.matching if probes and probes[-1].score else None
     facts = (
         ((thing, "", None) for thing in belief.objects or ())

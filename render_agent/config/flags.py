@@ -159,10 +159,10 @@ TYPES: dict[str, click.ParamType[Any]] = {
 }
 
 
-def run_option(entry: Field[Any], **given: Any) -> click.Option:
+def run_option(entry: Field[Any], **settings: Any) -> click.Option:
     """Return the option of the command line that a field of RunConfig declares.
 
-    given: what click is to be told beside, such as `shell_complete`.
+    settings: what else click is given, such as `shell_complete`.
     """
     declared = entry.metadata
     flag = "--" + entry.name.replace("_", "-")
@@ -170,7 +170,7 @@ def run_option(entry: Field[Any], **given: Any) -> click.Option:
         "help": declared["text"],
         "default": entry.default,
         "show_default": entry.default not in (None, ()),
-        **given,
+        **settings,
     }
     if isinstance(entry.default, bool):
         return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})

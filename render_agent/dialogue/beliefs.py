@@ -84,12 +84,12 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
 
     keys: what was asked for, as in the schema. Of a list that is cut off, its whole objects are read.
     """
-    said = without_thinking(text)
+    reply = without_thinking(text)
     try:
-        parsed = last_object(said)
+        parsed = last_object(reply)
         names = set() if isinstance(parsed, Malformed) else {key.strip().lower() for key in parsed}
         if isinstance(parsed, Malformed) or "category" in names or not keys & names:
-            return _rescued(said, keys, parsed)
+            return _rescued(reply, keys, parsed)
         return _understood(parsed, keys)
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")

@@ -186,9 +186,9 @@ def object_schema(
 
 def unfenced(text: str) -> str:
     """Return a reply without its think blocks, and without the code fence where one stands around it."""
-    said = without_thinking(text).strip()
-    fenced = _FENCED.fullmatch(said)
-    return fenced[1] if fenced else said
+    reply = without_thinking(text).strip()
+    fenced = _FENCED.fullmatch(reply)
+    return fenced[1] if fenced else reply
 
 
 def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
@@ -303,8 +303,8 @@ def _places(value: object) -> tuple[Place, ...] | None:
 def _place(value: object) -> Place | None:
     if isinstance(value, Mapping):
         fields = {str(name).strip().lower(): item for name, item in value.items()}
-        if (asked := fields.get("view")) is not None:
-            view = _view(asked, KINDS)
+        if (wish := fields.get("view")) is not None:
+            view = _view(wish, KINDS)
             x, y = (quantity(fields.get(axis), {}) for axis in "xy")
             if not isinstance(view, int) or x is None or y is None:
                 return None

@@ -95,8 +95,8 @@ def _why_batch_differs(loaded: Any) -> str | None:
 
     def request(text: str, *files: str) -> Request:
         pieces = [chat.text(text), *(chat.picture(file) for file in files)]
-        asked = Request(text, 0, [chat.message("user", *pieces)], _picture)
-        return replace(awkward(loaded, asked), max_new_tokens=NEW_TOKENS)
+        plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
+        return replace(awkward(loaded, plain), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
     if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:
@@ -109,7 +109,7 @@ def _why_batch_differs(loaded: Any) -> str | None:
                 return "a reply differs when others are answered with it"
         return None
     # Rounding alone may turn a greedy choice.
-    prompts = [loaded.inputs.prepare(one) for one in requests]
+    prompts = [loaded.inputs.prepare(each) for each in requests]
     apiece = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
     difference = float(apart(scores_anew(loaded, prompts), apiece, exact=False).max())
     if difference <= ROUGH:

@@ -86,7 +86,7 @@ def ask(
     RUNNING.add(process)
     with process:
         try:
-            printed, said = process.communicate(timeout=seconds)
+            printed, complaint = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             return Answer(error=f"gave no answer within {seconds:.0f} seconds")
         finally:
@@ -94,7 +94,7 @@ def ask(
     if process.returncode < 0:
         return Answer(error=f"its libraries crashed (signal {-process.returncode})")
     if process.returncode:
-        return Answer(error=_last_line(said) or f"ended with code {process.returncode}")
+        return Answer(error=_last_line(complaint) or f"ended with code {process.returncode}")
     reply = parse_json(_last_line(printed))
     if "error" in reply:
         return Answer(error=reply["error"], explained=True)

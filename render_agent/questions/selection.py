@@ -87,9 +87,9 @@ def single_question(config: RunConfig) -> Question:
     """Return the question that was typed, about the scan that was named."""
     scan = Path(config.ply or "").absolute()
     if scan.is_dir() or not scan.exists():
-        what = "a folder" if scan.is_dir() else "no scan"
+        state = "a folder" if scan.is_dir() else "no scan"
         raise SetupError(
-            f"there is {what} at {config.ply}: give the path of a PLY, GLB or OBJ file"
+            f"there is {state} at {config.ply}: give the path of a PLY, GLB or OBJ file"
         )
     return Question(
         id="question",

@@ -222,7 +222,7 @@ class PhaseController:
         """
         assert self.probe is not None, "it is due"
         named = named_categories(state.question)
-        asked = self.probe.asked(turn.feedback, named)
+        message = self.probe.asked(turn.feedback, named)
         name = probe_id(state.id, turn.number)
         known = next((past.probe for past in state.turns if past.probe), None)
         scene = (yield Draw(lambda: state.scene)) if known is None else known
@@ -230,7 +230,7 @@ class PhaseController:
             request,
             question_id=name,
             about=state.id,
-            messages=[*request.messages, assistant(turn.reply), asked],
+            messages=[*request.messages, assistant(turn.reply), message],
             last=False,
             samples=1,
             temperature=0.0,
@@ -242,11 +242,11 @@ class PhaseController:
         (reply,) = yield Ask((request,))
         self._retire([name])
         reply = within_bounds(reply, request)
-        said = reply.samples[0] if reply.error is None else ""
+        reply_text = reply.samples[0] if reply.error is None else ""
         return Probe(
-            asked["content"][0]["text"],
-            said,
-            None if reply.error is not None else read_belief(said, self.probe.keys.keys()),
+            message["content"][0]["text"],
+            reply_text,
+            None if reply.error is not None else read_belief(reply_text, self.probe.keys.keys()),
             reply.error,
             reply.finish,
             reply.tokens,

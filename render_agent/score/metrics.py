@@ -63,9 +63,9 @@ def refined_match(answer: str, truths: Sequence[str]) -> float:
 
     An empty answer matches nothing, which LEO's code leaves open.
     """
-    said = "".join(clean(answer).split())
+    words = "".join(clean(answer).split())
     known = ["".join(clean(truth).split()) for truth in truths]
-    return float(bool(said) and any(said in truth or truth in said for truth in known))
+    return float(bool(words) and any(words in truth or truth in words for truth in known))
 
 
 def _accuracy(answer: str, truths: Sequence[str]) -> float:

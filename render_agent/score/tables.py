@@ -81,8 +81,8 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
         apart = part["difference"]
         table.add_row("  score, changed less original", str(part["n"]), signed(apart["points"]), interval(apart["interval"]))  # fmt: skip
     lines = [
-        f"- no pair by {asked}: {reason} ({number})"
-        for asked, reasons in causal["left_out"].items()
+        f"- no pair by {change}: {reason} ({number})"
+        for change, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
     if any(part[name]["interval"] is None for part in parts.values() for name in WORDS if name in part and part[name]["n"]):  # fmt: skip

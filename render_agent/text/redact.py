@@ -80,7 +80,7 @@ def public(value: Any, folders: Iterable[Path] = ()) -> Any:
         for written in {folder, html.escape(folder)} - {"/"}:
             name = "~" if folder == home else Path(folder).name
             value = value.replace(written + "/", "").replace(written, name)
-    return _ABSOLUTE.sub(lambda found: found[1] or found[2], without_keys(value))
+    return _ABSOLUTE.sub(lambda match: match[1] or match[2], without_keys(value))
 
 
 MAX_SPLIT = 12

@@ -83,10 +83,10 @@ def parse_json(text: str | bytes, **how: Any) -> Any:
 class MisfitError(ValueError):
     """A document that is not what it is declared to be: at which field, and what is said of it."""
 
-    def __init__(self, at: str, said: str) -> None:
-        super().__init__(reason_of(f"{at or 'it'}{said}".removeprefix("it: ")))
+    def __init__(self, at: str, reason: str) -> None:
+        super().__init__(reason_of(f"{at or 'it'}{reason}".removeprefix("it: ")))
         self.at = at
-        self.said = said
+        self.said = reason
 
     def within(self, name: str) -> MisfitError:
         """Return the same of a document in which this one stands under a name."""
@@ -201,19 +201,19 @@ _FIELD = re.compile(r"Object (?P<fault>missing required|contains unknown) field 
 
 def _misfit(error: msgspec.ValidationError) -> MisfitError:
     """Return an error of msgspec's as a sentence such as "views[0].kind must be a text, not a number"."""
-    said, _, place = str(error).partition(" - at `")
+    reason, _, place = str(error).partition(" - at `")
     at = place.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
     if isinstance(error.__cause__, MisfitError):
         return error.__cause__.within(at)
     if isinstance(error.__cause__, ValueError):  # what the type itself says
         return MisfitError(at, f": {error.__cause__}")
-    if field := _FIELD.fullmatch(said):
+    if field := _FIELD.fullmatch(reason):
         fault = " is missing" if field["fault"] == "missing required" else " is unknown"
         return MisfitError(field["name"], fault).within(at)
-    said = re.sub(r"`([^`]*)`", _in_words, said)
+    reason = re.sub(r"`([^`]*)`", _in_words, reason)
     for theirs, ours in _SAID.items():
-        said = said.replace(theirs, ours, 1)
-    return MisfitError(f"a name in {at or 'it'}" if place.startswith("key") else at, f" {said}")
+        reason = reason.replace(theirs, ours, 1)
+    return MisfitError(f"a name in {at or 'it'}" if place.startswith("key") else at, f" {reason}")
 
 
 def _in_words(types: re.Match[str]) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from render_agent.cli.completion import files, folders
 from render_agent.cli.help_page import GroupPage
+from render_agent.cli.options import AS_JSON, option
 from render_agent.config.flags import Parts
 from render_agent.errors import SetupError, UsageError
 from render_agent_lab.verifier_benchmark.command import verifiers_command
@@ -43,30 +43,21 @@ class TurnRange(click.ParamType[tuple[int, int]]):
 
 
 def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
-    return click.option(flag, type=Parts(), default=default, show_default=True, help=text)
+    return option(flag, type=Parts(), default=default, help=text)
 
 
 @click.group("bench", cls=GroupPage, invoke_without_command=True)
-@click.option(
-    "--questions",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="How many questions.",
-)
-@click.option(
+@option("--questions", type=click.IntRange(1), default=64, help="How many questions.")
+@option(
     "--turns",
     type=TurnRange(),
     default="1-9",
-    show_default=True,
     help="Turns of a question; every number of a range is as likely.",
 )
-@click.option(
+@option(
     "--reply-tokens",
     type=click.FloatRange(1),
     default=120,
-    show_default=True,
     metavar="N",
     help="Median of a reply's tokens; they are distributed log-normally.",
 )
@@ -79,40 +70,26 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 @_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
 @_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")
 @_list("--renderers", "rasteriser", "Which renderers.")
-@click.option(
+@option(
     "--random-weights",
     metavar="NAME|DIR",
-    shell_complete=folders,
     help="Build the model with random weights: Qwen/Qwen3-VL-2B, -4B or -8B-Instruct, small, a small one of a"
     " family such as qwen3_5 or glm46v, or a folder with a model's files but its weights.",
 )
-@click.option("--small", is_flag=True, help="The same as --random-weights small.")
-@click.option("--own-replies", is_flag=True, help="Let the model write its own replies.")
-@click.option(
+@option("--small", is_flag=True, help="The same as --random-weights small.")
+@option("--own-replies", is_flag=True, help="Let the model write its own replies.")
+@option(
     "--rounds",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
-    metavar="N",
     help="How often each is measured; the median counts.",
 )
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
-@click.option(
-    "--output",
-    "folder",
-    metavar="DIR",
-    help="Write bench.json, bench.md and bench.svg there.",
-    shell_complete=folders,
-)
-@click.option(
-    "--notes",
-    metavar="FILE",
-    help="Markdown to put behind the table of bench.md.",
-    shell_complete=files,
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--threads", type=click.IntRange(1), help="Threads of PyTorch.")
+@option("--output", "folder", metavar="DIR", help="Write bench.json, bench.md and bench.svg there.")
+@option("--notes", metavar="FILE", help="Markdown to put behind the table of bench.md.")
+@AS_JSON
 @click.pass_context
-def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> None:
+def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> None:
     """Measure schedules and engines side by side on this machine, with the same questions.
 
     Options of a run stand before the command. Questions are those of the bundled rooms, unless
@@ -132,11 +109,11 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
     from render_agent.text.sanitize import json_text
     from render_agent_lab.bench.report import table
 
-    config = _config(context, given)
+    config = _config(context, options)
     progress = plain_console(stderr=True)
-    figures = compare(config, given, lambda words: progress.print(words, soft_wrap=True))
-    if given["folder"]:
-        write(figures, given["folder"], given["notes"])
+    figures = compare(config, options, lambda words: progress.print(words, soft_wrap=True))
+    if options["folder"]:
+        write(figures, options["folder"], options["notes"])
     if as_json:
         click.echo(json_text(figures))
     else:
@@ -146,10 +123,10 @@ def bench_command(context: click.Context, /, as_json: bool, **given: Any) -> Non
 bench_command.add_command(verifiers_command)
 
 
-def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, Any]:
+def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
     """Return the figures of all variants, and all that they depend on.
 
-    given: the options of the command, by name. told: is told what is going on. SetupError where the
+    options: the options of the command, by name. report: is given a line on what goes on. SetupError where the
     model or the questions are not at hand.
     """
     from render_agent.questions.selection import choose_questions
@@ -160,28 +137,28 @@ def compare(config: RunConfig, given: dict[str, Any], told: Any) -> dict[str, An
     from render_agent_lab.bench.variants import variants
 
     ways = variants(
-        given["engines"],
-        given["schedules"],
-        given["reuse"],
-        [_size(size) for size in given["batch_sizes"]],
-        given["renderers"],
+        options["engines"],
+        options["schedules"],
+        options["reuse"],
+        [_size(size) for size in options["batch_sizes"]],
+        options["renderers"],
     )
-    if given["threads"] is not None:
-        _hold_threads(given["threads"])
-    random_weights = "small" if given["small"] else given["random_weights"]
-    pretrained = load(config, random_weights) if "transformers" in given["engines"] else None
-    lengths = Lengths(given["turns"], given["reply_tokens"], most=config.max_new_tokens)
+    if options["threads"] is not None:
+        _hold_threads(options["threads"])
+    random_weights = "small" if options["small"] else options["random_weights"]
+    pretrained = load(config, random_weights) if "transformers" in options["engines"] else None
+    lengths = Lengths(options["turns"], options["reply_tokens"], most=config.max_new_tokens)
     questions = choose_questions(config)
     script = ScriptedWalk(questions, lengths, tokenizing(pretrained), config.seed)
-    engines = Engines(config, pretrained, None if given["own_replies"] else script)
-    rows = Bench(config, engines, told).compare(ways, given["rounds"])
+    engines = Engines(config, pretrained, None if options["own_replies"] else script)
+    rows = Bench(config, engines, report).compare(ways, options["rounds"])
     return {
         **circumstances(
             shlex.join(["render-agent", *sys.argv[1:]]),
             about(pretrained, random_weights or config.model_name),
-            workload=_workload(len(questions), config, given, lengths),
+            workload=_workload(len(questions), config, options, lengths),
         ),
-        "rounds": given["rounds"],
+        "rounds": options["rounds"],
         "variants": rows,
     }
 
@@ -206,7 +183,7 @@ def write(figures: dict[str, Any], folder: str, notes: str | None) -> None:
         raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 
 
-def _config(context: click.Context, given: dict[str, Any]) -> RunConfig:
+def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
     """Return the options of all runs. UsageError where one is given that bench decides."""
     from render_agent.config import RunConfig
 
@@ -220,8 +197,8 @@ def _config(context: click.Context, given: dict[str, Any]) -> RunConfig:
     if "benchmark" not in typed:
         options["benchmark"] = "rooms"
     if "max_turns" not in typed:
-        options["max_turns"] = given["turns"][1]
-    decided = {"batch": True, "shuffle": True, "limit": given["questions"], "no_guide": True}
+        options["max_turns"] = chosen["turns"][1]
+    decided = {"batch": True, "shuffle": True, "limit": chosen["questions"], "no_guide": True}
     return RunConfig(**options | decided).absolute()
 
 
@@ -264,17 +241,17 @@ def _device_name(device: Any) -> str:
     return f"{device} ({torch.get_num_threads()} threads)"
 
 
-def _workload(count: int, config: RunConfig, given: dict[str, Any], lengths: Lengths) -> str:
+def _workload(count: int, config: RunConfig, options: dict[str, Any], lengths: Lengths) -> str:
     least, most = lengths.turns
     width, height = config.image_size
     replies = (
         "the model's own"
-        if given["own_replies"]
+        if options["own_replies"]
         else f"given beforehand, log-normal with median {lengths.reply_tokens:g} tokens and σ"
         f" {lengths.spread}"
     )
     turns = f"{least} to {most}" if least < most else str(most)
     return (
         f"{count} questions of {turns} turns, views of {width} × {height}; replies of at most"
-        f" {config.max_new_tokens} tokens, {replies}; medians of {given['rounds']} round(s)."
+        f" {config.max_new_tokens} tokens, {replies}; medians of {options['rounds']} round(s)."
     )

@@ -96,12 +96,12 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         first_seen=sum(_first_seen(turn_lines) for turn_lines in turns.values()),
         written=sum(t["out"] for t in every),
         events=dict(sorted(events.items())),
-        transcripts={question: _digest(said) for question, said in turns.items()},
-        openings={q: min(said, key=_number)["reply"] for q, said in turns.items()},
-        attended=sum(_attended(said) for said in turns.values()),
+        transcripts={question: _digest(log) for question, log in turns.items()},
+        openings={q: min(log, key=_number)["reply"] for q, log in turns.items()},
+        attended=sum(_attended(log) for log in turns.values()),
         contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in every),
-        steps=sum(t["tokens"]["out"] / t["batch_size"] for said in turns.values() for t in said),
-        patches=patches * sum(len(t["views"]) for said in turns.values() for t in said),
+        steps=sum(t["tokens"]["out"] / t["batch_size"] for log in turns.values() for t in log),
+        patches=patches * sum(len(t["views"]) for log in turns.values() for t in log),
     )
 
 
@@ -185,9 +185,9 @@ def _first_seen(turns: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _attended(turns: Sequence[Mapping[str, Any]]) -> int:
-    said = sorted((line["turn"], line["tokens"]) for line in turns)
+    lines = sorted((line["turn"], line["tokens"]) for line in turns)
     pairs = before = 0
-    for _, tokens in said:
+    for _, tokens in lines:
         new = max(0, tokens["in"] - before)
         pairs += new * (tokens["in"] - new // 2)
         before = tokens["in"] + tokens["out"]

@@ -33,12 +33,12 @@ WARM_UP_QUESTIONS = 2
 class Bench:
     """One comparison.
 
-    config: the options of all runs, schedules apart. told: is told what is being measured.
+    config: the options of all runs, schedules apart. report: is given a line on what is measured.
     """
 
     config: RunConfig
     engines: Engines
-    told: Callable[[str], None]
+    report: Callable[[str], None]
 
     def compare(self, variants: Sequence[Variant], rounds: int) -> list[dict[str, Any]]:
         """Return the figures of every variant, in order: medians over rounds that take turns.
@@ -50,14 +50,14 @@ class Bench:
         for variant in variants:
             warm[variant.engine, variant.reuse, variant.renderer] = variant
         for variant in warm.values():
-            self.told(f"warming up: {variant.name}")
+            self.report(f"warming up: {variant.name}")
             self.measure(variant, replace(self.config, limit=WARM_UP_QUESTIONS))
         trials: list[Trial] = []
         for number in range(rounds):
             for variant in variants:
-                self.told(f"round {number + 1} of {rounds}: {variant.name}")
+                self.report(f"round {number + 1} of {rounds}: {variant.name}")
                 trials.append(trial := self.measure(variant, self.config))
-                self.told(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
+                self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
         bases = baselines_of(trials)
         of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
         return [summary(repeated, bases, trials[0].work) for repeated in of_each]

@@ -71,10 +71,10 @@ class ScriptedWalk:
 
     def __call__(self, request: Request) -> str:
         """Return the reply to one request: the answer in the question's last turn, else a step."""
-        asked = (request.question_id, request.turn, request.last)
-        if asked not in self.written:
-            self.written[asked] = self._write(*asked)
-        return self.written[asked]
+        key = (request.question_id, request.turn, request.last)
+        if key not in self.written:
+            self.written[key] = self._write(*key)
+        return self.written[key]
 
     def _write(self, question: str, turn: int, last: bool) -> str:
         action: dict[str, Any] = {"reasoning": ""}

@@ -73,8 +73,8 @@ def variants(
     """
     pairs = [schedule.partition("/")[::2] for schedule in dict.fromkeys(schedules)]
     names, only = [name for name, _ in pairs], [reuse for _, reuse in pairs if reuse]
-    for given, known in ((engines, ENGINES), (names, SCHEDULES), ([*reuses, *only], REUSES)):
-        if wrong := [name for name in given if name not in known]:
+    for names_given, known in ((engines, ENGINES), (names, SCHEDULES), ([*reuses, *only], REUSES)):
+        if wrong := [name for name in names_given if name not in known]:
             raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
     fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
     every = [

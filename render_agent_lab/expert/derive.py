@@ -174,9 +174,9 @@ def _step(start: float, end: float) -> str:
     return f"{start:.1f} {end:.1f} {round(end - start, 1) + 0.0:.1f}"
 
 
-def turn_between(one: float, other: float) -> float:
+def turn_between(first: float, other: float) -> float:
     """Return the turn from one bearing to another in degrees, -180.0 … 176.4, left positive."""
-    return wrapped(round(10 * (other - one)) * STEP)
+    return wrapped(round(10 * (other - first)) * STEP)
 
 
 def turn_text(ahead: float, there: float, word: Turn) -> str:
@@ -195,9 +195,9 @@ def nearness(names: Sequence[str], known: Knowledge) -> str:
     The way to each, then metres between closest points.
     """
     *options, target = names
-    said = {name: _apart(known, target, name) for name in options}
-    nearest = min(options, key=lambda name: said[name].metres)
-    parts = (f"{name} {apart.way} {apart.metres:.1f}" for name, apart in said.items())
+    distances = {name: _apart(known, target, name) for name in options}
+    nearest = min(options, key=lambda name: distances[name].metres)
+    parts = (f"{name} {apart.way} {apart.metres:.1f}" for name, apart in distances.items())
     return f"{', '.join(parts)}: {nearest}"
 
 
@@ -217,12 +217,12 @@ def _apart(known: Knowledge, start: str, end: str) -> Apart:
 
 def direction(names: Sequence[str], spots: Mapping[str, Spot], word: Turn) -> str:
     """Say the two ways and bearings from where one stands, and what the turn between them is called."""
-    stand, faced, asked = names
+    stand, faced, target = names
     ahead = bearing_of(spots[stand], spots[faced])
-    there = bearing_of(spots[stand], spots[asked])
-    ways = [way_text(spots[stand], spots[name]) for name in (faced, asked)]
-    said = f"{faced} {ways[0]} {ahead:.1f}, {asked} {ways[1]} {there:.1f}"
-    return f"{said}, {turn_text(ahead, there, word)}"
+    there = bearing_of(spots[stand], spots[target])
+    ways = [way_text(spots[stand], spots[name]) for name in (faced, target)]
+    places = f"{faced} {ways[0]} {ahead:.1f}, {target} {ways[1]} {there:.1f}"
+    return f"{places}, {turn_text(ahead, there, word)}"
 
 
 def _route(question: Question, spots: Mapping[str, Spot]) -> str:

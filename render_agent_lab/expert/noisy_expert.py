@@ -29,20 +29,20 @@ class Stumbler:
         self.seed = seed
         self._words = _words_by_type(known.questions.values())
 
-    def reply(self, asked: Asked) -> str:
+    def reply(self, request: Asked) -> str:
         """Return the expert's reply, its answer perhaps replaced. Errors as the expert has them."""
-        text = self.expert.reply(asked)
-        question = self.expert.questions[asked.question_id]
-        said = parse_json(text)
-        if not said["done"] or asked.last or not stumbles(question.id, self.seed, asked.turn):
+        text = self.expert.reply(request)
+        question = self.expert.questions[request.question_id]
+        fields = parse_json(text)
+        if not fields["done"] or request.last or not stumbles(question.id, self.seed, request.turn):
             return text
-        right, reasoning = said["answer"], said["reasoning"]
-        other = self._unreadable(question, right, asked.turn)
+        right, reasoning = fields["answer"], fields["reasoning"]
+        other = self._unreadable(question, right, request.turn)
         if other is None:
             return text
         if reasoning.endswith(right):  # what it derives is what it answers
             reasoning = reasoning.removesuffix(right) + other
-        return json.dumps({**said, "reasoning": reasoning, "answer": other})
+        return json.dumps({**fields, "reasoning": reasoning, "answer": other})
 
     def close(self) -> None:
         """Give back what the expert looks with."""

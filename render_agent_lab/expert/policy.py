@@ -86,22 +86,22 @@ class Expert:
         self.strays = strays
         self._frequent = frequent_answers(questions)
 
-    def reply(self, asked: Asked) -> str:
+    def reply(self, request: Asked) -> str:
         """Return the next move with what is known so far, or the answer.
 
         SceneError or RenderError where the scene cannot be looked at.
         """
-        question = self.questions[asked.question_id]
+        question = self.questions[request.question_id]
         if self.blind or not self._told_by_boxes(question):
             return answering("", question, self._true(question, None))
         if self.eyes is None:
             return "".join(final_reply(question, Knowledge(), self._true(question, None)))
         room = self.eyes.room(question)
-        sighted = sightings(room, asked.views, self.eyes.renderer)
-        mapped = any(view.kind == "top" for view in asked.views)
+        sighted = sightings(room, request.views, self.eyes.renderer)
+        mapped = any(view.kind == "top" for view in request.views)
         home = self.homes[question.scene]
         known = shown(room, sighted, home.extents if mapped else ())
-        move = self._move(question, room, sighted, asked)
+        move = self._move(question, room, sighted, request)
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
         reasoning = "".join(said(question, known, final=False))
@@ -137,18 +137,18 @@ class Expert:
         return answer or self._frequent[question.id]
 
     def _move(
-        self, question: Question, room: Room, sighted: Sightings, asked: Asked
+        self, question: Question, room: Room, sighted: Sightings, request: Asked
     ) -> Move | None:
         """Return what to do next, None where it is time to answer."""
-        cameras = stood(asked.views)
-        if not self.walks or asked.last or asked.turn >= TURNS - 1 or not cameras:
+        cameras = stood(request.views)
+        if not self.walks or request.last or request.turn >= TURNS - 1 or not cameras:
             return None
-        if self.strays and is_wrong_turn(question.id, self.seed, asked.turn):
-            return wrong_turn(question.id, self.seed, asked.turn)
+        if self.strays and is_wrong_turn(question.id, self.seed, request.turn):
+            return wrong_turn(question.id, self.seed, request.turn)
         if question.type == ROOM_SIZE_TYPE:
             return None
         situation = Situation(
-            things(question), room, sighted, asked.views, self.homes[question.scene]
+            things(question), room, sighted, request.views, self.homes[question.scene]
         )
         return situation.counting() if question.type == COUNTING_TYPE else situation.looking()
 

@@ -94,17 +94,17 @@ class FeatureCache:
         self._questions: OrderedDict[tuple[str, tuple[str, ...]], Floats] = OrderedDict()
         self._pairs: OrderedDict[Any, Features] = OrderedDict()
 
-    def features(self, asked: Sequence[tuple[EncoderInput, Question]]) -> list[Features]:
+    def features(self, pairs: Sequence[tuple[EncoderInput, Question]]) -> list[Features]:
         """Return the features of views with questions; those of the same pair are the same object."""
         fresh = {
             key: glimpse
-            for glimpse, _ in asked
+            for glimpse, _ in pairs
             if (key := self.encoder.key(glimpse)) not in self._views
         }
         made = self.encoder.encode_views(list(fresh.values()), self.picture) if fresh else []
         views = dict(zip(fresh, made, strict=True))
         features = []
-        for glimpse, question in asked:
+        for glimpse, question in pairs:
             key, words = self.encoder.key(glimpse), (question.text, question.options)
             if (key, words) not in self._pairs:
                 if words not in self._questions:

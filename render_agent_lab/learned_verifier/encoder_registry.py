@@ -78,12 +78,12 @@ def check_available(encoder: Mapping[str, Any]) -> None:
         check_encoder(make_encoder(encoder["label"]), encoder)
 
 
-def check_encoder(encoder: Encoder, told: Mapping[str, Any]) -> None:
+def check_encoder(encoder: Encoder, card: Mapping[str, Any]) -> None:
     """Raise SetupError where an encoder is not the one that a card tells of."""
     here = {"label": encoder.label, **encoder.describe()}
-    odd = [name for name in sorted({*here, *told}) if here.get(name) != told.get(name)]
+    odd = [name for name in sorted({*here, *card}) if here.get(name) != card.get(name)]
     if odd:
         raise SetupError(
             f"the verifier was trained on features of another {encoder.label}: its {odd[0]} was"
-            f" {told.get(odd[0])}, here it is {here.get(odd[0])}"
+            f" {card.get(odd[0])}, here it is {here.get(odd[0])}"
         )

@@ -97,18 +97,18 @@ class PoolingBlock(nn.Module):
         pooled: torch.Tensor = self.then(query + self.out(taken))
         return pooled
 
-    def attend(self, asked: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return what a single query (B, heads, channels) takes from the tokens: the same size.
 
         The query goes through the keys' weight and the sum through the values', instead of every token
         through both: q · (K x) = (Kᵀ q) · x, and Σ aᵢ (V xᵢ) = V Σ aᵢ xᵢ. With T tokens that is about
         1 / T of the work.
         """
-        key, value = (part.weight.unflatten(0, asked.shape[1:]) for part in (self.key, self.value))
-        asking = torch.einsum("bhc,hcd->bhd", asked, key) * asked.shape[-1] ** -0.5
+        key, value = (part.weight.unflatten(0, query.shape[1:]) for part in (self.key, self.value))
+        asking = torch.einsum("bhc,hcd->bhd", query, key) * query.shape[-1] ** -0.5
         weights = (asking @ tokens.transpose(1, 2)).softmax(-1)  # (B, heads, T)
         taken = torch.einsum("bhd,hcd->bhc", weights @ tokens, value)
-        return taken + self.value.bias.view(asked.shape[1:])
+        return taken + self.value.bias.view(query.shape[1:])
 
 
 class AttentionPooling(nn.Module):

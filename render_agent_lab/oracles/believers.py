@@ -75,8 +75,8 @@ class Believer:
     def reply(self, request: Request) -> str:
         """Return the next step, or the answer: the true one, or with a fault another."""
         question = self.questions[request.question_id]
-        said = self._witness.reply(request)
-        fields = json.loads(said)
+        reply = self._witness.reply(request)
+        fields = json.loads(reply)
         if "answer" not in fields:
             return json.dumps(fields | {"view": "around"})
         if self.fault.forgets and self._knows_all(question, request) and not request.last:

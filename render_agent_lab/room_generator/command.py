@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from render_agent.cli.completion import folders
+from render_agent.cli.options import option
 from render_agent.errors import SetupError
 
 if TYPE_CHECKING:
@@ -68,48 +68,28 @@ def make_room(
 
 
 @click.command("make-rooms")
-@click.option(
-    "--output",
-    "folder",
-    required=True,
-    metavar="DIR",
-    help="Where the rooms are written.",
-    shell_complete=folders,
-)
-@click.option(
-    "--count",
-    type=click.IntRange(1, 9999),
-    default=COUNT,
-    show_default=True,
-    metavar="N",
-    help="How many homes.",
-)
-@click.option(
+@option("--output", "folder", required=True, metavar="DIR", help="Where the rooms are written.")
+@option("--count", type=click.IntRange(1, 9999), default=COUNT, help="How many homes.")
+@option(
     "--seed",
     type=click.IntRange(0),
     default=SEED,
-    show_default=True,
-    metavar="N",
     help="Which homes: the same seed, the same bytes.",
 )
-@click.option(
+@option(
     "--questions",
     "each",
     type=click.IntRange(0),
     default=EACH,
-    show_default=True,
-    metavar="N",
     help="How many questions about each home at most.",
 )
-@click.option(
+@option(
     "--spacing",
     type=click.FloatRange(0.02, 0.5),
     default=SPACING,
-    show_default=True,
-    metavar="X",
     help="Metres between the vertices of a floor.",
 )
-@click.option(
+@option(
     "--as-scan",
     is_flag=True,
     help="With noise, holes, unseen patches and drifting colours, as scans have them.",

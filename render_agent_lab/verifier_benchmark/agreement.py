@@ -22,13 +22,13 @@ def agreement(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[d
     same_choice: the share of states with the same choice; ties are broken at random, each for itself.
     """
     scenes, rows = [d.scene for d in decisions], []
-    for one, other in combinations(scored, 2):
-        pairs = list(zip(one.values, other.values, strict=True))
+    for first, other in combinations(scored, 2):
+        pairs = list(zip(first.values, other.values, strict=True))
         alike = estimate([_correlation(a, b) for a, b in pairs], scenes)
         same = estimate([_same(a, b) for a, b in pairs], scenes)
         rows.append(
             {
-                "one": one.label,
+                "one": first.label,
                 "other": other.label,
                 "correlation": alike.to_json() if alike else None,
                 "same_choice": same.to_json() if same else None,

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from render_agent.cli import completion
+from render_agent.cli.options import AS_JSON, option
 from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from render_agent.runs.log.folder import RunFolder
     from render_agent_lab.verifier_benchmark.measure import Judging
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 DEFAULT = ("random", "geometry", "geometry:unnamed")
 
@@ -34,7 +35,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
 
 @click.command("verifiers")
 @click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
-@click.option(
+@option(
     "--verifier",
     "names",
     multiple=True,
@@ -42,41 +43,30 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     help="What scores the candidates; may be given more than once (default: random, geometry and"
     " geometry:unnamed; without a RUN a head trained on the spot, too).",
 )
-@click.option(
+@option(
     "--candidates",
     type=click.IntRange(2, 64),
     default=8,
-    show_default=True,
     metavar="K",
     help="Candidates of a decision, where no RUN is given.",
 )
-@click.option(
+@option(
     "--questions",
     type=click.IntRange(1),
     default=80,
-    show_default=True,
-    metavar="N",
     help="Questions of the bundled rooms, where no RUN is given.",
 )
-@click.option(
+@option(
     "--train-rooms",
     type=click.IntRange(0),
     default=12,
-    show_default=True,
-    metavar="N",
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
-@click.option(
-    "--output",
-    "folder",
-    metavar="DIR",
-    help="Write bench.json and bench.md there.",
-    shell_complete=completion.folders,
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--output", "folder", metavar="DIR", help="Write bench.json and bench.md there.")
+@AS_JSON
 @click.pass_context
 def verifiers_command(
-    context: click.Context, /, runs: tuple[str, ...], as_json: bool, **given: Any
+    context: click.Context, /, runs: tuple[str, ...], as_json: bool, **chosen: Any
 ) -> None:
     """Measure verifiers side by side over the logged decisions of RUNs, or in the bundled rooms.
 
@@ -104,9 +94,9 @@ def verifiers_command(
     if wrong := [name for name in DECIDED_HERE if name in options]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
-    figures = compare(options, runs, given, lambda words: progress.print(words, soft_wrap=True))
-    if given["folder"]:
-        write(figures, given["folder"])
+    figures = compare(options, runs, chosen, lambda words: progress.print(words, soft_wrap=True))
+    if chosen["folder"]:
+        write(figures, chosen["folder"])
     if as_json:
         click.echo(json_text(figures))
         return
@@ -118,11 +108,11 @@ def verifiers_command(
 
 
 def compare(
-    options: Mapping[str, Any], runs: tuple[str, ...], given: Mapping[str, Any], told: Told
+    options: Mapping[str, Any], runs: tuple[str, ...], chosen: Mapping[str, Any], report: Report
 ) -> dict[str, Any]:
     """Return the figures of all verifiers, and all that they depend on.
 
-    options: those of a run that were given. runs: paths, or names. given: the options of the command.
+    options: those of a run that were given. runs: paths, or names. chosen: the options of the command.
     SetupError where something is missing.
     """
     import shlex
@@ -137,9 +127,9 @@ def compare(
 
     began = time.perf_counter()
     plans = {
-        plan.label: plan for plan in parsed("verifier", "--verifier", given["names"] or DEFAULT)
+        plan.label: plan for plan in parsed("verifier", "--verifier", chosen["names"] or DEFAULT)
     }
-    trains = not (runs or given["names"]) and given["train_rooms"]
+    trains = not (runs or chosen["names"]) and chosen["train_rooms"]
     with (
         tempfile.TemporaryDirectory(prefix="render_agent-") as scratch,
         _judging(options, plans.values()) as judging,
@@ -147,11 +137,11 @@ def compare(
         folder = Path(scratch)
         walked = {name: options[name] for name in FOR_THE_WALK if name in options}
         if trains:
-            head = trained_here(folder / "training", given["train_rooms"], told, **walked)
+            head = trained_here(folder / "training", chosen["train_rooms"], report, **walked)
             plans[TRAINED_HERE] = parsed("verifier", "--verifier", [f"learned:{head}"])[0]
-        folders, workload = _runs(folder, options, runs, given, told)
+        folders, workload = _runs(folder, options, runs, chosen, report)
         with opened(folders) as sources:
-            figures = measure(sources, plans, judging, told, logged=bool(runs))
+            figures = measure(sources, plans, judging, report, logged=bool(runs))
     return {
         **circumstances(shlex.join(["render-agent", *sys.argv[1:]]), {}, workload=workload),
         "seconds": time.perf_counter() - began,
@@ -178,8 +168,8 @@ def _runs(
     place: Path,
     options: Mapping[str, Any],
     runs: tuple[str, ...],
-    given: Mapping[str, Any],
-    told: Told,
+    chosen: Mapping[str, Any],
+    report: Report,
 ) -> tuple[list[RunFolder], str]:
     """Return the runs whose decisions are measured, and in words what they are."""
     from render_agent.config import OPTIONS
@@ -189,10 +179,10 @@ def _runs(
     if runs:
         output = Path(options.get("output", OPTIONS["output"].default))
         return [find_run(output, run) for run in runs], f"The runs {', '.join(runs)}."
-    count = given["candidates"]
-    told(f"the bundled rooms are explored, {count} candidates a turn")
+    count = chosen["candidates"]
+    report(f"the bundled rooms are explored, {count} candidates a turn")
     walked = {name: options[name] for name in FOR_THE_WALK if name in options}
-    more = {"limit": given["questions"], "shuffle": True, **walked}
+    more = {"limit": chosen["questions"], "shuffle": True, **walked}
     folder = walk(place / "runs", "rooms", f"lookahead:{count}", "random", **more)
     return [folder], f"The bundled rooms, explored at random with {count} candidates a turn."
 

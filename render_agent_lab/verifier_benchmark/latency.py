@@ -140,10 +140,10 @@ def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
     }
 
 
-def apart(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
+def apart(first: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
     """Return the largest difference of a score; inf where one tells what the other could not."""
     most = 0.0
-    for mine, its in zip(one, other, strict=True):
+    for mine, its in zip(first, other, strict=True):
         if (np.isnan(mine) != np.isnan(its)).any():
             return float("inf")
         most = max(most, float(np.abs(np.nan_to_num(mine) - np.nan_to_num(its)).max()))

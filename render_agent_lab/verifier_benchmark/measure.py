@@ -76,19 +76,19 @@ def measure(
     sources: Sequence[Source],
     plans: Mapping[str, VerifierPlan],
     judging: Judging,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     logged: bool,
 ) -> dict[str, Any]:
     """Return the figures of every verifier over the decisions of all sources.
 
-    plans: by the name that each has in the tables. told: is told what is going on. logged: whether what the runs' own verifiers said counts, too. SetupError where what a verifier needs is not at hand.
+    plans: by the name that each has in the tables. report: is given a line on what goes on. logged: whether what the runs' own verifiers said counts, too. SetupError where what a verifier needs is not at hand.
     """
     decisions = [decision for source in sources for decision in source.decisions]
     scored: list[Scored] = []
     times: dict[str, Any] = {}
     for label, plan in plans.items():
-        told(f"{label}: {len(decisions)} decisions")
+        report(f"{label}: {len(decisions)} decisions")
         rated, spent = _one(label, plan, sources, judging)
         scored.append(rated)
         times[label] = spent

@@ -16,13 +16,13 @@ from render_agent_lab.learned_verifier.shape import Features
 class PlainPoolingBlock(PoolingBlock):
     """A pooling block with a key and a value for every token."""
 
-    def attend(self, asked: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def attend(self, query: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return the same as the block that folds them into its one query."""
         key, value = (
-            x.unflatten(-1, asked.shape[1:]).transpose(1, 2)
+            x.unflatten(-1, query.shape[1:]).transpose(1, 2)
             for x in (self.key(tokens), self.value(tokens))
         )
-        logits = asked[:, :, None] @ key.transpose(2, 3) * asked.shape[-1] ** -0.5
+        logits = query[:, :, None] @ key.transpose(2, 3) * query.shape[-1] ** -0.5
         attended: torch.Tensor = logits.softmax(-1) @ value
         return attended[:, :, 0]
 
@@ -39,7 +39,7 @@ def plain(ensemble: Ensemble) -> Ensemble:
 def score_one_by_one(ensemble: Ensemble, features: Features, histories: Histories) -> FloatArray:
     """Return what `Ensemble.score` does, everything anew for every history and member, by plain formulas."""
     ones = [slice(number, number + 1) for number in range(len(histories))]
-    parts = [Histories(histories.values[one], histories.known[one]) for one in ones]
+    parts = [Histories(histories.values[row], histories.known[row]) for row in ones]
     return np.concatenate([score_repeated(ensemble, features, part) for part in parts], 1)
 
 

@@ -55,8 +55,8 @@ def as_logged(decisions: Sequence[Decision]) -> list[Scored]:
     names = dict.fromkeys(judged.verifier for d in decisions for judged in d.logged)
     logged = []
     for name in names:
-        said = [next((j for j in d.logged if j.verifier == name), None) for d in decisions]
-        logged.append(Scored(name + LOGGED, tuple(_verdict(judged) for judged in said)))
+        judgements = [next((j for j in d.logged if j.verifier == name), None) for d in decisions]
+        logged.append(Scored(name + LOGGED, tuple(_verdict(judged) for judged in judgements)))
     return logged
 
 

@@ -221,8 +221,8 @@ def _number(entry: Mapping[str, Any] | None) -> str:
 def _figure(entry: Mapping[str, Any] | None, scale: float, form: str) -> str:
     if entry is None or entry["mean"] is None:
         return NONE
-    said = form.format(scale * entry["mean"])
+    mean = form.format(scale * entry["mean"])
     if entry["interval"] is None:
-        return said
+        return mean
     low, high = (form.format(scale * end) for end in entry["interval"])
-    return f"{said} ({low} … {high})"
+    return f"{mean} ({low} … {high})"

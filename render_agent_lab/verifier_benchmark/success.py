@@ -76,9 +76,9 @@ def by_chance(decisions: Sequence[Decision]) -> Scored:
     return Scored("any, by chance", ties)
 
 
-def difference(decisions: Sequence[Decision], one: Scored, other: Scored) -> Estimate | None:
+def difference(decisions: Sequence[Decision], first: Scored, other: Scored) -> Estimate | None:
     """Return how much more often the choice of one verifier is good than that of another, paired."""
-    pairs = zip(decisions, one.values, other.values, strict=True)
+    pairs = zip(decisions, first.values, other.values, strict=True)
     apart = [_chosen(d.good, mine) - _chosen(d.good, its) for d, mine, its in pairs]
     return estimate(apart, [d.scene for d in decisions])
 

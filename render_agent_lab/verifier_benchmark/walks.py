@@ -60,7 +60,7 @@ def made_rooms(folder: Path, count: int, seed: int, questions: int = 20) -> str:
 
 
 def trained_here(
-    folder: Path, rooms: int, told: Callable[[str], None], seed: int = 0, **options: Any
+    folder: Path, rooms: int, report: Callable[[str], None], seed: int = 0, **options: Any
 ) -> Path:
     """Return a learned verifier that was trained on a run in rooms made for it, all in `folder`.
 
@@ -68,9 +68,9 @@ def trained_here(
     """
     from render_agent_lab.verifier_training.train import train
 
-    told(f"{rooms} rooms are made to train a head in")
+    report(f"{rooms} rooms are made to train a head in")
     questions = made_rooms(folder / "rooms", rooms, TRAINING_SEED + seed, TRAINING_QUESTIONS)
-    told("these rooms are explored")
+    report("these rooms are explored")
     run = walk(folder / "runs", questions, "lookahead:8", "random", seed=seed, **options)
-    train([run], folder / "head", told=told)
+    train([run], folder / "head", report=report)
     return folder / "head"

@@ -60,7 +60,7 @@ class Prepared:
             digest.update(np.ascontiguousarray(array).tobytes())
         self.values, self.known = (torch.as_tensor(x, device=device) for x in (values, known))
         seen: list[torch.Tensor] = []
-        asked: list[torch.Tensor] = []
+        questions: list[torch.Tensor] = []
         with torch.no_grad():
             for features in distinct.values():
                 features.check(shape)
@@ -70,9 +70,9 @@ class Prepared:
                     torch.as_tensor(x, device=device)[None]
                     for x in (features.patches, features.text)
                 )
-                for kept, made in zip((seen, asked), extract(shape, *pair), strict=True):
+                for kept, made in zip((seen, questions), extract(shape, *pair), strict=True):
                     kept.append(made[0])
-        self.seen, self.asked = torch.stack(seen), torch.stack(asked)
+        self.seen, self.asked = torch.stack(seen), torch.stack(questions)
         self.digest = digest.hexdigest()
 
     def __len__(self) -> int:

@@ -7,77 +7,51 @@ from pathlib import Path
 import click
 
 from render_agent.cli import completion
+from render_agent.cli.options import option
 from render_agent.errors import UsageError
 
 
 @click.command("train-verifier")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
-@click.option(
-    "--output",
-    "folder",
-    required=True,
-    metavar="DIR",
-    help="Where the verifier is written.",
-    shell_complete=completion.folders,
-)
-@click.option(
+@option("--output", "folder", required=True, metavar="DIR", help="Where the verifier is written.")
+@option(
     "--runs-in",
     "output",
     default="experiment_logs",
-    show_default=True,
     metavar="DIR",
     help="Where runs lie that are given by name.",
-    shell_complete=completion.folders,
 )
-@click.option(
+@option(
     "--held-out",
     default="0.25",
-    show_default=True,
     metavar="SHARE|SCENES",
     help="The share of scenes that are held out, or their names with commas.",
 )
-@click.option(
+@option(
     "--encoder",
     default="pixels",
-    show_default=True,
     metavar="pixels|siglip2[:MODEL]",
     help="What makes the features: pixels needs no weights.",
 )
-@click.option(
-    "--members",
-    type=click.IntRange(1, 64),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many members the ensemble has.",
+@option(
+    "--members", type=click.IntRange(1, 64), default=3, help="How many members the ensemble has."
 )
-@click.option(
-    "--epochs",
-    type=click.IntRange(1),
-    default=12,
-    show_default=True,
-    metavar="N",
-    help="How often every decision is learned from.",
+@option(
+    "--epochs", type=click.IntRange(1), default=12, help="How often every decision is learned from."
 )
-@click.option(
+@option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     default=1e-3,
-    show_default=True,
-    metavar="X",
     help="The highest rate of learning.",
 )
-@click.option(
+@option(
     "--seed",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
-    metavar="N",
     help="Of the split, the first weights and the order.",
 )
-@click.option(
-    "--device", default="auto", show_default=True, metavar="NAME", help="Where it is trained."
-)
+@option("--device", default="auto", metavar="NAME", help="Where it is trained.")
 def train_verifier_command(
     runs: tuple[str, ...],
     folder: str,

@@ -35,13 +35,13 @@ RIGHT = 0.5
 def read_decisions(
     folder: RunFolder,
     labels: Labels | None = None,
-    told: Callable[[str], None] = lambda scene: None,
+    report: Callable[[str], None] = lambda scene: None,
 ) -> list[Decision]:
     """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
 
     Candidates are those that the run logged with their views. Where it logged none they are the move that
     was made and moves of other turns about the same scene, carried out from here. labels: what is known
-    of them already; what is found out is added. told: is given the name of every scene that is begun
+    of them already; what is found out is added. report: is given the name of every scene that is begun
     with. SetupError where the run shows nothing that could be judged, or its model did not choose its
     views.
     """
@@ -63,7 +63,7 @@ def read_decisions(
     with closing(GeometryPlan().build(config, questions)) as geometry:
         reading = Reading(folder, scenes, geometry, labels or Labels())
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
-            told(name)
+            report(name)
             decisions += reading.scene(list(group))
     return decisions
 

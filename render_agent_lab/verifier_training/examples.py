@@ -18,11 +18,11 @@ def make_examples(
     decisions: Sequence[Decision],
     encoder: Encoder,
     length: int,
-    told: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> list[Example]:
     """Return an example for every decision, in their order; each must have a good candidate.
 
-    length: moves of a history at the most. told: is given how many decisions are read. RunLogError
+    length: moves of a history at the most. report: is given how many decisions are read. RunLogError
     where a picture is gone.
     """
     examples: list[Example] = []
@@ -31,13 +31,13 @@ def make_examples(
         reader = FeatureCache(encoder, own[0].context.picture)
         for first in range(0, len(own), AT_ONCE):
             part = own[first : first + AT_ONCE]
-            asked = []
+            pairs = []
             for decision in part:
                 glimpse = EncoderInput.of(decision.context)
                 assert glimpse is not None, "its run shows views"
-                asked.append((glimpse, decision.context.state.question))
-            for decision, features in zip(part, reader.features(asked), strict=True):
+                pairs.append((glimpse, decision.context.state.question))
+            for decision, features in zip(part, reader.features(pairs), strict=True):
                 histories = read_histories(decision.context, decision.candidates, length)
                 examples.append(Example(features, histories, decision.good))
-            told(len(examples))
+            report(len(examples))
     return examples

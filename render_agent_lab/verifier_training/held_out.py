@@ -31,7 +31,7 @@ def successes(
         good = decision.finds if named else decision.good
         gains = np.nan_to_num(decision.geometry, nan=-np.inf)
         marks = {"learned": mean_ranks(rows)}
-        marks |= {f"member {m + 1}": one for m, one in enumerate(rows)}
+        marks |= {f"member {m + 1}": row for m, row in enumerate(rows)}
         marks |= {"geometry": gains, SURFACE: decision.surface, "random": np.zeros(len(good))}
         for name, values in marks.items():
             rates.setdefault(name, []).append(float(good[_highest(values)].mean()))

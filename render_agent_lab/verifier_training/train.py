@@ -61,24 +61,24 @@ def train(
     folders: Sequence[RunFolder],
     output: Path,
     wishes: Wishes = Wishes(),
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Train a verifier on runs, write it to `output`, and return what its card tells of its making.
 
-    What is found out on the way is kept in `output`, so that a training that was cut off goes on. told: is
+    What is found out on the way is kept in `output`, so that a training that was cut off goes on. report: is
     given a line on what is going on. SetupError where there is a verifier already, the runs teach too
     little, or the encoder is not at hand.
     """
     if (output / CARD).exists():
         raise SetupError(f"{output} holds a verifier already: name another --output")
     encoder = make_encoder(wishes.encoder, wishes.device)
-    decisions = _decisions(folders, output, told)
+    decisions = _decisions(folders, output, report)
     names = scene_names(decisions)
     held = choose_held_out(sorted(set(names)), wishes.held_out, wishes.settings.seed)
     learning = [d for d, name in zip(decisions, names, strict=True) if name not in held]
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
     _refuse_too_few(learning, testing)
-    told(f"{len(learning)} decisions to learn from, {len(testing)} in scenes held out: features")
+    report(f"{len(learning)} decisions to learn from, {len(testing)} in scenes held out: features")
     shape = _shape(encoder)
     examples = make_examples([*learning, *testing], encoder, shape.history)
     fitted = fit(
@@ -88,7 +88,7 @@ def train(
         wishes.settings,
         device=place_of(wishes.device),
         checkpoint=output / CHECKPOINT,
-        after_epoch=lambda line: told(_epoch_line(line, wishes.settings.epochs)),
+        after_epoch=lambda line: report(_epoch_line(line, wishes.settings.epochs)),
     )
     learned = {
         "encoder": {"label": encoder.label, **encoder.describe()},
@@ -125,14 +125,14 @@ def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed
 
 
 def _decisions(
-    folders: Sequence[RunFolder], output: Path, told: Callable[[str], None]
+    folders: Sequence[RunFolder], output: Path, report: Callable[[str], None]
 ) -> list[Decision]:
     """Return the decisions of all runs in which some moves are good and some are not."""
     labels = Labels(output / LABELS)
     decisions: list[Decision] = []
     for folder in folders:
-        told(f"{folder.name}: what its candidates would have shown")
-        decisions += read_decisions(folder, labels, told)
+        report(f"{folder.name}: what its candidates would have shown")
+        decisions += read_decisions(folder, labels, report)
     return [decision for decision in decisions if decision.is_a_choice]
 
 

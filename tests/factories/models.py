@@ -69,7 +69,7 @@ def _written(name: str) -> Callable[..., Path]:
     """Return what writes a small model of a family, its tokenizer one of about 320 tokens."""
 
     def write(directory: Path, seed: int = 0) -> Path:
-        named = dict(SMALL_FAMILIES[name].named)
+        named = dict(SMALL_FAMILIES[name].special)
         tokenizer = small_tokenizer(extra_special_tokens=named) if named else small_tokenizer()
         return _saved(directory, small_family(name, seed=seed, tokenizer=tokenizer))
 

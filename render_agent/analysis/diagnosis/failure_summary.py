@@ -68,7 +68,7 @@ def failure_summary(
             for turn in range(turns)
         ],
         **(
-            {"changes": {asked: _figures(of, size) for asked, of in changes.items()}}
+            {"changes": {words: _figures(of, size) for words, of in changes.items()}}
             if changes
             else {}
         ),
@@ -168,8 +168,8 @@ def _unseen(
     A category of which a view showed something, and none well, is left out.
     """
     for state, diagnosis, belief in judged:
-        said = belief.probes[-1].probe.read
-        if said is None or said.unseen is None:
+        belief_read = belief.probes[-1].probe.read
+        if belief_read is None or belief_read.unseen is None:
             continue
         listed = rightly = 0
         for category, first in diagnosis.first_seen.items():
@@ -178,7 +178,7 @@ def _unseen(
             if first is None and glimpsed:
                 continue
             listed += 1
-            rightly += (category in said.unseen) == (not glimpsed)
+            rightly += (category in belief_read.unseen) == (not glimpsed)
         yield rightly, listed, state.question.unchanged.scene
 
 

@@ -47,8 +47,8 @@ def belief_diagnosis(
     last = probes[-1]
     follows = None
     if state.answer is not None and last.answer is not None:
-        asked = replace(state.question, truth=last.answer, answers=(), metric=None)
-        follows = asked.score(state.answer) >= RIGHT
+        with_own_answer = replace(state.question, truth=last.answer, answers=(), metric=None)
+        follows = with_own_answer.score(state.answer) >= RIGHT
     return BeliefDiagnosis(failure, words, probes, last.answer, last.worth, follows)
 
 
@@ -138,8 +138,8 @@ def _seen_enough(
         for box in seen
     )
     answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
-    asked = replace(state.question, truth=truth)
-    return asked.scorable and asked.score(answer) >= RIGHT
+    as_shown = replace(state.question, truth=truth)
+    return as_shown.scorable and as_shown.score(answer) >= RIGHT
 
 
 def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:

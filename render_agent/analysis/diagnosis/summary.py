@@ -165,7 +165,7 @@ def counts_table(
     groups = (
         sorted(summary["types"].items()),
         [("all", summary["all"])],
-        [(f"--change {asked}", part) for asked, part in summary.get("changes", {}).items()],
+        [(f"--change {change}", part) for change, part in summary.get("changes", {}).items()],
     )
     for rows in groups:
         for label, figures in rows:

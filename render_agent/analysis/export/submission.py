@@ -140,13 +140,13 @@ def _samples(run: SelectedRun) -> Iterator[dict[str, Any]]:
             "options": list(question.options) or None,
             "ground_truth": question.truth,
         }
-        said = row["answer_text"] or ""
+        answer = row["answer_text"] or ""
         metric = MRA if question.type in NUMBER_TYPES else ACCURACY
         yield {
             "doc_id": number,
             "target": str(question.truth),
-            "filtered_resps": [said],
+            "filtered_resps": [answer],
             "input": "\n".join([question.text, *question.options]),
             "doc_hash": hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest(),
-            "vsibench_score": {**known, "prediction": said, metric: row["score"]},
+            "vsibench_score": {**known, "prediction": answer, metric: row["score"]},
         }

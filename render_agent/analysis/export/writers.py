@@ -101,8 +101,10 @@ def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
         return True
     number = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
     if number > 1:
-        what = "runs: a log holds one" if form == "inspect" else "questions: a recording holds one"
-        raise UsageError(f"--to {to} is one file for {number} {what}; name a folder")
+        entries = (
+            "runs: a log holds one" if form == "inspect" else "questions: a recording holds one"
+        )
+        raise UsageError(f"--to {to} is one file for {number} {entries}; name a folder")
     return False
 
 
@@ -122,28 +124,31 @@ def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
                 truth=options.truth,
             )
         )
-        what, lacking = "dialogues", "all the chosen questions are without a reply"
+        entries, lacking = "dialogues", "all the chosen questions are without a reply"
     else:
         lines = list(
             pair_lines(runs, to.parent, absolute=options.absolute, thinking=options.thinking)
         )
-        what, lacking = "pairs", "no turn of the chosen questions had candidates that were scored"
+        entries, lacking = (
+            "pairs",
+            "no turn of the chosen questions had candidates that were scored",
+        )
     if not lines:
         raise UsageError(f"{lacking}: nothing was written")
     with replacing(to) as draft:
         draft.write_bytes(json_lines(lines))
-    return Written((to,), len(lines), what)
+    return Written((to,), len(lines), entries)
 
 
 def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
     kind, _, ending = form.rpartition("-")
-    rows_of, columns, what = TABLES[kind]
+    rows_of, columns, entries = TABLES[kind]
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
     if not rows and kind == "candidates":
         raise UsageError("no turn of the chosen questions had candidates: nothing was written")
     with replacing(to) as draft:
         (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
-    return Written((to,), len(rows), what)
+    return Written((to,), len(rows), entries)
 
 
 def _inspect(
@@ -216,8 +221,8 @@ def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) ->
         raise UsageError(f"--to {to} is a file: name a folder")
     taken = any(to.iterdir()) if folder and to.is_dir() else to.exists() and not folder
     if taken and not force:
-        what = "is not empty" if folder else "is there already"
-        raise UsageError(f"{to} {what}: give --force to replace what is there, or another --to")
+        state = "is not empty" if folder else "is there already"
+        raise UsageError(f"{to} {state}: give --force to replace what is there, or another --to")
 
 
 @contextmanager

@@ -8,35 +8,26 @@ from typing import Any
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import AS_JSON
+from render_agent.cli.options import AS_JSON, option
 from render_agent.errors import UsageError
 
 
 @click.command("audit")
 @click.argument("questions", metavar="QUESTIONS", shell_complete=completion.files)
-@click.option(
+@option(
     "--folds",
     type=click.IntRange(2, 50),
     default=5,
-    show_default=True,
     metavar="K",
     help="Into how many parts the scenes are dealt, each held out in turn.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Deals the scenes, grows the forests."
-)
-@click.option(
+@option("--seed", type=int, default=0, help="Deals the scenes, grows the forests.")
+@option(
     "--to",
     metavar="FILE",
-    shell_complete=completion.files,
     help="Write the ids of the questions that fall there, one a line, for --exclude.",
 )
-@click.option(
-    "--against",
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Another list of ids to leave out: how far it agrees.",
-)
+@option("--against", metavar="FILE", help="Another list of ids to leave out: how far it agrees.")
 @AS_JSON
 @click.pass_context
 def audit_command(

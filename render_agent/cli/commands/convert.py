@@ -7,22 +7,21 @@ from pathlib import Path
 import click
 
 from render_agent.cli import completion
+from render_agent.cli.options import option
 from render_agent.config.questions import SCAN_KINDS
 
 
 @click.command("convert")
 @click.argument("scan", metavar="SCAN", shell_complete=completion.files)
 @click.argument("output", metavar="OUTPUT.ply", shell_complete=completion.files)
-@click.option("--to", "kind", type=click.Choice(SCAN_KINDS), required=True, help="What is made.")
-@click.option(
+@option("--to", "kind", type=click.Choice(SCAN_KINDS), required=True, help="What is made.")
+@option(
     "--samples",
     type=click.IntRange(1, 20_000_000),
     default=1_000_000,
-    show_default=True,
-    metavar="N",
     help="Points or Gaussians that a mesh becomes.",
 )
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@option("--force", is_flag=True, help="Replace what is there.")
 def convert_command(scan: str, output: str, kind: str, samples: int, force: bool) -> None:
     """Make a mesh, cloud or splat of SCAN, for trying and for pairs to compare.
 

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 
 
 @click.command("diagnose")
 @RUN
 @WHERE_RUNS_LIE
-@click.option(
+@option(
     "--processes",
     type=click.IntRange(1),
-    metavar="N",
     help="How many processes look at the scenes (default: one a core, where that is worth it).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Say why RUN (recent, a name or a path) went as it did.
 

@@ -10,7 +10,7 @@ import click
 
 from render_agent import registry
 from render_agent.cli import completion
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ FORMATS = (
 
 @click.command("export")
 @click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
-@click.option(
+@option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
@@ -44,14 +44,9 @@ FORMATS = (
     " candidate; a log for Inspect; recordings for Rerun; the files of lmms-eval, or of EASI's leaderboard; or the"
     " run told to a tool, as --log-to does.",
 )
-@click.option(
-    "--to",
-    metavar="FILE|DIR",
-    help="Where it is written; a tool knows by itself.",
-    shell_complete=completion.files,
-)
-@click.option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
-@click.option(
+@option("--to", metavar="FILE|DIR", help="Where it is written; a tool knows by itself.")
+@option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
+@option(
     "--type",
     "types",
     multiple=True,
@@ -59,20 +54,13 @@ FORMATS = (
     help="Only this question type.",
     shell_complete=completion.question_types,
 )
-@click.option("--correct", is_flag=True, help="Only those that score at least 0.5.")
-@click.option(
-    "--least-score",
-    type=click.FloatRange(0, 1),
-    metavar="X",
-    help="Only those that score at least X.",
-)
-@click.option("--absolute", is_flag=True, help="Messages, pairs: paths of pictures from the root.")
-@click.option(
-    "--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks."
-)
-@click.option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
-@click.option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@option("--correct", is_flag=True, help="Only those that score at least 0.5.")
+@option("--least-score", type=click.FloatRange(0, 1), help="Only those that score at least X.")
+@option("--absolute", is_flag=True, help="Messages, pairs: paths of pictures from the root.")
+@option("--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks.")
+@option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
+@option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
+@option("--force", is_flag=True, help="Replace what is there.")
 @WHERE_RUNS_LIE
 def export_command(
     runs: tuple[str, ...],
@@ -141,20 +129,20 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
 
     require(f"--format {name}", name)
     for folder in folders:
-        said: list[str] = []
-        if not log_finished(folder, name, said.append):
-            raise SetupError(f"{folder.name}: {'; '.join(said)}")
-        click.echo("\n".join(said) or f"{folder.name} is told to {name}")
+        warnings: list[str] = []
+        if not log_finished(folder, name, warnings.append):
+            raise SetupError(f"{folder.name}: {'; '.join(warnings)}")
+        click.echo("\n".join(warnings) or f"{folder.name} is told to {name}")
 
 
 @click.command("push")
 @RUN
-@click.option(
+@option(
     "--repo", required=True, metavar="NAME", help="The data set on the hub: NAME, or USER/NAME."
 )
-@click.option("--public", is_flag=True, help="Let everybody see a data set that is new.")
-@click.option("--no-pictures", is_flag=True, help="Leave the pictures of views out.")
-@click.option(
+@option("--public", is_flag=True, help="Let everybody see a data set that is new.")
+@option("--no-pictures", is_flag=True, help="Leave the pictures of views out.")
+@option(
     "--dry-run", is_flag=True, help="Write the files into ./push-RUN instead, and send nothing."
 )
 @WHERE_RUNS_LIE

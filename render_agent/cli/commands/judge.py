@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.completion import files, models, rubrics
-from render_agent.cli.options import AS_JSON
+from render_agent.cli.options import AS_JSON, option
 from render_agent.config.flags import Auto
 from render_agent.errors import UsageError
 
@@ -27,69 +27,56 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 
 @click.command("judge")
 @click.argument("images", nargs=-1, required=True, metavar="IMAGES…", shell_complete=files)
-@click.option(
+@option(
     "--rubric",
     default="view",
-    show_default=True,
     metavar="FILE|NAME",
     shell_complete=rubrics,
     help="What is asked: a YAML file, or the name of a shipped one.",
 )
-@click.option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
-@click.option(
+@option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
+@option(
     "--named",
     default="",
     metavar="TEXT",
     help='What the question names, such as "the chair and the table".',
 )
-@click.option(
+@option(
     "--mode",
     type=click.Choice(["yes", "json", "pairwise"]),
     default="yes",
-    show_default=True,
     help="The probability of yes; the rubric's criteria as JSON; or the better of every two.",
 )
-@click.option(
+@option(
     "--earlier",
     multiple=True,
     metavar="IMAGE",
     shell_complete=files,
     help="A view that came before them; may be given several times.",
 )
-@click.option(
+@option(
     "--engine",
     type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
     help="Who judges (default: that of a run).",
 )
-@click.option(
-    "--model",
-    metavar="NAME",
-    help="The model (default: that of a run).",
-    shell_complete=models,
+@option(
+    "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option(
+@option(
     "--batch-size",
     type=Auto(),
     help="Requests handed over at once (default: auto, what memory holds).",
 )
-@click.option(
+@option(
     "--longest-side",
     type=click.IntRange(32, 8192),
     default=1024,
-    show_default=True,
-    metavar="N",
     help="Larger pictures are scaled down to so many pixels.",
 )
-@click.option(
-    "--csv",
-    "csv_file",
-    metavar="FILE",
-    help="Write a row a picture there.",
-    shell_complete=files,
-)
+@option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
-def judge_command(context: click.Context, /, images: tuple[str, ...], **given: Any) -> None:
+def judge_command(context: click.Context, /, images: tuple[str, ...], **options: Any) -> None:
     """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
 
     \b
@@ -101,18 +88,18 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **given: A
     """
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 
-    rubric = load_rubric(given["rubric"])
-    prompts = rubric.prompts(given["mode"], given["question"], given["named"])
-    if not given["question"].strip() and rubric.asks_about_a_question(given["mode"]):
+    rubric = load_rubric(options["rubric"])
+    prompts = rubric.prompts(options["mode"], options["question"], options["named"])
+    if not options["question"].strip() and rubric.asks_about_a_question(options["mode"]):
         raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
     files = files_of(images)
-    config = run_config(context.obj or {}, given)
-    if given["csv_file"]:
+    config = run_config(context.obj or {}, options)
+    if options["csv_file"]:
         from render_agent.agents.verifiers.judge.score import check_writable
 
-        check_writable(Path(given["csv_file"]))
-    scores = _scores(config, files, prompts, rubric, given)
-    _tell([str(file) for file in files], scores, rubric, given)
+        check_writable(Path(options["csv_file"]))
+    scores = _scores(config, files, prompts, rubric, options)
+    _tell([str(file) for file in files], scores, rubric, options)
     if any(score.fault for score in scores):
         context.exit(1)
 
@@ -158,7 +145,7 @@ def _scores(
     files: Sequence[Path],
     prompts: tuple[str, str],
     rubric: Rubric,
-    given: dict[str, Any],
+    options: dict[str, Any],
 ) -> list[Score]:
     """Return a score for every file. SetupError where the engine is not at hand."""
     from contextlib import closing
@@ -174,16 +161,16 @@ def _scores(
             [user] * len(files),
             config.batch_size,
             engine=engine,
-            mode=given["mode"],
+            mode=options["mode"],
             rubric=rubric,
-            earlier=[given["earlier"]] * len(files),
-            longest_side=given["longest_side"],
+            earlier=[options["earlier"]] * len(files),
+            longest_side=options["longest_side"],
             max_new_tokens=config.max_new_tokens,
         )
 
 
 def _tell(
-    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, given: dict[str, Any]
+    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
 ) -> None:
     """Print the scores, and write them where that was asked for."""
 
@@ -191,14 +178,14 @@ def _tell(
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 
-    mode = given["mode"]
+    mode = options["mode"]
     criteria = list(rubric.criteria or ()) if mode == "json" else []
     rows, figures = rows_of(names, scores, criteria), totals(scores)
-    if given["csv_file"]:
-        write_csv(Path(given["csv_file"]), rows)
-    if given["as_json"]:
-        printed = {"rubric": rubric.name, "mode": mode, "question": given["question"]}
+    if options["csv_file"]:
+        write_csv(Path(options["csv_file"]), rows)
+    if options["as_json"]:
+        printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
         click.echo(json_text({**printed, "totals": figures, "pictures": rows}))
     else:
-        title = f"{rubric.name}, {mode}: {given['question']}"
+        title = f"{rubric.name}, {mode}: {options['question']}"
         plain_console().print(judge_table(rows, figures, criteria, mode, title))

@@ -9,26 +9,26 @@ import click
 
 from render_agent.cli.commands.judge import run_config
 from render_agent.cli.completion import models
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 from render_agent.config.flags import Auto
 
 
 @click.command("llm-match")
 @RUN
-@click.option(
+@option(
     "--engine",
     type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
     help="Who marks (default: that of a run).",
 )
-@click.option(
+@option(
     "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@click.option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
+@option("--batch-size", type=Auto(), help="Requests handed over at once (default: auto).")
 @WHERE_RUNS_LIE
 @AS_JSON
 @click.pass_context
 def llm_match_command(
-    context: click.Context, /, run: str, output: str, as_json: bool, **given: Any
+    context: click.Context, /, run: str, output: str, as_json: bool, **options: Any
 ) -> None:
     """Have a model mark the free-text answers of RUN from 1 to 5, as OpenEQA's LLM-Match does.
 
@@ -60,7 +60,7 @@ def llm_match_command(
         raise UsageError(
             f"{folder.name} has no question whose metric is {JUDGED}: nothing is to be marked"
         )
-    config = run_config(context.obj or {}, given)
+    config = run_config(context.obj or {}, options)
     with closing(make_engine(config, [])) as engine:
         marked = mark_answers(states, engine, config.max_new_tokens)
     results = results_of(folder, states=states, marks=marked.scores)

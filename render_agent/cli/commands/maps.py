@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from render_agent.cli import completion
+from render_agent.cli.options import option
 
 if TYPE_CHECKING:
     from render_agent.questions.ground_truth import Facts
@@ -17,27 +17,20 @@ FORMS = ("grid", "metric")
 
 
 @click.command("maps")
-@click.option(
+@option(
     "--benchmark",
     type=click.Choice(["vsibench", "rooms"]),
     default="vsibench",
-    show_default=True,
     help="Whose scenes.",
 )
-@click.option(
+@option(
     "--annotations",
     metavar="DIR",
     envvar="RENDER_AGENT_ANNOTATIONS",
-    shell_complete=completion.folders,
     help="VSI-Bench's official annotations (…_meta_info_val.json).",
 )
-@click.option(
-    "--to",
-    metavar="DIR",
-    shell_complete=completion.folders,
-    help="Write grid.json and metric.json there.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print both maps of every scene as JSON.")
+@option("--to", metavar="DIR", help="Write grid.json and metric.json there.")
+@option("--json", "as_json", is_flag=True, help="Print both maps of every scene as JSON.")
 def maps_command(benchmark: str, annotations: str | None, to: str | None, as_json: bool) -> None:
     """Write the true cognitive map of every scene, on a grid of 10 × 10 and in metres.
 

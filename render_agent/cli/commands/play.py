@@ -54,15 +54,15 @@ A_FEW = ("0", "27", "63", "89", "134")
 """Questions of a sitting where nothing is asked for: five kinds in five rooms, an easy one first."""
 
 
-def chosen_options(given: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def chosen_options(typed: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a run that a person plays.
 
-    given: those typed after `play`, before: those of the program, typed ahead of it, in the
+    typed: those typed after `play`, before: those of the program, typed ahead of it, in the
     environment or a file, of which a model's name is none of a person. With nothing asked for, it is a
     few of the bundled rooms' questions.
     """
     before = {name: value for name, value in before.items() if name != "model"}
-    options = {**before, **given, "engine": "human"}
+    options = {**before, **typed, "engine": "human"}
     if options.get("ply") is not None:
         return {**options, "question": options.get("question") or LOOK_AROUND, "batch": False}
     options["batch"] = True
@@ -88,10 +88,10 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
     """
     from render_agent.cli.commands import runs as commands
 
-    given = given_options(context)
+    typed = given_options(context)
     if model is not None:
-        given["model"] = model
-    config = RunConfig(**chosen_options(given, given_options(context.parent)))
+        typed["model"] = model
+    config = RunConfig(**chosen_options(typed, given_options(context.parent)))
     context.exit(commands.new_run(config, browser=browser))
 
 

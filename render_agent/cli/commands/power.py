@@ -7,32 +7,29 @@ from typing import Any
 
 import click
 
-from render_agent.cli.completion import runs
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 
 
 @click.command("power")
 @RUN
-@click.option(
+@option(
     "--difference",
     type=click.FloatRange(0, 100, min_open=True),
     required=True,
     metavar="POINTS",
     help="The difference of official scores that is to be seen, in points of percent.",
 )
-@click.option(
+@option(
     "--power",
     "wanted",
     type=click.FloatRange(0.05, 0.999),
     default=0.8,
-    show_default=True,
     metavar="SHARE",
     help="How likely it is to be seen, with p of at most 5 %.",
 )
-@click.option(
+@option(
     "--against",
     metavar="RUN_B",
-    shell_complete=runs,
     help="A second run of the same questions: how far both vary together is measured on it.",
 )
 @WHERE_RUNS_LIE

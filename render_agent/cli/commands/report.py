@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 
 
 @click.command("report")
 @RUN
 @WHERE_RUNS_LIE
-@click.option(
+@option(
     "--processes",
     type=click.IntRange(1),
-    metavar="N",
     help="How many processes diagnose and write pages (default: one a core).",
 )
-@click.option(
+@option(
     "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
 )
 def report_command(run: str, output: str, processes: int | None, no_diagnosis: bool) -> None:
@@ -51,14 +50,14 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
 
 @click.command("bundle")
 @RUN
-@click.option(
+@option(
     "--to",
     type=click.Path(),
     metavar="FILE.zip|DIR",
     help="The zip or the new folder to write (default: the run's name with .zip, here).",
 )
 @WHERE_RUNS_LIE
-@click.option(
+@option(
     "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
 )
 def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) -> None:

@@ -102,7 +102,7 @@ def dry_run(config: RunConfig) -> int:
     needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
     drawn = pictures_needed(config, shown.questions)
     drawing = shown.seconds_a_view * drawn
-    asked = estimate(config, len(shown.questions) - without, shown.messages)
+    cost = estimate(config, len(shown.questions) - without, shown.messages)
     chosen = describe_choosing(config, shown.questions)
     notes = [*question_notes(config, shown.questions), *filter(None, [chosen["note"]])]
     prices = find_prices(engine_options(config.engine_option))
@@ -119,7 +119,7 @@ def dry_run(config: RunConfig) -> int:
             "pictures": str(shown.folder),
             "disk_bytes": needed,
             "drawing_seconds": drawing,
-            "estimate": figures(asked, prices),
+            "estimate": figures(cost, prices),
         }
         click.echo(json_text(summary))
         return 0
@@ -142,7 +142,7 @@ def dry_run(config: RunConfig) -> int:
         soft_wrap=True,
     )
     if config.asks_model:
-        console.print(sentence(asked, prices), soft_wrap=True)
+        console.print(sentence(cost, prices), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
@@ -183,10 +183,10 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
     return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
 
-def dry_continue(output: Path, which: str, given: Mapping[str, Any]) -> int:
+def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
     """Print what going on with a run would do; nothing is run or written, no model is loaded."""
     folder = find_run(output, which)
-    config = continued_config(folder, given)
+    config = continued_config(folder, changes)
     states = read_states(folder) if folder.has_questions else []
     failed = sum(state.status is Status.FAILED for state in states)
     left = failed + sum(state.active for state in states)
@@ -210,16 +210,16 @@ def dry_continue(output: Path, which: str, given: Mapping[str, Any]) -> int:
 
 
 def continue_run(
-    output: Path, which: str, given: Mapping[str, Any], *, allow_code: bool = False
+    output: Path, which: str, changes: Mapping[str, Any], *, allow_code: bool = False
 ) -> int:
-    """Take an earlier run to its end; `given` are the options typed beside --continue.
+    """Take an earlier run to its end; `changes` are the options typed beside --continue.
 
     allow_code: whether a file of Python that it names may be run.
     """
     folder = find_run(output, which)
-    if not allow_code and given.get("model") is None and _came_with(folder):
+    if not allow_code and changes.get("model") is None and _came_with(folder):
         refuse_code(folder.config, str(folder.path / "config.json"))
-    run = resume_run(folder, given)
+    run = resume_run(folder, changes)
     if folder.results() and not any(state.active for state in run.states):
         run.close()
         console = _console()
@@ -474,19 +474,19 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         console.print(words)
     lines = folder.turns(question_id)
     (state,) = read_states(folder, lines, questions=[question])
-    asked = question_row(state)
-    console.print(f"answer: {in_words(question, asked['answer'])} ({asked['status']})")
+    row = question_row(state)
+    console.print(f"answer: {in_words(question, row['answer'])} ({row['status']})")
     truth = "not known" if question.truth is None else in_words(question, question.truth)
-    verdict = "" if asked["score"] is None else f": {_verdict(asked['score'])}"
+    verdict = "" if row["score"] is None else f": {_verdict(row['score'])}"
     console.print(f"truth: {truth}{verdict}")
     for line in lines:
         console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
-    told = list(belief_lines(folder, state))
-    if told:
+    beliefs = list(belief_lines(folder, state))
+    if beliefs:
         console.rule("beliefs", align="left")
-    for words in told:
+    for words in beliefs:
         console.print(words, soft_wrap=True)
 
 

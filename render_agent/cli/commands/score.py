@@ -62,8 +62,8 @@ def score_file(predictions: Path, questions: str | None, parser: str, *, as_json
         raise QuestionsError(
             f"there is no file of predictions at {predictions}: write one of lines such as {FORM}"
         )
-    asked = load_vsibench(questions)
-    results = score_predictions(asked, read_predictions(predictions, asked), parser)
+    answerable = load_vsibench(questions)
+    results = score_predictions(answerable, read_predictions(predictions, answerable), parser)
     if as_json:
         click.echo(json_text(results))
     else:

@@ -6,22 +6,20 @@ from pathlib import Path
 
 import click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 from render_agent.extras import require
 
 
 @click.command("view")
 @RUN
 @WHERE_RUNS_LIE
-@click.option(
+@option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    show_default=True,
-    metavar="N",
     help="Port of the page; 0 is any that is free.",
 )
-@click.option(
+@option(
     "--browser/--no-browser",
     default=True,
     help="Open the page in the browser, where there is a display (default).",

@@ -69,9 +69,9 @@ class ObjectPlan(ChangePlan):
         answer will do. NoPair where there is none.
         """
         reason: NoPair | None = None
-        for edits, said in islice(self.options(question, room, seed), MOST_TRIED):
+        for edits, clause in islice(self.options(question, room, seed), MOST_TRIED):
             try:
-                counterpart = self.of_room(question, room, edits, said)
+                counterpart = self.of_room(question, room, edits, clause)
             except NoPair as error:
                 reason = reason or error
                 continue
@@ -239,14 +239,14 @@ class Recolour(ObjectPlan):
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Give the painting of all objects of a category, or of the room."""
         names = self.labels(question, room, seed, named=True)
-        asked = self.argument is not None
+        named = self.argument is not None
         hue = self.chance(seed, question.scene).choice(HUES)
-        if named_categories(question) or asked:
+        if named_categories(question) or named:
             for label in names:
                 things = [thing for thing in room.boxes if thing[0] == label]
                 if things and room.things.issuperset(things):
                     yield [Edit("recolour", *thing, degrees=hue) for thing in things], f"every {label} is painted"  # fmt: skip
-        if not asked:
+        if not named:
             yield [Edit("recolour", degrees=hue)], "the whole room is painted"
         else:
             raise NoPair(f"the room has no {self.argument} that can be painted")
@@ -287,8 +287,8 @@ class Scale(WholeRoomPlan):
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the question about the scaled room."""
         factor = float(self.argument or "")
-        said = f"the room is {factor:g} times as large"
-        return self.of_room(question, room, [self.edit(room, 0.0, factor)], said)
+        clause = f"the room is {factor:g} times as large"
+        return self.of_room(question, room, [self.edit(room, 0.0, factor)], clause)
 
 
 class Rotate(WholeRoomPlan):
@@ -309,5 +309,5 @@ class Rotate(WholeRoomPlan):
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the question about the turned room."""
         degrees = float(self.argument or 90)
-        said = f"the room is turned by {degrees:g} degrees"
-        return self.of_room(question, room, [self.edit(room, degrees, 1.0)], said)
+        clause = f"the room is turned by {degrees:g} degrees"
+        return self.of_room(question, room, [self.edit(room, degrees, 1.0)], clause)

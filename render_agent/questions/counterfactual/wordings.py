@@ -92,8 +92,8 @@ class Order(WordingPlan):
         shifted = [*old[step:], *old[:step]]
         texts = tuple(f"{letter}. {options[other]}" for letter, other in zip(old, shifted, strict=True))  # fmt: skip
         meaning = tuple(zip(old, shifted, strict=True))
-        said = "the options stand in another order"
-        return Rewording(replace(question, options=texts), said, meaning)
+        clause = "the options stand in another order"
+        return Rewording(replace(question, options=texts), clause, meaning)
 
 
 class Letters(WordingPlan):
@@ -108,8 +108,8 @@ class Letters(WordingPlan):
         words = ", ".join(options.values())
         text = f"{question.text}\nAnswer with one of these, in words: {words}."
         meaning = tuple((word, letter) for letter, word in options.items())
-        asked = replace(question, text=text, options=(), wanted="text")
-        return Rewording(asked, "the options have no letters", meaning)
+        open_question = replace(question, text=text, options=(), wanted="text")
+        return Rewording(open_question, "the options have no letters", meaning)
 
 
 class Units(WordingPlan):
@@ -131,10 +131,10 @@ class Units(WordingPlan):
         old, squared = named
         if old == unit:
             raise NoPair(f"it asks for {unit} already")
-        text = UNIT.sub(lambda found: f"{found[1] or ''}{unit}", question.text, 1)
+        text = UNIT.sub(lambda match: f"{match[1] or ''}{unit}", question.text, 1)
         factor = (METRES[unit] / METRES[old]) ** (2 if squared else 1)
-        said = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
-        return Rewording(replace(question, text=text), said, factor=factor)
+        clause = f"{'square ' if squared else ''}{unit} are asked for, not {old}"
+        return Rewording(replace(question, text=text), clause, factor=factor)
 
 
 class Inverse(WordingPlan):
@@ -157,8 +157,8 @@ class Inverse(WordingPlan):
                 raise NoPair("an option has no counterpart on the other side")
             meaning.append((letter, by_text[turned]))
         text = _exchanged(question, names[1], names[2])
-        said = f"the {names[1]} and the {names[2]} change places in the question: left is right"
-        return Rewording(replace(question, text=text), said, tuple(meaning))
+        clause = f"the {names[1]} and the {names[2]} change places in the question: left is right"
+        return Rewording(replace(question, text=text), clause, tuple(meaning))
 
 
 class Names(WordingPlan):
@@ -174,18 +174,18 @@ class Names(WordingPlan):
         elif question.type == "object_rel_distance":
             text = re.sub(
                 r"(?<=of these objects \()([^)]+)(?=\))",
-                lambda found: ", ".join(found[0].split(", ")[::-1]),
+                lambda match: ", ".join(match[0].split(", ")[::-1]),
                 question.text,
             )
         else:
             raise NoPair("it names no objects alike")
         meaning = tuple((letter, letter) for letter in letters(question.options))
-        said = "the objects are named in another order"
-        return Rewording(replace(question, text=text), said, meaning)
+        clause = "the objects are named in another order"
+        return Rewording(replace(question, text=text), clause, meaning)
 
 
 def _exchanged(question: Question, first: str, second: str) -> str:
     """Return the text of a question with two of its objects exchanged wherever it names them."""
     swap = {first: second, second: first}
     named = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
-    return re.sub(named, lambda found: f"the {swap[found[1]]}", question.text)
+    return re.sub(named, lambda match: f"the {swap[match[1]]}", question.text)

@@ -142,11 +142,11 @@ class RunFolder:
         own = encode(of)[1:-2]
 
         def read_own(line: bytes) -> tuple[Line, T] | None:
-            found = _OWNER.match(line)
-            return None if found and found[1] != own else read(line)
+            owner = _OWNER.match(line)
+            return None if owner and owner[1] != own else read(line)
 
-        found = read_lines(turns, read_own, MAX_OLD_LINE_BYTES)[0]
-        return [entry for entry in found if entry is not None and entry[0].head.question_id == of]
+        lines = read_lines(turns, read_own, MAX_OLD_LINE_BYTES)[0]
+        return [entry for entry in lines if entry is not None and entry[0].head.question_id == of]
 
     def replay(
         self,

@@ -65,8 +65,8 @@ def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
     if all(state.question.change is None for state in states):
         return None
     reasons: dict[str, dict[str, int]] = {}
-    for (asked, reason), number in left_out([state.question for state in states]).items():
-        reasons.setdefault(asked, {})[reason] = number
+    for (change, reason), number in left_out([state.question for state in states]).items():
+        reasons.setdefault(change, {})[reason] = number
     for state in states:
         if state.question.change is not None and never_shown(state):
             early = reasons.setdefault(state.question.change.asked, {})

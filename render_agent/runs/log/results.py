@@ -168,9 +168,9 @@ def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
         return {}
     metrics = {}
     for name in TEXT_METRICS:
-        asked = [replace(state.question, metric=name) for state in texts]
-        scores = [q.score(state.answer_text) for q, state in zip(asked, texts, strict=True)]
-        mean = ratio(scores, [(q.dataset, q.scene) for q in asked])
+        questions = [replace(state.question, metric=name) for state in texts]
+        scores = [q.score(state.answer_text) for q, state in zip(questions, texts, strict=True)]
+        mean = ratio(scores, [(q.dataset, q.scene) for q in questions])
         if mean is not None:
             metrics[name] = {
                 "score": 100 * float(mean.mean),

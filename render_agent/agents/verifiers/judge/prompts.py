@@ -38,8 +38,8 @@ def about(
         for words, names in (*shown.items(), *((key, [name]) for key, name in judged.items()))
         for piece in (chat.text(words), *map(chat.picture, names))
     ]
-    asked = chat.message("user", chat.text(user), *pieces, chat.text(form))
-    return [chat.message("system", chat.text(system)), asked] if system.strip() else [asked]
+    message = chat.message("user", chat.text(user), *pieces, chat.text(form))
+    return [chat.message("system", chat.text(system)), message] if system.strip() else [message]
 
 
 def criteria_form(rubric: Rubric) -> str:

@@ -174,4 +174,4 @@ def _check_placeholders(key: str, text: str) -> None:
 
 def _filled(text: str, fields: Mapping[str, str]) -> str:
     """Return a text with its placeholders filled, in one pass, so that what is filled in stays as it is."""
-    return _PLACEHOLDER.sub(lambda found: fields[found[1]], text)
+    return _PLACEHOLDER.sub(lambda match: fields[match[1]], text)

@@ -109,7 +109,7 @@ def summary(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the figures of `results.json` by name, what is not known left out."""
     score = results["official_over_scored"]["score"]
     low, high = results["intervals"].get("official") or (None, None)
-    found = {
+    figures = {
         "final/score": score,
         **{f"final/{name}": results[name] for name in ("official", "micro", "without_order")},
         "final/score_low": low,
@@ -117,7 +117,7 @@ def summary(results: Mapping[str, Any]) -> dict[str, float]:
         **{f"final/types/{name}": entry.get("score") for name, entry in results["types"].items()},
         **{f"final/questions/{name}": count for name, count in results["counts"].items()},
     }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return {name: float(value) for name, value in figures.items() if value is not None}
 
 
 logger = logging.getLogger(__name__)
@@ -150,13 +150,13 @@ class LoggerThread:
     def finish(self, run: FinishedRun, *, unless_known: bool) -> None:
         """Have it take what is there at the end. unless_known: not where it had this step when it was opened."""
 
-        def told(to: RunLogger) -> None:
+        def finish(to: RunLogger) -> None:
             if unless_known and self._opened_at >= run.step:
                 self._say(f"{self.name} has all of this run already")
             else:
                 to.finish(run)
 
-        self.do(told)
+        self.do(finish)
 
     def close(self) -> None:
         """Close the logger and wait for it, but not for ever."""

@@ -149,13 +149,13 @@ def differences(comparison: Comparison) -> Plot | None:
 
 def ladder(comparison: Comparison) -> Plot | None:
     """The scores along the ladder of help by type; None where the runs are no rungs of one."""
-    found = comparison.ladder
-    if found is None:
+    gains = comparison.ladder
+    if gains is None:
         return None
     types = {row["type"] for run in comparison.runs for row in run.report.rows.values()}
-    names = [name for name in (OFFICIAL, *in_order(types)) if name in found["types"]]
-    rungs = [rung["tools"] for rung in found["rungs"]]
-    rows = [found["types"][name] for name in names]
+    names = [name for name in (OFFICIAL, *in_order(types)) if name in gains["types"]]
+    rungs = [rung["tools"] for rung in gains["rungs"]]
+    rows = [gains["types"][name] for name in names]
     points: list[list[Point]] = [
         [(row["scores"][place], None) for row in rows] for place in range(len(rungs))
     ]

@@ -136,7 +136,7 @@ def _with_letters(texts: Mapping[str, Sequence[str]]) -> list[str]:
     for letter, own in texts.items():
         for text in own:
             letters.setdefault(text, []).append(letter)
-    return [f"{', '.join(whose)}: {text}" for text, whose in letters.items()]
+    return [f"{', '.join(runs)}: {text}" for text, runs in letters.items()]
 
 
 def _scored(row: Row | None) -> Row | None:

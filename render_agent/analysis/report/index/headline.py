@@ -165,7 +165,7 @@ def against_chance(report: ReportData) -> Plot | None:
             number,
             score,
             results["intervals"].get(name),
-            {who: chance[who].get(name) for who in chance},
+            {baseline: chance[baseline].get(name) for baseline in chance},
         )
         for name, (number, score) in type_scores(results).items()
     ]
@@ -174,14 +174,14 @@ def against_chance(report: ReportData) -> Plot | None:
         "Score by type, with 95 % intervals",
         "A dot a type with its interval, beside marks of what chance and others score.",
         lambda axes: _paint_types(axes, rows),
-        ("type", "n", "score, %", "95 % interval", *(f"{who}, %" for who in chance)),
+        ("type", "n", "score, %", "95 % interval", *(f"{baseline}, %" for baseline in chance)),
         [
             (
                 type_words(row.name),
                 row.n,
                 figure(row.score),
                 interval(row.bounds) or "–",
-                *(figure(row.levels[who]) for who in chance),
+                *(figure(row.levels[baseline]) for baseline in chance),
             )
             for row in rows
         ],
@@ -192,13 +192,15 @@ def against_chance(report: ReportData) -> Plot | None:
 
 
 def _paint_types(axes: Any, rows: Sequence[TypeScore]) -> None:
-    for who, (mark, colour) in MARKS.items():
+    for baseline, (mark, colour) in MARKS.items():
         points = [
-            (row.levels[who], y) for y, row in enumerate(rows) if row.levels.get(who) is not None
+            (row.levels[baseline], y)
+            for y, row in enumerate(rows)
+            if row.levels.get(baseline) is not None
         ]
         if points:
             axes.plot(
-                *zip(*points, strict=True), mark, color=colour, ls="none", label=who,
+                *zip(*points, strict=True), mark, color=colour, ls="none", label=baseline,
                 ms=12 if mark == "|" else 7.5, mew=1.4, mfc="none", clip_on=False,
             )  # fmt: skip
     for y, row in enumerate(rows):

@@ -113,14 +113,14 @@ def _belief_map(
     belief = probe.probe.read
     seen = seen_between(diagnosis, size, 0, probe.turn)
     matching = None if probe.score is None else probe.score.matching
-    found = frozenset() if matching is None else matching.found
+    on_map = frozenset() if matching is None else matching.found
     categories = {name: number for number, name in enumerate(diagnosis.named)}
     true = tuple(
         TrueMark(
             name_of(box, diagnosis.boxes),
             categories.get(box.category, 0),
             svg_points(box_outline(box, plan)),
-            (box.category, box.number) in found,
+            (box.category, box.number) in on_map,
             (box.category, box.number) in seen,
         )
         for box in diagnosis.boxes
@@ -135,8 +135,8 @@ def _belief_map(
         stands=_pose(plan, turn.camera.position[:2], turn.camera.yaw),
     )
     if belief is None:
-        said = getattr(probe.probe.belief, "reason", "it was not read")
-        return replace(belief_map, why=probe.probe.error or said)
+        reason = getattr(probe.probe.belief, "reason", "it was not read")
+        return replace(belief_map, why=probe.probe.error or reason)
     return replace(
         belief_map,
         notes=belief.notes,

@@ -65,8 +65,8 @@ def belief_plots(report: ReportData) -> list[Plot]:
 
 def first_failures(summary: Mapping[str, Any]) -> Plot | None:
     """What broke first, in shares of the questions of every type."""
-    found = _groups(summary["all"], summary)
-    rows = {name: figures for name, figures in found.items() if figures["questions"]}
+    groups = _groups(summary["all"], summary)
+    rows = {name: figures for name, figures in groups.items() if figures["questions"]}
     present = [f for f in COLOURS if any(row["failures"][str(f)] for row in rows.values())]
     if not present:
         return None
@@ -111,10 +111,10 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
     )
 
 
-def _groups(whole: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _groups(whole: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the figures of all questions, of every type and of every change, by what they are called."""
-    types = {type_words(kind): found["types"][kind] for kind in in_order(found["types"])}
-    changes = {f"changed: {asked}": own for asked, own in found.get("changes", {}).items()}
+    types = {type_words(kind): figures["types"][kind] for kind in in_order(figures["types"])}
+    changes = {f"changed: {change}": own for change, own in figures.get("changes", {}).items()}
     return {"all types": whole, **types, **changes}
 
 
@@ -180,8 +180,8 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
         axes.plot(
             (0, 100), (0, 100), color=palette.GREY, lw=1, ls="--", label="as sure as it is right"
         )
-        sure, found = ([100 * row[name] for row in bins] for name in ("sure", "found"))
-        axes.plot(sure, found, color=palette.BLUE, marker="o", ms=4, label="its objects")
+        sure, right = ([100 * row[name] for row in bins] for name in ("sure", "found"))
+        axes.plot(sure, right, color=palette.BLUE, marker="o", ms=4, label="its objects")
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 100)
         axes.grid(axis="y")
@@ -214,15 +214,15 @@ def revisions(results: Mapping[str, Any]) -> Plot | None:
     beliefs = results["beliefs"]
     if "revision" not in beliefs:
         return None
-    found = {"maps, all changes": beliefs["revision"]}
-    found |= {f"maps, {asked}": own for asked, own in beliefs["changes"].items()}
+    figures = {"maps, all changes": beliefs["revision"]}
+    figures |= {f"maps, {change}": own for change, own in beliefs["changes"].items()}
     pairs = results.get("causal", {"changes": {}})
-    found |= {
-        f"answers, {asked}": {n: {**own[n], "value": own[n]["share"]} for n in REVISION}
-        for asked, own in {"all changes": pairs, **pairs["changes"]}.items()
+    figures |= {
+        f"answers, {change}": {n: {**own[n], "value": own[n]["share"]} for n in REVISION}
+        for change, own in {"all changes": pairs, **pairs["changes"]}.items()
         if own.get("revised", {}).get("n")
     }
-    rows = {name: own for name, own in found.items() if "revised" in own}
+    rows = {name: own for name, own in figures.items() if "revised" in own}
 
     def paint(axes: Any) -> None:
         names = [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()]

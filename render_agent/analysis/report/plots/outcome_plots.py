@@ -258,12 +258,12 @@ def _range(mean: Mean) -> str:
 
 def mean(values: Sequence[tuple[Scene, float]]) -> Mean:
     """Return the mean of values of 0 to 1, each of a question about a scene, with its interval over scenes."""
-    found = ratio([value for _, value in values], [scene for scene, _ in values])
-    if found is None:
+    estimate = ratio([value for _, value in values], [scene for scene, _ in values])
+    if estimate is None:
         return Mean(0, 0.0)
-    bounds = score_bounds(found)
+    bounds = score_bounds(estimate)
     low, high = (None, None) if bounds is None else (end / 100 for end in bounds)
-    return Mean(len(values), float(found.mean), low, high)
+    return Mean(len(values), float(estimate.mean), low, high)
 
 
 def scene_of(row: Mapping[str, Any]) -> Scene:

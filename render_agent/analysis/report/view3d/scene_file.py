@@ -83,8 +83,8 @@ _WRITTEN = re.compile(rb'renderAgentScene\((\{[^{}()]*\}), "[A-Za-z0-9+/=]*"\);\
 def is_scene(file: Path) -> bool:
     """Whether a file is a script as `write_scene` writes it: it may lie in the folder of a stranger's run."""
     try:
-        found = _WRITTEN.fullmatch(read_bounded(file))
-        return found is not None and isinstance(parse_json(found[1].decode()), dict)
+        header = _WRITTEN.fullmatch(read_bounded(file))
+        return header is not None and isinstance(parse_json(header[1].decode()), dict)
     except (OSError, ValueError):
         return False
 

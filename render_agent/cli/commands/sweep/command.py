@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from render_agent.cli.completion import files
 from render_agent.cli.help_page import RunPage
-from render_agent.cli.options import run_option
+from render_agent.cli.options import option, run_option
 from render_agent.config import OPTIONS
 from render_agent.config.flags import given_options
 
@@ -25,12 +25,12 @@ NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
 )
 @click.argument("file", metavar="FILE.yaml", shell_complete=files)
-@click.option(
+@option(
     "--dry-run",
     is_flag=True,
     help="Say which runs there would be; load no model, run no policy's file.",
 )
-@click.option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
+@option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
 def sweep_command(
     context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
@@ -55,5 +55,5 @@ def sweep_command(
     parent = context.parent
     allowed = allow_code or bool(parent is not None and parent.params.get("allow_code"))
     sources = [c.get_parameter_source("model") for c in (context, parent) if c is not None]
-    said = any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
-    context.exit(sweep(check_file(file), typed, dry_run=dry_run, allow_code=allowed or said))
+    named_here = any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
+    context.exit(sweep(check_file(file), typed, dry_run=dry_run, allow_code=allowed or named_here))

@@ -56,7 +56,7 @@ def sweep(
     be known before stops all. UsageError or SetupError then, in one sentence.
     """
     shown = ("json", "quiet", "verbose")
-    asked = read_sweep(
+    plan = read_sweep(
         file,
         {name: value for name, value in typed.items() if name not in (*shown, "output")},
         Path(typed.get("output", "experiment_logs")),
@@ -65,32 +65,32 @@ def sweep(
     console = plain_console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         console.width = WIDTH
-    begun = find_cells(asked)
+    begun = find_cells(plan)
     if not (dry_run or allow_code):
-        for cell in asked.cells:
+        for cell in plan.cells:
             refuse_code(cell.config, f"{file}, {cell.label:.200},")
-    check_cells(asked, begun, run_code=not dry_run)
+    check_cells(plan, begun, run_code=not dry_run)
     if dry_run:
-        _tell_plan(asked, begun, plain_console())
+        _tell_plan(plan, begun, plain_console())
         return COMPLETE
     require("a sweep", "matplotlib")
     again = shlex.join([*program(), *sys.argv[1:]])
-    errors = _run_cells(asked, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
-    rows, notes = sweep_rows(asked, find_cells(asked))
-    files = write_sweep(asked, rows, notes)
+    errors = _run_cells(plan, console, again, quiet=quiet, verbose=bool(typed.get("verbose")))
+    rows, notes = sweep_rows(plan, find_cells(plan))
+    files = write_sweep(plan, rows, notes)
     failed = bool(errors) or any(
         row["failed"] or row["status"] in (CUT_OFF, NOT_BEGUN) for row in rows
     )
     if as_json:
         printed = {
-            "name": asked.name,
-            "baseline": asked.baseline.row,
+            "name": plan.name,
+            "baseline": plan.baseline.row,
             "cells": rows,
             "notes": notes,
         }
         named = {key: str(path) for key, path in files.items()}
         click.echo(json_text({**printed, "errors": errors, "files": named}))
-    console.print(sweep_table(asked, rows, notes))
+    console.print(sweep_table(plan, rows, notes))
     for label, error in errors.items():
         console.print(f"{label}: {error}", style="red", soft_wrap=True)
     if failed:
@@ -101,13 +101,13 @@ def sweep(
 
 
 def _run_cells(
-    asked: Sweep, console: Console, again: str, *, quiet: bool, verbose: bool
+    plan: Sweep, console: Console, again: str, *, quiet: bool, verbose: bool
 ) -> dict[str, str]:
     """Take every cell to its end; return by label what kept one from it."""
     errors = {}
-    number = len(asked.cells)
-    for place, cell in enumerate(asked.cells, start=1):
-        folder = find_cells(asked).get(cell.label)  # another process may have begun it meanwhile
+    number = len(plan.cells)
+    for place, cell in enumerate(plan.cells, start=1):
+        folder = find_cells(plan).get(cell.label)  # another process may have begun it meanwhile
         where = f"cell {place} of {number}: {cell.label}"
         if folder is not None and is_complete(folder):
             console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
@@ -122,29 +122,29 @@ def _run_cells(
     return errors
 
 
-def _tell_plan(asked: Sweep, begun: Mapping[str, RunFolder], console: Console) -> None:
-    console.print(f"sweep {asked.name}: {len(asked.cells)} runs in {asked.cells[0].config.output}")
-    for cell in asked.cells:
+def _tell_plan(plan: Sweep, begun: Mapping[str, RunFolder], console: Console) -> None:
+    console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {plan.cells[0].config.output}")
+    for cell in plan.cells:
         folder = begun.get(cell.label)
         if folder is None:
             stands = f"{len(choose_questions(cell.config))} questions"
         else:
             stands = f"{'complete' if is_complete(folder) else 'goes on'}: {folder.path}"
-        base = " (baseline)" if cell.row == asked.baseline.row else ""
+        base = " (baseline)" if cell.row == plan.baseline.row else ""
         console.print(f"  {cell.label}{base}: {stands}", soft_wrap=True)
 
 
-def sweep_table(asked: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
+def sweep_table(plan: Sweep, rows: list[Row], notes: Mapping[str, list[str]]) -> Table:
     """Return the figures of all cells as a person reads them."""
-    table = plain_table(title(asked))
-    head, names = row_names(asked, rows)
+    table = plain_table(title(plan))
+    head, names = row_names(plan, rows)
     table.add_column(head, overflow="fold")
     for name in COLUMN_HEADS:
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rows, strict=True):
-        table.add_row(name, *row_cells(row, asked.baseline.row))
+        table.add_row(name, *row_cells(row, plan.baseline.row))
     table.caption = "\n".join(
-        [" ".join(caption(asked)), *(f"- {line}" for line in footnotes(rows, notes))]
+        [" ".join(caption(plan)), *(f"- {line}" for line in footnotes(rows, notes))]
     )
     return table
 
