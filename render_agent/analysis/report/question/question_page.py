@@ -103,7 +103,7 @@ class QuestionPart:
         """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the folder that holds `views`."""
         if self.plan is None or self.plan.scene is None:
             return None
-        data = view_data(self.state, self.diagnosis, self.size, pictures)
+        data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
         return None if data is None else json.dumps(data)
 
     @property
