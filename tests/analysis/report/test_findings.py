@@ -10,6 +10,7 @@ from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.findings import by_types, findings, reasons
 from render_agent.analysis.report.question.question_page import wrong_because
 from render_agent.config import RunConfig
+from render_agent.score.means import DIRECTION
 
 
 def judged(**counts):
@@ -39,7 +40,13 @@ def judged(**counts):
     ],
 )  # fmt: skip
 def test_the_commonest_reason_is_told_where_it_is_that_of_most(counts, said):
-    assert reasons(judged(**counts)) == said
+    found = reasons(judged(**counts))
+    assert (found and found.sentence) == said
+
+
+def test_a_reason_leads_to_its_questions_where_one_filter_keeps_just_them():
+    assert reasons(judged(stopped_early=53, right=80)).link == "#cause=stopped+early"
+    assert reasons(judged(never_looked=30, stopped_early=29, misjudged=5)).link == ""
 
 
 def scored(**types):
@@ -73,9 +80,19 @@ def test_types_are_above_the_commonest_answer_where_their_intervals_are(types, s
 def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
     run = run_rooms(tmp_path, views="none", max_turns=2)
     said = findings(read_run(run))
-    assert not any("commonest" in sentence for sentence in said)
+    assert not any("commonest" in found.sentence for found in said)
     page = reported(run).read_text("utf-8")
-    assert all(f"<li>{sentence}</li>" in page for sentence in said)
+    assert all(f"<li>{found.sentence}" in page for found in said)
+
+
+def test_directions_count_as_their_one_task():
+    results = scored(
+        object_rel_direction_easy=(50, 44, 56, 40), object_rel_direction_hard=(50, 44, 56, 40)
+    )
+    results["tasks"] = {DIRECTION: 50.0}
+    results["intervals"][DIRECTION] = (44, 56)
+    results["chance"]["frequency"][DIRECTION] = 40
+    assert by_types(results) == "Relative direction is 10 points above the commonest answer."
 
 
 @pytest.mark.parametrize("cause", list(Cause))

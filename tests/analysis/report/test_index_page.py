@@ -10,6 +10,7 @@ from factories.reports import HOSTILE, reported, run_hostile, run_rooms
 
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import question_rows, script
+from render_agent.runs.log.folder import RunFolder
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 SEEN = 18
@@ -215,6 +216,35 @@ def test_keys_lead_through_the_table(page, many):
     assert page.is_visible("#help")
     page.keyboard.press("Escape")
     assert not page.is_visible("#help")
+
+
+def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
+    opened(page, reported(RunFolder(seen.parents[1])))
+    of = "['id', 'type', 'cause'].map(name => window.Report.value(row, name))"
+    rows = page.evaluate(f"window.Report.report.rows.map(row => {of})")
+    part = page.locator("svg:has(#plot-causes-title) a[aria-label*=cause]").first
+    told = part.get_attribute("aria-label").removeprefix("Questions of ").split(", ")
+    kept = dict(each.split(" ", 1) for each in told)
+    part.click()
+    wanted = [name for name, *values in rows if values == [kept["type"], kept["cause"]]]
+    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
+    assert shown(page) == wanted
+    fields = {name: page.input_value(f"#filter [name={name}]") for name in kept}
+    assert fields == kept
+    page.click("figure:has(#plot-types-title) summary")
+    link = page.locator("figure:has(#plot-types-title) tbody a").first
+    kind = link.get_attribute("href").removeprefix("#type=")
+    link.press("Enter")
+    wanted = [name for name, own, _ in rows if own == kind]
+    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
+    assert shown(page) == wanted
+
+
+def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
+    opened(page, seen)
+    cell = page.locator("#table td.answer .clamped").first
+    cell.evaluate("cell => { cell.textContent = 'and '.repeat(900); }")
+    assert page.locator("#table tbody tr").first.bounding_box()["height"] < 120
 
 
 @IN_BOTH_LIGHTS

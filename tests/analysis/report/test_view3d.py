@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -14,8 +15,13 @@ from factories.reports import reported, run_rooms
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from render_agent.analysis.report.view3d import scene_file
+from render_agent.analysis.diagnosis.model import Sighting
+from render_agent.analysis.report.view3d import page_data, scene_file
 from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, write_scene
+from render_agent.dialogue.state import View
+from render_agent.geometry.camera import Camera
+from render_agent.render.around import direction_of, draw_around
+from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.web.templates import ASSETS
@@ -130,6 +136,84 @@ def test_the_view_shows_the_room_the_turns_and_asks_nobody(window, page_file, tm
         page.close()
 
 
+def view_of(page_file):
+    """Return the data of the 3D view on a page."""
+    found = re.search(r'data-view="([^"]*)"', page_file.read_text())
+    return json.loads(unescape(found[1]))
+
+
+def test_boxes_are_seen_in_the_turns_whose_pictures_show_them(page_file):
+    lines = (page_file.parents[1] / "diagnosis.jsonl").read_text().splitlines()
+    own = next(line for line in map(json.loads, lines) if line["id"] == "3")
+    turns = view_of(page_file)["turns"]
+    sightings = [[Sighting(*each) for each in found] for _, found in own["turns"]]
+    assert any(s.area == 0 for turn in sightings for s in turn), "something was not in a picture"
+    assert [turn["seen"] for turn in turns] == [
+        sorted({s.box for s in turn if s.area > 0}) for turn in sightings
+    ]
+
+
+@pytest.mark.parametrize("size", [(320, 240), (320, 120)])
+def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
+    renderer = Rasteriser()
+    picture, ahead = draw_around(renderer, small_scene, Camera((1, 1, 0.5), 30, 0, 60), size)
+    parts = page_data._parts(View(0, "around", "views/0.png", ahead), size, "")
+    assert len(parts) == 4
+    for number, part in enumerate(parts):
+        left, top, width, height = part["part"]
+        own = direction_of(ahead, size, number)
+        assert part["position"] == pytest.approx(own.position)
+        assert part["fov"] == own.vertical_fov
+        drawn = renderer.draw(small_scene, own, width, height).colours
+        shown = picture[top : top + height, left : left + width]
+        words = height // 5  # its name stands above
+        assert np.array_equal(shown[words:], drawn[words:])
+
+
+def test_of_a_tour_each_view_is_a_step_of_its_own(window, tmp_path):
+    folder = run_rooms(tmp_path, id=("3",), views="four", change=())
+    page_file = reported(folder).parent / "questions" / "3.html"
+    steps = view_of(page_file)["turns"]
+    assert [len(step["views"]) for step in steps] == [1, 1, 1, 1]
+    assert len({tuple(step["forward"]) for step in steps}) == 4
+    page, _ = opened(window, page_file)
+    try:
+        number = page.locator("details.view3d .turn-number")
+        assert number.text_content() == "View 1 of 4"
+        page.click("details.view3d [name=after]")
+        assert number.text_content() == "View 2 of 4"
+        source = page.locator("details.view3d .stage img:not([hidden])").get_attribute("src")
+        assert source == steps[1]["views"][0]["file"]
+    finally:
+        page.close()
+
+
+def test_q_and_e_turn_on_the_spot_and_it_fills_the_screen(window, page_file, tmp_path):
+    page, _ = opened(window, page_file)
+    try:
+        page.emulate_media(reduced_motion="reduce")
+        page.click("details.view3d [name=stand]")
+        pictures = []
+        for keys in ("", "q", "e"):
+            page.focus("details.view3d canvas")
+            for key in keys:
+                page.keyboard.press(key)
+            page.wait_for_timeout(0)
+            page.evaluate(
+                "new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))"
+            )
+            pictures.append(colours_of(page, tmp_path / "turned.png").astype(int))
+        still, turned, back = pictures
+        assert np.abs(turned - still).mean() > 5
+        assert np.abs(back - still).mean() < 1
+        page.click("details.view3d [name=large]")
+        page.wait_for_function("document.fullscreenElement !== null")
+        page.click("details.view3d [name=large]")
+        page.wait_for_function("document.fullscreenElement === null")
+    finally:
+        page.close()
+
+
 @IN_BOTH_LIGHTS
 def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
     window, page_file, width, scheme
@@ -194,10 +278,7 @@ def kept_scene(page_file):
 
 
 def test_a_splat_is_drawn_as_its_gaussians_lie(window, page_file, tmp_path, kept_scene):
-    view = json.loads(
-        re.search(r'data-view="([^"]*)"', page_file.read_text())[1].replace("&#34;", '"')
-    )
-    pose = view["turns"][0]["views"][0]
+    pose = view_of(page_file)["turns"][0]["views"][0]
     place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
     right = np.cross(ahead, up)
     middles = [place + 2 * ahead + side * 0.6 * right for side in (-1, 1)]

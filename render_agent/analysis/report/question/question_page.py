@@ -49,6 +49,9 @@ from render_agent.web.templates import environment
 LONG_CHARACTERS = 160
 """A question of more characters is set smaller."""
 
+ENDLESS_CHARACTERS = 1500
+"""One of more characters scrolls in its place, so that the rest of the page is not far below it."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionPart:
@@ -103,7 +106,7 @@ class QuestionPart:
         """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the folder that holds `views`."""
         if self.plan is None or self.plan.scene is None:
             return None
-        data = view_data(self.state, self.diagnosis, self.size, pictures)
+        data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
         return None if data is None else json.dumps(data)
 
     @property
@@ -125,6 +128,11 @@ class QuestionPart:
     def long(self) -> bool:
         """Whether its text is long."""
         return len(self.question.text) > LONG_CHARACTERS
+
+    @property
+    def endless(self) -> bool:
+        """Whether its text is so long that it scrolls."""
+        return len(self.question.text) > ENDLESS_CHARACTERS
 
     @property
     def named_boxes(self) -> list[str]:
@@ -196,6 +204,8 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
         return f"right, without having seen well: {lacking}"
     if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
         return f"{diagnosis.cause} (never seen well: {lacking})"
+    if diagnosis.cause is Cause.UNKNOWN:
+        return "unknown: nothing tells what it would have had to see"
     return str(diagnosis.cause)
 
 
