@@ -8,7 +8,8 @@ from rich.console import Console
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.runs.progress import SHARP_RANGE, Progress
+from render_agent.runs.forecast import SHARP_RANGE
+from render_agent.runs.progress import Progress
 from render_agent.text import display as shown
 from render_agent.text.display import Display, Terminal, bar_class, duration, shown_on, stage
 
@@ -58,6 +59,10 @@ def take_all(progress, some, clock, *, seconds, batch=0, done=()):
         seconds = 0.0 if batch else seconds
 
 
+def middle(progress):
+    return math.sqrt(math.prod(progress.forecast.range))
+
+
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
@@ -72,19 +77,19 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     progress.began("batched", some)
     take_all(progress, some, clock, seconds=5.0, done={str(n) for n in range(0, 40, 2)})
     # nothing is known of later turns but how often questions usually end
-    low, high = progress.seconds_range
+    low, high = progress.forecast.range
     assert low < 5 * 20 * (1 + 0.8 + 0.8**2) < high
     assert high > SHARP_RANGE * low
     assert f"about {duration(low)} to {duration(high)} left" in progress.line
     take_all(progress, some, clock, seconds=5.0)
     # nobody ended in the second: two turns each at the most, and nearly that
-    assert progress.seconds_left == pytest.approx(20 * 2 * 5.0, rel=0.15)
+    assert middle(progress) == pytest.approx(20 * 2 * 5.0, rel=0.15)
     take_all(progress, some, clock, seconds=5.0)
-    assert progress.seconds_left == pytest.approx(20 * 5.0, rel=0.05)
-    assert f"about {duration(progress.seconds_left)} left" in progress.line
+    assert middle(progress) == pytest.approx(20 * 5.0, rel=0.05)
+    assert f"about {duration(middle(progress))} left" in progress.line
     take_all(progress, some, clock, seconds=5.0)
-    assert progress.seconds_left is None
-    assert progress.work_to_come() == 0
+    assert progress.forecast.range is None
+    assert progress.forecast.turns_to_come() == (0, 0)
 
 
 def test_one_number_is_told_when_the_range_is_narrow(clock):
@@ -94,7 +99,7 @@ def test_one_number_is_told_when_the_range_is_narrow(clock):
     told = []
     for _ in range(23):
         take_all(progress, some, clock, seconds=60.0, batch=64)
-        told.append(progress.seconds_range)
+        told.append(progress.forecast.range)
     # nobody ended yet: whether all go to the end is not known at first, and what is told at last is not far off
     ranges = {number: both for number, both in enumerate(told) if both is not None}
     assert list(ranges) == list(range(min(ranges), 23))
@@ -113,7 +118,7 @@ def test_where_all_end_at_once_the_first_turns_tell_the_pace(clock, batch):
     for number in range(0, 50, batch):
         part = some[number : number + batch]
         take_all(progress, part, clock, seconds=1.0 * batch, batch=batch, done={s.id for s in some})
-    assert progress.seconds_left == pytest.approx(50, rel=0.15)
+    assert middle(progress) == pytest.approx(50, rel=0.15)
 
 
 def test_small_batches_take_longer_for_a_turn(clock):
@@ -124,7 +129,7 @@ def test_small_batches_take_longer_for_a_turn(clock):
         done = {str(n) for n in range(8, 100)} if number == 2 else ()
         take_all(progress, some, clock, seconds=30.0, batch=100, done=done)
     # eight questions are left, at 0.3 seconds a turn; beside each other they cost more, but less than a batch
-    assert 8 * 2 * 0.3 < progress.seconds_left < 3 * 30.0
+    assert 8 * 2 * 0.3 < middle(progress) < 3 * 30.0
 
 
 @pytest.mark.parametrize("total", [40, 1200])
@@ -150,7 +155,7 @@ def test_a_continued_run_begins_where_it_was():
     progress.began("finishing", some[1:])
     assert "active 1 · answered 1" in progress.line
     assert progress.questions_a_minute == 0
-    assert progress.work_to_come() > 1
+    assert progress.forecast.turns_to_come()[0] > 1
     take(progress, some[1], DONE)
     assert "active 0 · answered 2" in progress.line
 
