@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from render_agent.errors import SetupError
 from render_agent.extras import require
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size
-from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size, sound_faces
 from render_agent.render.rasteriser.mipmaps import mip_levels
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import linear, screen

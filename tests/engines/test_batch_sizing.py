@@ -180,7 +180,7 @@ def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults,
             for failed in earlier
         ), "only what failed is divided"
 
-    told = sizing.told()
+    told = sizing.take_events()
     failed_batches = len(device.failed)
     assert told.count("out_of_memory") == failed_batches
     assert told.count("batch_halved") == sum(len(batch) > 1 for batch in device.failed)
@@ -200,8 +200,8 @@ def test_a_lone_row_is_tried_once_more():
     device = Device(FakeMemory(50_000), faults={0})
     (row,) = fit_rows(lengths, device.attempt(lengths), device.sized())
     assert row == "row 0"
-    assert device.sizing.told() == ("out_of_memory", "retried")
-    assert device.sizing.told() == ()
+    assert device.sizing.take_events() == ("out_of_memory", "retried")
+    assert device.sizing.take_events() == ()
 
 
 def test_only_the_batch_that_failed_is_halved():
@@ -210,7 +210,7 @@ def test_only_the_batch_that_failed_is_halved():
     fit_rows(lengths, device.attempt(lengths), device.sized(4))
     assert [len(batch) for batch in device.tried] == [4, 4, 2, 2, 2, 2]
     assert device.sizing.ceiling.most == 200
-    assert device.sizing.told() == ("out_of_memory", "batch_halved")
+    assert device.sizing.take_events() == ("out_of_memory", "batch_halved")
 
 
 def test_what_the_model_refuses_is_found_without_a_ceiling():
@@ -226,7 +226,7 @@ def test_what_the_model_refuses_is_found_without_a_ceiling():
     ]
     assert isinstance(fitted[6], Fault)
     assert sizing.ceiling.most is None
-    assert sizing.told() == ()
+    assert sizing.take_events() == ()
 
 
 def test_the_ceiling_grows_back_and_seldom_fails_again():

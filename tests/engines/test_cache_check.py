@@ -16,7 +16,7 @@ from factories.models import (
 )
 
 from render_agent.engines.transformers import factory, prefill
-from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.cache_check import cache_mismatch
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
@@ -54,7 +54,7 @@ def test_every_way_gives_the_same_replies(reuse, loaded):
 
 
 def test_bfloat16_passes_the_probe():
-    assert why_not_kept(load(small_model(), "bfloat16")) is None
+    assert cache_mismatch(load(small_model(), "bfloat16")) is None
 
 
 def shifted(prompt, axes):
@@ -83,13 +83,13 @@ def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch
 def test_what_is_kept_wrongly_is_found_out(loaded, monkeypatch):
     slots = Sequence.slots
     monkeypatch.setattr(Sequence, "slots", lambda self, start, end: slots(self, start, end)[::-1])
-    assert "differ" in why_not_kept(loaded)
+    assert "differ" in cache_mismatch(loaded)
 
 
 def test_eager_attention_keeps_keys_too():
     loaded = load(small_model())
     loaded.model.set_attn_implementation("eager")
-    assert why_not_kept(loaded) is None
+    assert cache_mismatch(loaded) is None
 
 
 def test_a_model_of_another_form_is_told(loaded, monkeypatch):
@@ -97,13 +97,13 @@ def test_a_model_of_another_form_is_told(loaded, monkeypatch):
         raise TypeError("forward() got an unexpected keyword argument 'logits_to_keep'")
 
     monkeypatch.setattr(loaded.model, "forward", strange)
-    assert "TypeError" in why_not_kept(loaded)
+    assert "TypeError" in cache_mismatch(loaded)
 
 
 @pytest.fixture
 def trusted(monkeypatch):
     """The probe, which takes half a second, is left out."""
-    monkeypatch.setattr(factory, "why_not_kept", lambda loaded: None)
+    monkeypatch.setattr(factory, "cache_mismatch", lambda loaded: None)
 
 
 def test_so_many_are_led_side_by_side_as_have_room(loaded, trusted):
@@ -177,7 +177,7 @@ def test_a_run_keeps_to_its_share_while_reading(loaded, trusted, monkeypatch):
 
 def test_the_probe_leaves_nothing_behind(loaded):
     before = {name: value for name, value in vars(loaded.model.model).items() if name != "_modules"}
-    assert why_not_kept(loaded) is None
+    assert cache_mismatch(loaded) is None
     after = {name: value for name, value in vars(loaded.model.model).items() if name != "_modules"}
     assert before.keys() == after.keys()
     assert torch.is_grad_enabled()

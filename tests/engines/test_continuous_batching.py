@@ -143,7 +143,7 @@ def test_a_retired_question_gives_its_row_up(make):
     engine = make()
     Dialogues().lead(engine)
     assert engine.cache.sequences == []
-    kept = engine.cache._beginning
+    kept = engine.cache._prefix
     assert sum(map(bool, engine.cache._references[1:])) == len(kept.pages)
 
 

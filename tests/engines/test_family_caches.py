@@ -12,7 +12,7 @@ from factories.models import speckled_file
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.families.registry import FAMILIES, family_of
-from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.cache_check import cache_mismatch
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
@@ -132,7 +132,7 @@ def test_what_dialogues_of_a_hybrid_begin_with_is_read_once():
     engine = ContinuousEngine(model, budget=10**8, most_rows=1)
     led[0].lead(engine, together=1)
     assert led[0].said == led[1].lead(TransformersEngine(model, batch_size=1)).said
-    alike = len(engine.cache._beginning.ids)
+    alike = len(engine.cache._prefix.ids)
     assert [led[0].replies[name][0].tokens.cached for name in led[0].ids][2:] == [alike, alike]
     assert alike > 30
     engine.scheduler.close()
@@ -150,8 +150,8 @@ def test_what_prompts_begin_with_is_read_before_the_first_of_them(name):
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
     engine.submit(requests)
     # All are ready before the first is placed.
-    for sample in engine._line:
-        sample.asked.made.result()
+    for sample in engine._queue:
+        sample.in_flight.built.result()
     tokens = []
     while len(tokens) < len(requests):
         tokens += [reply.tokens for _, reply in engine.ready()]
@@ -200,10 +200,10 @@ forward = StateCall._forward
 
 @pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "float32"))
 def test_states_that_are_wrong_are_found(dtype, monkeypatch):
-    assert why_not_kept(loaded("qwen3_5", dtype)) is None
+    assert cache_mismatch(loaded("qwen3_5", dtype)) is None
     for wrong in (mixed, faded):
         monkeypatch.setattr(StateCall, "_forward", wrong)
-        assert "differ" in why_not_kept(loaded("qwen3_5", dtype)), wrong
+        assert "differ" in cache_mismatch(loaded("qwen3_5", dtype)), wrong
 
 
 @pytest.mark.parametrize("name", mostly_slow(["gemma4_moe", "gemma3"], "gemma4_moe"))
@@ -211,7 +211,7 @@ def test_pictures_that_do_not_see_each_other_are_found(name, monkeypatch):
     from render_agent.engines.transformers import prefill
 
     monkeypatch.setattr(prefill.Unread, "spans", ())
-    assert "differ" in why_not_kept(loaded(name))
+    assert "differ" in cache_mismatch(loaded(name))
 
 
 def test_layers_that_forget_nothing_are_found(monkeypatch):
@@ -223,7 +223,7 @@ def test_layers_that_forget_nothing_are_found(monkeypatch):
         return plain(*args, **more)
 
     monkeypatch.setattr(attention, "_paged", blind)
-    assert "differ" in why_not_kept(loaded("aya_vision"))
+    assert "differ" in cache_mismatch(loaded("aya_vision"))
 
 
 @pytest.mark.parametrize("name", ["gemma4", "glm46v"])
@@ -251,7 +251,7 @@ def test_attention_that_is_not_ours_is_refused(name, monkeypatch):
     plain = attention._paged
     strange = {"sinks": {"s_aux": torch.zeros(4)}, "caps": {"softcap": 30.0}}[name]
     monkeypatch.setattr(attention, "_paged", lambda *args, **more: plain(*args, **more, **strange))
-    assert "is not known" in why_not_kept(loaded("glm46v"))
+    assert "is not known" in cache_mismatch(loaded("glm46v"))
 
 
 @pytest.mark.parametrize(("family", "reuse"), [("paligemma", "keys"), ("mistral3", "vision")])

@@ -37,7 +37,6 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.mirrored import mirrored
 from render_agent.score.official import DIRECTION_TYPES
 
 ROOMS = TREE / "scenes"
@@ -225,7 +224,7 @@ def test_what_cannot_be_shuffled_or_shown_is_refused(tmp_path):
 @cache
 def bundled(number):
     scene = load_scene(ROOMS / f"room{number:02d}.ply")
-    other = mirrored(scene)
+    other = scene.mirrored()
     return scene, other, FreeSpace.of(scene), FreeSpace.of(other)
 
 
@@ -247,7 +246,7 @@ def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start
 
 def test_the_mirror_image_of_the_mirror_image_is_the_room():
     scene, other, _, _ = bundled(2)
-    again = mirrored(other)
+    again = other.mirrored()
     assert other.mirrored_at == pytest.approx(scene.bounds[:, 0].mean())
     assert again.mirrored_at is None
     assert np.array_equal(again.faces, scene.faces)
@@ -275,7 +274,7 @@ def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
     scene, other, space, _ = bundled(2)
     if cloud:
         scene = as_cloud(scene)
-        other = mirrored(scene)
+        other = scene.mirrored()
     renderer, chance = make_renderer(), np.random.default_rng(5)
     for _ in range(12):
         place = tuple(space.nearest_free(chance.uniform(*space.bounds)))

@@ -23,7 +23,6 @@ from render_agent.render.start_pose import (
 )
 from render_agent.runs.log.folder import RunFolder
 from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
-from render_agent.scene.mirrored import mirrored
 
 FOV = 60.0
 
@@ -118,7 +117,7 @@ def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
     (note,) = moved_start(scene, place, camera)
     assert f"[{x:.2f}, {y:.2f}, {z:.2f}], is not free or lies outside the scan" in note
     assert f"begins {math.dist((x, y, z), camera.position):.2f} m from it" in note
-    mirror = mirrored(scene)
+    mirror = scene.mirrored()
     started = start_camera(mirror, renderer, FreeSpace.of(mirror), place, FOV)
     (other,) = moved_start(mirror, place, started)
     assert other.rsplit(":")[1] == note.rsplit(":")[1]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, Frame, refuse_splat
+from render_agent.render.base import BACKGROUND, Frame, refuse_splat, sound_faces
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import (
     Projection,
@@ -19,7 +19,6 @@ from render_agent.render.projection import (
     furthest,
     projection,
 )
-from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.render.rasteriser.mipmaps import alpha_cutoff, mip_levels
 from render_agent.scene.model import Scene
 from render_agent.scene.texture import Material, Texture

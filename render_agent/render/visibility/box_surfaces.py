@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import FloatArray, Vector
-from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.base import sound_faces
 from render_agent.scene.model import Scene
 
 MARGIN_METRES = 0.01

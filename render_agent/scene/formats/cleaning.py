@@ -21,9 +21,6 @@ FARTHEST_METRES = 1e8
 NEAR_ENOUGH_METRES = 1000.0
 """Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
 
-LARGEST_METRES = 1000.0
-"""A hall is not wider than this, in metres; a scan that is was written in other units."""
-
 
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
     """Return the error of a scan: what is wrong with which file, and what to do about it."""

@@ -8,19 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
-from render_agent.scene.extent import (
-    Extent,
-    extent,
-    refuse_impossible,
-    refuse_too_wide,
-    side_note,
-    unit_note,
-)
+from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import missing_note, read_alignment, splat_scene
 from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable, upright_turn
 from render_agent.scene.formats.point_cloud import shaded_cloud, thinned
 from render_agent.scene.formats.registry import format_of
 from render_agent.scene.formats.shading import lit
+from render_agent.scene.formats.unit_check import (
+    refuse_impossible,
+    refuse_too_wide,
+    side_note,
+    unit_note,
+)
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import solid
 

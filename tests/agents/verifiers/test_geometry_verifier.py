@@ -33,7 +33,6 @@ from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.coverage import Surface
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.formats.load import load_scene
-from render_agent.scene.mirrored import mirrored
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)
@@ -247,7 +246,7 @@ def test_names_are_left_out_where_they_are_not_to_be_used():
 
 
 def test_a_mirrored_room_is_scored_as_the_room(scene, standing, verifier):
-    other = mirrored(scene)
+    other = scene.mirrored()
     there = make_standing(other)
     cameras = [TO_LAMP, TO_PLANT, AT_WALL, TO_SOFA.turned(20)]
     here = scores(verifier, standing(asks("lamp"), view(STAND)), leading(*cameras))

@@ -22,7 +22,6 @@ from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
-from render_agent.scene.mirrored import mirrored
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.text.safe_parse import convert
 from render_agent_lab.expert.derive import spot_of, things
@@ -195,7 +194,7 @@ def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
     for question, reply in run.last():
         assert answered(question, reply) == mirrored_truth(question)
         flipped += names_sides(question) and mirrored_truth(question) != question.truth
-        at = mirrored(load_scene(BUNDLED / f"{question.scene}.ply")).mirrored_at
+        at = load_scene(BUNDLED / f"{question.scene}.ply").mirrored().mirrored_at
         for name, spots in places(question, reply["reasoning"]).items():
             real = [box.centre[:2] for box in known[question.scene].boxes[name]]
             for spot in spots:

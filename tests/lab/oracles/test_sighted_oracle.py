@@ -19,7 +19,6 @@ from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.formats.load import load_scene
-from render_agent.scene.mirrored import mirrored
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import (
     REASON_NO_BOX,
@@ -173,7 +172,7 @@ def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
 
 
 def test_in_a_mirrored_room_left_is_right(scene):
-    other = mirrored(scene)
+    other = scene.mirrored()
     eyes = eyes_in(other)
     views = [
         View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
