@@ -39,9 +39,9 @@ def pictures_of_moves(config: RunConfig) -> int:
 
 def judge_pictures(config: RunConfig) -> int:
     """Return how many pictures a judge is shown at the most: one candidate's or two, and the latest views."""
-    return LATEST + (2 if config.judge_mode == "pairwise" else 1)
+    return LATEST + (2 if config.judging.pairs else 1)
 
 
 def judge_requests(config: RunConfig, candidates: int) -> int:
     """Return how often a judge is asked about so many candidates of one turn."""
-    return 2 * comb(candidates, 2) if config.judge_mode == "pairwise" else candidates
+    return 2 * comb(candidates, 2) if config.judging.pairs else candidates

@@ -124,13 +124,13 @@ def _one(
     spent: dict[str, Any] = {}
     for source in sources:
         with made(plan, source, judging) as verifier:
-            likely = plan.asks_model and judging.config.judge_mode == "yes"
+            likely = plan.asks_model and judging.config.judging.scores
             part = score_anew(label, verifier, source.decisions, probabilities=likely)
             parts.append(part)
             if plan.name != "random" and not spent and source.decisions:
                 step = max(1, len(source.decisions) // TIMED)
                 few = source.decisions[::step][:TIMED]
-                spent = latency(verifier, few, alone=judging.config.judge_mode != "pairwise")
+                spent = latency(verifier, few, alone=not judging.config.judging.pairs)
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     seconds = sum(part.seconds or 0.0 for part in parts)
     return Scored(label, verdicts, seconds, parts[0].probabilities), spent

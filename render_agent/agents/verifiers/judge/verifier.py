@@ -75,7 +75,7 @@ class JudgePlan(VerifierPlan):
             raise SetupError(
                 f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
             )
-        if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
+        if config.judging.scores and not engine_trait(engine, "gives_probabilities", default=True):
             raise UsageError(
                 f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
                 " use --judge-mode json or pairwise, or judge:MODEL"
@@ -107,7 +107,7 @@ class JudgePlan(VerifierPlan):
         """Return the judge, its own model loaded where one is named. SetupError as in `check`."""
         self.check(config, questions, engine.name)
         own = self.argument is not None
-        if not own and config.judge_mode == "yes":
+        if not own and config.judging.scores:
             scorer(engine)
         return JudgeVerifier(
             make_engine(self.own_config(config), []) if own else engine,
