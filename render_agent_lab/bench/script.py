@@ -69,7 +69,7 @@ class ScriptedWalk:
         self.tokens_a_word = len(tokenize(FILLER)) / len(self.words)
         self.written: dict[tuple[str, int, bool], str] = {}
 
-    def __call__(self, request: Request) -> str:
+    def reply(self, request: Request) -> str:
         """Return the reply to one request: the answer in the question's last turn, else a step."""
         key = (request.question_id, request.turn, request.last)
         if key not in self.written:
