@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent_lab.learned_verifier.network import extract
 from render_agent_lab.learned_verifier.shape import Shape
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 
 Integers = NDArray[np.int64]
 

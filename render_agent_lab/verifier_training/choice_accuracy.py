@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Prepared
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 
 AT_ONCE = 256
 """Contexts or histories embedded together: as many as memory holds at the largest sizes."""

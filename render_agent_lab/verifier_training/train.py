@@ -22,8 +22,7 @@ from render_agent_lab.verifier_training.card import card_text, save
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
-from render_agent_lab.verifier_training.example import Example
-from render_agent_lab.verifier_training.examples import make_examples
+from render_agent_lab.verifier_training.examples import Example, make_examples
 from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.held_out import figures, successes
 from render_agent_lab.verifier_training.labels import Labels
