@@ -179,7 +179,7 @@ def cli(
 
 
 def _refuse_misspelt(options: Iterable[str]) -> None:
-    """UsageError where the environment has an option whose name is nearly right, which would be ignored."""
+    """UsageError where a variable of the environment has nearly the name of an option, and would be ignored."""
     known = [PREFIX + name.upper() for name in options]
     for name in os.environ:
         near = get_close_matches(name, known, 1, NEARLY) if name.startswith(PREFIX) else []
@@ -415,7 +415,7 @@ def main() -> NoReturn:
 
 
 def _with_source(error: click.ClickException) -> click.ClickException:
-    """Return an error of an option that names where its value came from, or what the option belongs to."""
+    """Return a usage error with the source of the option's value, or the command that the option belongs to."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context is not None and context.parent is not None:
         name = error.option_name.lstrip("-").replace("-", "_")

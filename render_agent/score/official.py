@@ -30,7 +30,7 @@ THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
 
 
 def first_word(prediction: str) -> str:
-    """Return what the official scorer reads of a prediction."""
+    """Return the first word of a prediction without its full stop, as the official scorer reads it."""
     return prediction.split(" ")[0].rstrip(".").strip()
 
 

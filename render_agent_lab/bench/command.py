@@ -222,7 +222,7 @@ def _hold_threads(number: int) -> None:
 
 
 def about(pretrained: Any, name: str) -> dict[str, Any]:
-    """Return what is said of a model beside figures: its size, number format and place."""
+    """Describe a model beside figures: its size, number format and device."""
     if pretrained is None:
         return {"name": name}
     model = pretrained.model

@@ -73,7 +73,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
 
 
 def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
-    """Return what splits a text into the model's tokens, into words where there is no model."""
+    """Return a function that splits a text into the model's tokens, or into words without a model."""
     if pretrained is None:
         return str.split
     tokenizer = pretrained.processor.tokenizer

@@ -56,7 +56,7 @@ class Home:
 
 
 def homes_of(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
-    """Return what is known of the scenes of some questions; others are left out.
+    """Return the known homes of the scenes of some questions; unknown scenes are left out.
 
     Errors: QuestionsError as in `known_facts`.
     """

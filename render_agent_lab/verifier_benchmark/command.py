@@ -1,4 +1,4 @@
-"""The command `bench verifiers`: which runs, which verifiers, and where the figures go."""
+"""The command `bench verifiers`: its options, the runs and verifiers to measure, and its output."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _runs(
 
 @contextmanager
 def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Iterator[Judging]:
-    """Give what a judge asks: the engine of the options where one needs it.
+    """Give the options and the engine that judges are built with.
 
     SetupError where what a verifier needs is not at hand.
     """

@@ -79,7 +79,7 @@ class Prepared:
         return len(self._context)
 
     def candidates(self, example: int) -> slice:
-        """Return where the candidates of an example stand in `good`, `values` and `known`."""
+        """Return the slice of an example's candidates in `good`, `values` and `known`."""
         return slice(int(self._begins[example]), int(self._ends[example]))
 
     def context(self, example: int) -> int:

@@ -67,7 +67,7 @@ def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
 
 
 def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArray]:
-    """Return what each member says of the candidates of every state, (M, K) each: cosines."""
+    """Return each member's scores of the candidates of every state, (M, K) each: cosines."""
     if not examples:
         return []
     return _scores(ensemble, Prepared(ensemble.shape, examples, ensemble.device))

@@ -191,7 +191,7 @@ def _measured(
     held: set[str],
     wishes: Wishes,
 ) -> dict[str, Any]:
-    """Return how well the ensemble chooses in scenes held out, beside random and geometry."""
+    """Return the ensemble's success in scenes held out, beside random and geometry."""
     scores = scores_of(ensemble, examples)
     names = scene_names(decisions)
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]

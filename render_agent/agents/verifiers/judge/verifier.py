@@ -33,7 +33,7 @@ MAX_REQUESTS_PER_CALL = 1024
 
 
 class JudgePlan(VerifierPlan):
-    """A vision-language model, that of the run or one of its own, which rates what a move shows."""
+    """A vision-language model, the run's or its own, that rates the view of a move."""
 
     name = "judge"
     forms = ("judge[:MODEL]",)
@@ -201,7 +201,7 @@ class JudgeVerifier(Verifier):
 
 
 def named_words(question: Question) -> str:
-    """Return what a question names, as a judge reads it: "the chair, the table and the door"."""
+    """Return the names in a question as words for a judge: "the chair, the table and the door"."""
     names = [f"the {name}" for name in named_categories(question)]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
@@ -213,7 +213,7 @@ def _latest(context: TurnContext) -> list[str]:
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
-    """Return what was found of the views of one case. calls: its share of the model's."""
+    """Return the verdict on one case from the scores of its views. calls: its share of the model's calls."""
     values, reasons = [], []
     for candidate in case.candidates:
         score = scores[candidate.view.file] if candidate.view else None
