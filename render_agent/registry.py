@@ -246,7 +246,7 @@ def package(kind: Kind, name: str) -> str | None:
 
 
 def load(kind: Kind, name: str) -> Any:
-    """Return what the entry point of a part names: what makes it, or a command.
+    """Load the entry point of a part: the class or function that makes it, or a command.
 
     SetupError where no part has that name, several packages bring it, or what is named cannot be imported
     or called.
@@ -371,7 +371,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _title(kind: Kind, entry: EntryPoint) -> str:
-    """Return how an error names a part: its kind, its name, and the package that brings it."""
+    """Return a part's title for an error: its kind, its name, and the package that brings it."""
     if entry.name in built_in(kind):
         return f"the {kind} {entry.name!r}"
     return f"the {kind} {entry.name!r} of {_package(entry)}"

@@ -73,7 +73,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a turn came to: the reply that is taken, what it asks for, what it leads to, and why.
+    """The outcome of a turn: the reply that was chosen, its action, the pose that it leads to, and the evidence.
 
     replies: all that were generated for it, the first of them first. verdicts: of its verifiers. finish:
     as a `Reply` has it.
@@ -88,7 +88,7 @@ class Decision:
     verdicts: tuple[Verdict, ...] = ()
 
     def seconds(self, rendering: float, elapsed: float) -> Seconds:
-        """Return what its turn took: `elapsed` from the request on, after `rendering`.
+        """Return the seconds of its turn: `elapsed` from the request on, after `rendering`.
 
         The share of the turn in every batch counts, set against the batch of its first reply.
         """

@@ -21,7 +21,7 @@ from render_agent.observation import ViewProvider
 def read_reply(
     context: TurnContext, text: str, kinds: Sequence[str], *, cut_off: bool = False
 ) -> tuple[Action | Malformed, StepResult]:
-    """Return what a reply asks for in a context, and what it leads to.
+    """Return the action of a reply in a context, and the step that it leads to.
 
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """

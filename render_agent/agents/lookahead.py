@@ -111,7 +111,7 @@ class Lookahead(Agent):
     def _further(
         self, context: TurnContext, request: Request, candidates: Sequence[Candidate]
     ) -> tuple[Request, ...]:
-        """Return what is asked once each candidate was carried out, in a dialogue of its own."""
+        """Return the requests for second moves: one for each candidate that was carried out, in a dialogue of its own."""
         turn = context.turn + 1
         requests = []
         for candidate in candidates:
@@ -168,7 +168,7 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
 
 
 def _all_shown(context: TurnContext, replies: Sequence[Reply], evidence: Evidence) -> Decision:
-    """Return a turn whose first move is made, and after which the model sees where all of them lead."""
+    """Return the decision for the chosen move; where the views of the other moves come next, its feedback says so."""
     chosen = next(c for c in evidence.candidates if c.number == evidence.chosen)
     if unmade_views(evidence, context.views):
         chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {SHOWN_ALL}")

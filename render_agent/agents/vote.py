@@ -77,7 +77,7 @@ class Vote(Agent):
         return moving[leads.index(commonest)]
 
     def _lead(self, stood: Camera, candidate: Candidate) -> Hashable:
-        """Return what is the same for moves that come to the same: pose and view, rounded."""
+        """Return the key by which votes for equal moves are counted: pose and view, rounded."""
         action, there = candidate.action, candidate.camera
         assert isinstance(action, Action), "it could be read"
         turned = round(((there.yaw - stood.yaw) % 360) / POSE_STEP_DEGREES) % round(

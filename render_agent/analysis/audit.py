@@ -58,7 +58,7 @@ Method = Callable[[Sequence[Question], Sequence[Question]], Guesses]
 def audit(
     questions: Sequence[Question], folds: int = FOLDS, seed: int = 0, trees: int = TREES
 ) -> dict[str, Any]:
-    """Return how much of a benchmark is answered without looking, and which questions are.
+    """Measure how much of a benchmark is answered without looking, and by which questions.
 
     `types` has by type, and `overall` for the mean of tasks: `n`, `chance` in percent, and by method `score`,
     `interval`, and over chance the `gain`, its `gain_interval`, `p` and `p_holm`. chance: of choices the uniform one,
@@ -129,7 +129,7 @@ def chosen_questions(name: str, options: Mapping[str, Any]) -> Sequence[Question
 
 
 def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
-    """Return how far the questions that fall agree with another list of questions to leave out.
+    """Compare the questions that fall with another list of questions to leave out.
 
     `both`: questions on both lists. `expected`: how many there would be, were as many of each type drawn at
     random. `ratio`: of the two. `precision`: the share of our list that is on the other, `recall`: the reverse.
@@ -208,7 +208,7 @@ def _held_out(
 
 
 def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
-    """Return what counts as chance, by question id."""
+    """Return the score by chance of each question, by id."""
     usual = guesses["frequency"]
     return {
         q.id: 1 / len(letters(q.options)) if q.wanted == "letter" else usual[q.id].score

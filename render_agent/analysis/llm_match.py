@@ -128,7 +128,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
 
 
 def prompt(question: Question, answer: str) -> str:
-    """Return what the judge is asked; of an answer nothing after the last full stop counts, as OpenEQA has it."""
+    """Return the judge's prompt; of an answer nothing after the last full stop counts, as OpenEQA has it."""
     end = answer.rfind(".") + 1
     words = {
         "question": question.text,

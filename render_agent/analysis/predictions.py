@@ -60,7 +60,7 @@ def score_predictions(
     predictions: Mapping[str, str | None],
     parser: str = OFFICIAL,
 ) -> dict[str, Any]:
-    """Return what the predictions come to over all the questions; one without a prediction scores 0.
+    """Score the predictions over all the questions; one without a prediction scores 0.
 
     `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
     percent) are those of `parser`. Questions without a truth are left out.

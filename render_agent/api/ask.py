@@ -191,7 +191,7 @@ def _same_engine(folder: RunFolder, chosen: EngineChoice) -> None:
 
 
 def _announced(make: MakeEngine) -> MakeEngine:
-    """Return what makes the engine of a person and says where its page is, which nothing else would."""
+    """Return the function that makes the engine of a person and prints the address of its page."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.text.console import plain_console

@@ -91,7 +91,7 @@ def load_engine(
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """What answers a run: the options that stand for it, what is recorded of it, and what makes it."""
+    """The engine of a run: its options, its record for `config.json`, and the function that makes it."""
 
     options: Mapping[str, Any]
     describe: DescribeEngine = describe_engine
@@ -108,7 +108,7 @@ class EngineChoice:
 
 
 def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) -> EngineChoice:
-    """Return what answers a run with these options. UsageError where engine and options contradict."""
+    """Return the engine choice for a run with these options. UsageError where engine and options contradict."""
     if engine is None or isinstance(engine, str):
         return EngineChoice({} if engine is None else {"engine": engine})
     engine_options = {
@@ -134,7 +134,7 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
 
 
 def missing_engine(model: str) -> EngineChoice:
-    """Return what stands for an engine of somebody's own code that is not there: UsageError once it is needed."""
+    """Return a stand-in for a user's own engine that was not given; it raises UsageError once it is needed."""
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         raise UsageError(f"the run was begun with an engine of your own, {model}: give it again")

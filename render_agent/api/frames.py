@@ -259,7 +259,7 @@ def figures_frame(results: Mapping[str, Any], failures: Mapping[str, Any]) -> pa
 
 
 def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a correlation: scenes and questions that a difference needs, and the least that this run's would show."""
+    """Return a row a correlation: the scenes and questions that a difference needs, and the least difference that this run can show."""
     rows = [
         {**row, **_percents(deviation=row["deviation"], seen=row["seen"])}
         for row in planned["needs"]

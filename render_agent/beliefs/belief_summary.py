@@ -135,7 +135,7 @@ def belief_figures(
     facts: Mapping[str, Facts],
     truths: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """Return what `results.json` holds of beliefs; states: those that were probed.
+    """Return the entry `beliefs` of `results.json`; states: those that were probed.
 
     facts: what is known of scenes, as files have it. truths: what is right, by question id. Questions about scenes
     of which nothing is known count in `without_truth` alone, counterparts in `changes` alone.
@@ -186,7 +186,7 @@ def last_steps(
 
 
 def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
-    """Return how the last beliefs of run b differ from those of a, by figure, paired over the questions that tell it in both.
+    """Return the differences of the last beliefs of run b from those of a, by figure, paired over the questions that have it in both.
 
     Counterparts tell REVISION alone.
 
@@ -249,7 +249,7 @@ def _bin(confidence: float) -> int:
 def probes_of(
     state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
 ) -> list[ScoredProbe]:
-    """Return the probes of a question against what is known of its scene, by scene; none where that is nothing.
+    """Return the scored probes of a question; empty where no boxes of its scene are known.
 
     truths: what is right, by question id.
     """
@@ -272,7 +272,7 @@ def probes_of(
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
-    """Return what probes took, which is counted among nothing else: how many, replies of what kind, tokens, seconds."""
+    """Return the cost of probes, which is in no other total: their number, unreadable and failed ones, calls, tokens, seconds."""
     probes = [turn.probe for state in states for turn in state.turns if turn.probe]
     return {
         "asked": len(probes),

@@ -50,7 +50,7 @@ class MapScore:
 
 
 def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: Camera) -> MapScore:
-    """Return what a belief is worth.
+    """Score one belief.
 
     boxes, counts: of every category that the question names, in the frame of the belief. camera: the true pose.
     """
@@ -91,7 +91,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
 
 
 def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return how many relations between points are right, of how many: left or right, then nearer.
+    """Return the right relations between points and their number: left or right, then nearer.
 
     said, true: the same points (n, 2) as they are believed and as they are. Of every three, one tells whether the
     third lies left or right of who looks from the first to the second, which is the sign of the triangle's area and

@@ -52,7 +52,7 @@ class Matching:
 
 
 def match(belief: Belief, boxes: Boxes, radius: float = RADIUS_METRES) -> Matching:
-    """Return how a belief's map and the boxes of some categories fit; other categories are left aside."""
+    """Match a belief's map with the boxes of some categories; other categories are left out."""
     pairs: list[Pair] = []
     doubled: list[BelievedObject] = []
     invented: list[BelievedObject] = []

@@ -34,7 +34,7 @@ UNKNOWN_LENGTH_METRES = 0.5
 
 
 def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
-    """Return what a belief's map answers to a question, None where it does not tell.
+    """Return the answer to a question that follows from a belief's map, None where none follows.
 
     boxes: the true ones of the named categories. A map has middles and lengths alone, while distances between objects
     are those of their closest points: so every believed object has the shape of the true one of its category that

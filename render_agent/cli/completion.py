@@ -162,7 +162,7 @@ def _beginning(names: Iterable[str], incomplete: str) -> Items:
 
 
 def _either(names: Iterable[str], incomplete: str, path: str) -> Items:
-    """Return the names that begin so, behind what has the shell look for a path where none does."""
+    """Return the matching names, after an item that has the shell complete a path too."""
     return [CompletionItem(incomplete, type=path), *_beginning(names, incomplete)]
 
 

@@ -126,7 +126,7 @@ def write_options(
 
 
 def overview(context: click.Context) -> str:
-    """Return what is printed where nothing is asked for: the three uses, the commands, where the rest is."""
+    """Return the page for a call without arguments: the three uses, the commands, and where to read on."""
     formatter = context.make_formatter()
     formatter.write_text((context.command.help or "").partition("\n")[0])
     with formatter.section("Three uses"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +20,7 @@ from render_agent.cli import completion, help_page
 from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
+from render_agent.config.flags import given_options
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
@@ -155,17 +156,15 @@ def cli(
     _refuse_misspelt(options)
     if context.invoked_subcommand is not None:
         context.obj = options
-        _hand_on(context, options)
+        _hand_on(context)
         context.with_resource(_shown())
         return
     from render_agent.cli.commands import runs as commands
 
     if continue_run is not None:
-        changed = {
-            name: value
-            for name, value in options.items()
-            if _is_given(context, name) and not (name == "batch" and value)
-        }
+        changed = given_options(context)
+        if options["batch"]:  # it only repeats what the run is
+            del changed["batch"]
         go_on = commands.dry_continue if dry_run else commands.continue_run
         more = {} if dry_run else {"allow_code": allow_code}
         context.exit(go_on(Path(options["output"]), continue_run, changed, **more))
@@ -180,7 +179,7 @@ def cli(
 
 
 def _refuse_misspelt(options: Iterable[str]) -> None:
-    """UsageError where the environment has an option whose name is nearly right, which would be ignored."""
+    """UsageError where a variable of the environment has nearly the name of an option, and would be ignored."""
     known = [PREFIX + name.upper() for name in options]
     for name in os.environ:
         near = get_close_matches(name, known, 1, NEARLY) if name.startswith(PREFIX) else []
@@ -188,15 +187,15 @@ def _refuse_misspelt(options: Iterable[str]) -> None:
             raise UsageError(f"{name} is no option; did you mean {near[0]}?")
 
 
-def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
+def _hand_on(context: click.Context) -> None:
     """Have a command begin with the options of its name that were given before it, or come from a file.
 
     Those of the environment as well: RENDER_AGENT_OUTPUT is where every command looks for runs.
     """
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
-    known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
-    inherited = {key: options[key] for key in known if key in options and _is_given(context, key)}
+    known = {p.name for p in (command.params if command else ()) if isinstance(p, click.Option)}
+    inherited = {key: value for key, value in given_options(context).items() if key in known}
     context.default_map = {**(context.default_map or {}), name: inherited}
 
 
@@ -212,10 +211,6 @@ def _shown() -> Iterator[None]:
 
 SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 """Where a policy's file may be named for it to be run: by whoever starts the program."""
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _typed(context: click.Context, name: str) -> bool:
@@ -420,7 +415,7 @@ def main() -> NoReturn:
 
 
 def _with_source(error: click.ClickException) -> click.ClickException:
-    """Return an error of an option that names where its value came from, or what the option belongs to."""
+    """Return a usage error with the source of the option's value, or the command that the option belongs to."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and context is not None and context.parent is not None:
         name = error.option_name.lstrip("-").replace("-", "_")

@@ -26,7 +26,7 @@ PLACE = " " * 6 + "at "
 
 
 def turn_lines(folder: Path, line: Line) -> Iterator[str]:
-    """Give what a line of `turns.jsonl` says of its turn; folder: of the run.
+    """Give a turn of `turns.jsonl` in lines of text; folder: of the run.
 
     What it was shown, said and did, and where several replies were weighed, how each stood.
     """
@@ -83,7 +83,7 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
 
 
 def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:
-    """Give how a turn was decided, and a line a candidate; the one that was taken is marked with >.
+    """Give a line on how a turn was decided, and one a candidate; the chosen one is marked with >.
 
     Below a candidate that was scored or drawn stands the pose it leads to, with its picture.
     folder: of the run. stood: the pose in which it was decided.

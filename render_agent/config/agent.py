@@ -13,6 +13,26 @@ from render_agent.errors import UsageError
 setting = partial(declare, "choosing")
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeMode:
+    """How a judge is asked.
+
+    scores: whether the probability of yes is read, and no reply is written. pairs: whether it compares every two
+    candidates, in both orders.
+    """
+
+    scores: bool = False
+    pairs: bool = False
+
+
+JUDGE_MODES = {
+    "yes": JudgeMode(scores=True),
+    "json": JudgeMode(),
+    "pairwise": JudgeMode(pairs=True),
+}
+"""The values of `--judge-mode`."""
+
+
 @dataclass(frozen=True)
 class AgentSpec:
     """How many replies a turn has, and who chooses among them."""
@@ -51,7 +71,7 @@ class AgentSpec:
     judge_mode: str = setting(
         "yes",
         "How the judge rates: its probability of yes, criteria in JSON, or pairs.",
-        choices=("yes", "json", "pairwise"),
+        choices=tuple(JUDGE_MODES),
     )
 
     @cached_property
@@ -72,6 +92,11 @@ class AgentSpec:
     def judges(self) -> tuple[VerifierPlan, ...]:
         """Those of the verifiers that ask a model about every candidate."""
         return tuple(plan for plan in self.verifiers if plan.asks_model)
+
+    @property
+    def judging(self) -> JudgeMode:
+        """How those are asked."""
+        return JUDGE_MODES[self.judge_mode]
 
     @property
     def weights(self) -> tuple[float, ...]:

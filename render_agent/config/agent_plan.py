@@ -145,7 +145,7 @@ def count(text: str | None) -> int:
 
 
 def agent_plan(text: str) -> AgentPlan:
-    """Return what `--agent` asks for. UsageError where it is none of the forms of agents."""
+    """Parse the text of `--agent`. UsageError where it is none of the forms of agents."""
     kind, colon, argument = text.strip().partition(":")
     known = registry.names("agent")
     try:

@@ -54,19 +54,19 @@ class Choice:
         """
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where a model or cluster that this process would use is not at hand."""
+        """Raise SetupError where a model or cluster that this process needs is not available."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the files that it reads, as they are now. SetupError where one cannot be read."""
         return ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what `config.json` holds of it beside the options; nothing heavy is loaded."""
+        """Describe it for `config.json`, beside the options; nothing heavy is loaded."""
         return {}
 
 
 def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, ...]:
-    """Return the parts that texts such as NAME or NAME:ARGUMENT ask for, each told what stands behind its colon.
+    """Parse texts such as NAME or NAME:ARGUMENT into parts of the registry, each made with its argument.
 
     flag: of the option that has these texts. UsageError where one is in none of the forms of its kind, or is
     there twice.

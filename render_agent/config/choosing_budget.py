@@ -11,7 +11,7 @@ LATEST = 4
 
 
 def pictures_in_prompt(config: RunConfig) -> int:
-    """Return how many pictures one prompt of a run holds at the most, that of a judge too."""
+    """Return the largest number of pictures in a prompt of a run, a judge's included."""
     plan = config.agent_plan
     shown = config.most_views
     if plan.shows_all:  # beside what a move leads to, where the others would have led
@@ -20,7 +20,7 @@ def pictures_in_prompt(config: RunConfig) -> int:
 
 
 def weighed_by_turn(config: RunConfig) -> list[int]:
-    """Return how many candidates a question has to choose among, by turn; none in the last.
+    """Return the number of candidates of a question by turn; none in the last.
 
     Second moves are among them, where there is a turn in which they could be made.
     """
@@ -31,17 +31,17 @@ def weighed_by_turn(config: RunConfig) -> list[int]:
 
 
 def pictures_of_moves(config: RunConfig) -> int:
-    """Return how many pictures the moves of a question lead to, those that are not made too."""
+    """Return the number of pictures drawn for the moves of a question, made or not."""
     if config.agent_plan.draws(config.verifiers):
         return sum(weighed_by_turn(config))
     return config.max_turns - 1
 
 
 def judge_pictures(config: RunConfig) -> int:
-    """Return how many pictures a judge is shown at the most: one candidate's or two, and the latest views."""
-    return LATEST + (2 if config.judge_mode == "pairwise" else 1)
+    """Return the largest number of pictures in a judge's prompt: one candidate's or two, and the latest views."""
+    return LATEST + (2 if config.judging.pairs else 1)
 
 
 def judge_requests(config: RunConfig, candidates: int) -> int:
-    """Return how often a judge is asked about so many candidates of one turn."""
-    return 2 * comb(candidates, 2) if config.judge_mode == "pairwise" else candidates
+    """Return the number of a judge's requests about so many candidates of one turn."""
+    return 2 * comb(candidates, 2) if config.judging.pairs else candidates

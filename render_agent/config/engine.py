@@ -116,7 +116,7 @@ def code_of(spec: EngineSpec) -> str | None:
 
 
 def refuse_code(spec: EngineSpec, where: str) -> None:
-    """Raise UsageError where a run would run a file of Python; where: what names it, and is not who starts the run."""
+    """Raise UsageError where the options name a policy's Python file; where: the file of options that names it."""
     if code := code_of(spec):
         raise UsageError(
             f"{where} names a program, {code}, as the model: it is run only where --model {code} or --allow-code"
@@ -125,7 +125,7 @@ def refuse_code(spec: EngineSpec, where: str) -> None:
 
 
 def engine_trait(engine: str, name: str, default: T) -> T:
-    """Return what an engine says of itself; no package is imported to know it of a package's engine."""
+    """Return a declared trait of a built-in engine, `default` for a package's; no package is imported."""
     if engine not in registry.built_in("engine"):
         return default
     trait: T = getattr(registry.load("engine", engine), name)

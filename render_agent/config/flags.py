@@ -106,7 +106,7 @@ class Texts(click.types.StringParamType):
 
 
 class _Bounded(click.types._NumberRangeBase):  # type: ignore[type-arg]
-    """A number that is told of in plain words where it is none, or out of its bounds."""
+    """A number with bounds, whose errors are in plain words."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number."""

@@ -1,4 +1,4 @@
-"""How fast a run goes and where it is told of: what is batched, who shares it, its folder, what is printed."""
+"""Speed and output of a run: batching, processes, its folder, and what is printed."""
 
 from __future__ import annotations
 

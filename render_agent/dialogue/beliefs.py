@@ -55,7 +55,7 @@ class BelievedObject(Struct, frozen=True, omit_defaults=True):
 
 
 class Belief(Struct, frozen=True, omit_defaults=True):
-    """What a model said that it believes; None stands for what was not asked for or could not be read.
+    """The beliefs in a model's reply; None stands for a part that was not asked for or could not be read.
 
     counts: objects by category. position: metres, world frame. yaw: degrees. unseen: what it has not seen yet.
     area: square metres of floor. notes: what of the reply was left out, and why.
@@ -75,12 +75,12 @@ class Belief(Struct, frozen=True, omit_defaults=True):
         return [thing for thing in self.objects or () if thing.category in words]
 
     def count(self, category: str) -> int:
-        """Return how many objects of a category it says that there are; 0 where it says nothing of them."""
+        """Return the number of objects of a category in this belief; 0 where it does not mention them."""
         return sum((self.counts or {}).get(word, 0) for word in _words_for(category))
 
 
 def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
-    """Return what a reply says that the model believes; it never raises, and takes time linear in the text.
+    """Read the beliefs in a reply; it never raises, and takes time linear in the text.
 
     keys: what was asked for, as in the schema. Of a list that is cut off, its whole objects are read.
     """

@@ -56,7 +56,7 @@ def members(evidence: Evidence) -> tuple[Member, ...]:
 
 
 def standings(evidence: Evidence) -> list[Standing]:
-    """Return how every candidate stood; a move that goes on from another one comes behind it."""
+    """Return the standing of every candidate; a second move comes behind the move that it follows."""
     rows = {number: row for row, number in enumerate(evidence.weighed)}
     values = dict(zip(evidence.weighed, evidence.fused, strict=False))
     standing = []
@@ -111,7 +111,7 @@ def how_chosen(evidence: Evidence) -> str:
 
 
 def short_summary(evidence: Evidence) -> str:
-    """Return how a turn was decided in a few words."""
+    """Describe in a few words how a turn was decided."""
     own = [c for c in evidence.candidates if c.follows is None]
     taken = next(s for s in standings(evidence) if s.chosen)
     summary = f"took {taken.name} of {len(own)}"

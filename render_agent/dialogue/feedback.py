@@ -25,7 +25,7 @@ def feedback_on(
     *,
     cut_off: bool = False,
 ) -> StepResult:
-    """Return what `action` leads to from `camera`; `state` has not taken the turn yet.
+    """Return the next pose and the feedback of `action` from `camera`; `state` has not taken the turn yet.
 
     space: where the camera may go, None where it stays. views: all that were shown, those of this turn too.
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
@@ -51,7 +51,7 @@ def feedback_on(
 
 
 def unreadable_feedback(reply: Malformed) -> str:
-    """Return what the model is told about a reply that could not be read."""
+    """Return the feedback on a reply that could not be read."""
     return f"{UNREADABLE}: {reply.reason}. The camera did not move."
 
 

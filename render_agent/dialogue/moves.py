@@ -58,7 +58,7 @@ class StepResult:
 def carry_out(
     action: Action, camera: Camera, space: FreeSpace, limits: Limits = Limits()
 ) -> StepResult:
-    """Return where the camera is after `action`, and what was done and what was limited.
+    """Return the camera after `action`, and the words on what was done and what was limited.
 
     First the camera turns: towards `look_at` where one is given (rotation and pitch are then left
     out), else by rotation and pitch. Then it moves level in its new heading, then up or down. With

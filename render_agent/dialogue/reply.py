@@ -125,7 +125,7 @@ def read(
     *,
     measures: bool = False,
 ) -> Action | Malformed:
-    """Return what the reply `text` asks for; it never raises, and takes time linear in the text.
+    """Parse the reply `text` into an action; it never raises, and takes time linear in the text.
 
     wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). kinds: the kinds of
     view that there are; others may be asked for in no reply. measures: whether it may ask for measurements; where

@@ -94,7 +94,7 @@ class Question:
 
     @property
     def chance_id(self) -> str:
-        """The id that its randomness comes from: that of the question that it is the counterpart of, or its own."""
+        """The id that seeds its randomness: a counterpart has that of its original question."""
         return self.id if self.change is None else self.change.of
 
     @property
@@ -291,7 +291,7 @@ class Evidence:
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
-    """What was asked outside the dialogue after a turn, and what the model said that it believes.
+    """A probe after a turn, outside the dialogue: the request, the reply, and the belief read from it.
 
     asked: the message, which no later turn has. belief: the reply as it was understood, None where the engine
     gave an `error` instead. tokens, seconds, batch_size, finish, events: as those of a turn, and not among them.

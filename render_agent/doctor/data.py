@@ -19,7 +19,7 @@ DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
 def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
-    """Give what was found of the data. options: `questions`, `annotations` and the folders of each data set."""
+    """Give the findings about the data. options: `questions`, `annotations` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)
 

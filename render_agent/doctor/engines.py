@@ -33,7 +33,7 @@ OPTIONAL = (
 
 
 def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Finding]:
-    """Give what was found of the engines.
+    """Give the findings about the engines.
 
     options: `model`, where `engine` is transformers; `device` and `dtype`. probe: also let a small
     model of every family answer, the bundled one, and the named model where it is on this machine.
@@ -167,7 +167,7 @@ def reach_hub() -> dict[str, Any]:
 
 
 def look_for_model(name: str) -> dict[str, Any]:
-    """Return where a model lies on this machine, and the names of other models in the hub's cache.
+    """Return the path of a model on this machine, and the names of other models in the hub's cache.
 
     `folder` is None where the hub will be asked for it; `why` says why it is not available at all.
     """

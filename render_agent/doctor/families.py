@@ -60,7 +60,7 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
 
 
 def _tried(make: Callable[[str], Any], device: str, dtype: str) -> Mapping[str, str | None]:
-    """Return what was found of one family; whatever its classes raise is what is to be found."""
+    """Return the finding about one family; any exception of its classes is reported as the finding."""
     import torch
 
     from render_agent.engines.transformers.model.load import open_model

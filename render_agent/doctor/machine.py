@@ -34,7 +34,7 @@ IMPORT_SECONDS = 120.0
 
 
 def examine_machine(output: Path) -> Iterator[Finding]:
-    """Give what was found of the machine. output: the folder that runs are written to."""
+    """Give the findings about the machine. output: the folder that runs are written to."""
     yield _python()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding(PART, "cores", True, f"{cores} ({platform.machine()}, {platform.platform()})")

@@ -18,7 +18,7 @@ SECONDS = 180.0
 
 
 def examine_renderers() -> Iterator[Finding]:
-    """Give what was found of every renderer, the default first."""
+    """Give a finding about every renderer, the default first."""
     names = OPTIONS["renderer"].metadata["choices"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(_examine, names)
@@ -73,7 +73,7 @@ def draw_once(name: str) -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    """Return where compiled kernels are kept, and whether they are there already."""
+    """Return the finding about the cache of compiled kernels: its folder, and whether it is filled."""
     from render_agent.render.rasteriser.kernels import cache_folder
 
     folder = cache_folder()

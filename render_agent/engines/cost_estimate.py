@@ -136,7 +136,7 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
     return {
         "judge_requests": requests,
         "judge_prompt_tokens": requests * (JUDGE_PROMPT_TOKENS + judge_pictures(config) * picture),
-        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY_TOKENS,
+        "judge_reply_tokens": 0 if config.judging.scores else requests * JUDGE_REPLY_TOKENS,
         "judge_model": next((plan.own_model for plan in judges if plan.own_model), None),
     }
 

@@ -1,4 +1,4 @@
-"""Answers that look at nothing: what they are, and what chance and the commonest one would score."""
+"""Baselines without pictures: the answers by chance and by frequency, and their scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _scored(question: Question, score: float) -> Scored:
 
 
 def commonest(questions: Sequence[Question]) -> str | None:
-    """Return the answer that scores most on questions of one type, as `as_answer` takes it; None where nobody knows one."""
+    """Return the constant answer that scores most on questions of one type, as `as_answer` takes it; None without truths."""
     known = [question for question in questions if question.truth is not None]
     if not known:
         return None

@@ -141,7 +141,7 @@ def _in_unit(question: Question, metres: float, digits: int) -> str:
 
 
 def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
-    """Return how far the options that have boxes are from an object, metres, by letter, or by name without letters."""
+    """Return the distances in metres from an object to the options with boxes, by letter, or by name without letters."""
     texts = letters(question.options)
     if not texts and (
         match := re.search(LIST_PATTERNS.get(question.type, NO_MATCH), question.text)

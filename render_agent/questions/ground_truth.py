@@ -35,7 +35,7 @@ class Facts:
 
 
 def known_facts(questions: Iterable[Question], annotations: str | None = None) -> dict[str, Facts]:
-    """Return what is known of the scenes of some questions, by scene; others are left out.
+    """Return the known boxes and measures of the scenes of some questions, by scene; unknown scenes are left out.
 
     Of a changed room it is what is true once it was changed.
 
@@ -71,7 +71,7 @@ def annotated_facts(path: Path) -> dict[str, Facts]:
 
 
 def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
-    """Return what is known of a scene once it was edited."""
+    """Return the facts of a scene after edits."""
     counts, area = Counter(facts.counts), facts.room_size
     for edit in edits:
         if edit.moves_all:
@@ -110,7 +110,7 @@ class Frame(Protocol):
 
 
 def placed(facts: Facts, scene: Frame) -> Facts:
-    """Return what is known of a scene with its boxes in the frame in which it was loaded.
+    """Return the facts of a scene with their boxes in the frame of the loaded scene.
 
     Coordinates of a file may have been moved, and the scene may be mirrored: then its boxes are too,
     and what follows from them (left and right) holds for the mirrored room.

@@ -1,4 +1,4 @@
-"""Where VSI-Bench's three data sets keep their scans, and what is told of those that are not there."""
+"""The scan files of VSI-Bench's three data sets: how they are found, and the error where they are missing."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def with_scans(
 def find_scan(
     dataset: str, scene: str, roots: Roots, kinds: Sequence[str] = tuple(KINDS)
 ) -> Path | None:
-    """Return where the scan of a scene lies, None where it is in none of the known places."""
+    """Return the path of a scene's scan, None where it is in none of the known places."""
     if not is_name(scene):
         return None
     paths = (
@@ -124,7 +124,7 @@ def find_scan(
 
 
 def find_beside(folder: Path, scene: str, kinds: Sequence[str] = tuple(KINDS)) -> Path | None:
-    """Return the scan of a scene in a folder, called after it, the kind that is named first before others; None where there is none."""
+    """Return the scan in a folder that is named after a scene, of the first kind that is there; None where there is none."""
     from render_agent.scene.formats.registry import SCAN_SUFFIXES, scan_kind
 
     if not is_name(scene):
@@ -171,7 +171,7 @@ def missing_scans(questions: Iterable[Question]) -> list[Missing]:
 
 
 def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
-    """SetupError where a question has no scan: which scenes, how many questions, where was looked.
+    """SetupError where questions have no scan; it names the scenes, the number of questions and the folders searched.
 
     places: where the scans of each data set were looked for, in words.
     """

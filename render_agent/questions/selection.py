@@ -128,7 +128,7 @@ def is_file_of_questions(config: RunConfig) -> bool:
 
 
 def _maker(config: RunConfig) -> Any:
-    """Return what makes the questions of a benchmark. SetupError where there is no such benchmark."""
+    """Return the benchmark of `--benchmark`: a file of questions, or a registered part. SetupError where there is no such benchmark."""
     if is_file_of_questions(config):
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)

@@ -22,7 +22,7 @@ from the middle shows 0.35 to 0.4 of a single bundled room, and 0.15 to 0.25 of 
 def first_shown(
     question: Question, categories: Sequence[str], when: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the turn in which each category with boxes had been seen well, None where it never was.
+    """Return the first turn by which each category with boxes was seen well, None for those never seen well.
 
     categories: that of every box that the question names. when: for the boxes that were seen well, by
     their place among these, the first turn in which they were. A category counts as seen with the first
@@ -42,7 +42,7 @@ def first_shown(
 def was_shown(
     question: Question, first: Mapping[str, int | None], coverage: float | None
 ) -> bool | None:
-    """Return whether all that the question is about was seen well, None where nobody can tell.
+    """Return whether all objects of the question were seen well, None where that cannot be known.
 
     first: as `first_shown` has it. coverage: the share of the room's visible surface that was seen. Nobody
     can tell where something named has no boxes, and of what a video showed first, which is in no scan.

@@ -55,7 +55,7 @@ VSI_BENCH = VSIBench()
 
 
 def roots_of(config: RunConfig) -> Roots:
-    """Return where the scans of each data set lie, and its splats."""
+    """Return the folders of the scans and splats of each data set."""
     return {root: getattr(config, root) for root in ROOTS}
 
 

@@ -106,14 +106,14 @@ class Failures:
 
 
 def allowed_failures(most: str, questions: int) -> int:
-    """Return how many questions may fail, of so many; most: a number, or a share such as 10%."""
+    """Return the number of questions that may fail; most: a number, or a share of `questions` such as 10%."""
     if most.endswith("%"):
         return int(float(most[:-1]) / 100 * questions)
     return int(most)
 
 
 def cause_of(error: BaseException, question: Question) -> tuple[str, ...]:
-    """Return what two failures have in common that have one cause.
+    """Return a key of the cause of a failure: failures with one cause have the same key.
 
     That is where in the program it came up; of what is told in a sentence, the sentence without what differs.
     """

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
-    """Is told what happens, as it happens; a subclass leaves out what it has no use for."""
+    """Receives the events of a run as they happen; a subclass overrides those that it needs."""
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
@@ -174,7 +174,7 @@ class PhaseController:
     def _measured(
         self, state: QuestionState, observation: Observation, decision: Decision
     ) -> Generator[Need, Any, Decision]:
-        """Return a decision whose feedback tells what its reply measures; one that ends the dialogue measures nothing."""
+        """Return the decision with the measurements that its reply asks for added to the feedback; none where it ends the dialogue."""
         action = decision.action
         if not isinstance(action, Action) or not action.measure or action.done:
             return decision
@@ -216,7 +216,7 @@ class PhaseController:
     def _probe(
         self, state: QuestionState, request: Request, turn: Turn
     ) -> Generator[Need, Any, Probe]:
-        """Ask what the model believes after a turn that is not taken yet; whatever is said, the turn stands.
+        """Ask the model for its beliefs after a turn, before the turn is logged; the answer never changes the turn.
 
         request: of the turn; what it reads is the beginning of what is read here.
         """

@@ -76,7 +76,7 @@ def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: 
 def input_hashes(
     config: RunConfig, questions: Sequence[Question]
 ) -> dict[str, dict[str, str | None]]:
-    """Return what `config.json` holds of the files that a run reads: their SHA-256, by section and name."""
+    """Return the SHA-256 of the files that a run reads, by section and name, for `config.json`."""
     hashes: dict[str, dict[str, str | None]] = {
         "questions": {str(file): sha256(file) for file in question_files(config)},
         "annotations": {file.name: file.digest for file in annotation_files(config, questions)},
@@ -169,7 +169,7 @@ BYTES_A_CANDIDATE = 1_500
 
 
 def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
-    """Return how many pictures a run draws at the most: every question uses all its turns.
+    """Return the upper bound of pictures that a run draws: every question uses all its turns.
 
     The pictures of the opening are shared by the questions of a scene, and so are the further ones of
     a policy that looks at the scene alone. Those of moves that are drawn to be chosen are counted, made
@@ -187,7 +187,7 @@ def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
 def disk_needed(
     config: RunConfig, questions: Sequence[Question], bytes_a_pixel: float = BYTES_A_PIXEL
 ) -> int:
-    """Return how many bytes a run takes at the most: every question uses all its turns."""
+    """Return the upper bound of bytes on disk that a run takes: every question uses all its turns."""
     width, height = config.image_size
     pictures = pictures_needed(config, questions)
     plan, turns = config.agent_plan, config.max_turns

@@ -318,7 +318,7 @@ def _program() -> str:
 def record(
     config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what `config.json` holds beside its format: the options, and what the run depends on."""
+    """Return the content of `config.json` beside its format: the options, and what the run depends on."""
     prompt = make_prompt(config)
     return {
         "program": _program(),

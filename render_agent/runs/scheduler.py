@@ -199,7 +199,7 @@ def engine_faults(engine: Engine) -> Iterator[None]:
 
 
 def step_fault(error: BaseException) -> RenderAgentError:
-    """Return what a question fails with whose turn raised something that is no error of this program."""
+    """Return the error with which a question fails after its turn raised an exception of a foreign class."""
     reason = OUT_OF_MEMORY if isinstance(error, MemoryError) else reason_of(repr(error))
     fault = RenderAgentError(f"its turn could not be taken: {reason}")
     fault.__cause__ = error
@@ -207,7 +207,7 @@ def step_fault(error: BaseException) -> RenderAgentError:
 
 
 def _fault(error: BaseException) -> BaseException:
-    """Return what a coroutine is told of an error in drawing: whatever a scan makes a library raise is a fault of its view."""
+    """Return the error to raise in a coroutine after drawing failed; any exception of a library counts as a RenderError."""
     if isinstance(error, RenderAgentError) or not isinstance(error, Exception):
         return error
     fault = RenderError(

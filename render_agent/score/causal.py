@@ -130,7 +130,7 @@ WORDS = {
 
 
 def verdict(pair: Pair) -> str:
-    """Return what became of a pair: a row of ROWS, `unanswered`, or `other` where a new answer is not the right one."""
+    """Classify a pair: a row of ROWS, `unanswered`, or `other` where a new answer is not the right one."""
     if not pair.answered:
         return "unanswered"
     names = ("follows", "keeps") if pair.must else ("stays", "strays")

@@ -71,7 +71,7 @@ def differing(a: Side, b: Side) -> dict[str, list[Any]]:
 
 
 def compare(a: Side, b: Side) -> dict[str, Any]:
-    """Return how b differs from a over the questions that both have scored, in points of percent.
+    """Compare b with a over the questions that both have scored, in points of percent.
 
     `differences` has an entry for every named mean, task and type: both scores, `difference` (b
     minus a), its 95 % interval and its two-sided `p`, over scenes, None with too few of them; `p_holm` as
@@ -96,7 +96,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
 
 
 def compare_alike(a: Side, b: Side, *, anyway: bool, way_out: str) -> dict[str, Any]:
-    """Return how b differs from a, with `warnings`: why they are not comparable.
+    """Compare b with a, with `warnings`: why they are not comparable.
 
     anyway: whether they are compared all the same, over the questions in common. UsageError where they are not, with
     the way out, and where no question is in common.
@@ -118,7 +118,7 @@ LADDER = ("none", "measure", "graph")
 
 
 def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
-    """Return where runs that differ in `--tools` gain along the ladder; None where they are no such runs.
+    """Return the gains along the ladder of runs that differ in `--tools` alone; None for other runs.
 
     All figures are over the questions that every one of them has scored. `rungs`: run, tools, tokens and turns a
     question, lowest rung first. `types`: of every mean, task and type the `scores` of the rungs in percent and the
@@ -222,7 +222,7 @@ def _scored(row: Row, score: float) -> Scored:
 
 
 def _certainty(estimate: Estimate) -> dict[str, Any]:
-    """Return how sure a difference is: its interval and p, None with too few scenes, and its error."""
+    """Return the interval, p and standard error of a difference, None with too few scenes."""
     middle, reach, p = float(estimate.mean), float(estimate.reach), float(estimate.p)
     ends = [100 * max(-1.0, middle - reach), 100 * min(1.0, middle + reach)]
     few = math.isnan(reach)

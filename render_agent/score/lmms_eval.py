@@ -37,7 +37,7 @@ def number(answer: str) -> float | None:
 
 
 def _sum(words: list[str]) -> float:
-    """Return what number words come to; infinity where that is more than a float holds."""
+    """Return the number that words spell out; infinity where a float cannot hold it."""
     total = below = 0
     for word in words:
         if word == _HUNDRED:

@@ -36,7 +36,7 @@ LARGEST_ERRORS = tuple(1 - threshold for threshold in reversed(THRESHOLDS))
 
 
 def first_word(prediction: str) -> str:
-    """Return what the official scorer reads of a prediction."""
+    """Return the first word of a prediction without its full stop, as the official scorer reads it."""
     return prediction.split(" ")[0].rstrip(".").strip()
 
 

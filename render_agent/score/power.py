@@ -18,7 +18,7 @@ MOST_SCENES = 10_000_000
 
 
 def power_of(difference: float, deviation: float, scenes: int) -> float:
-    """Return how likely p is at most 5 % over so many scenes: the two-sided t test of paired scenes.
+    """Return the power at p ≤ 5 % over so many scenes: the two-sided t test of paired scenes.
 
     difference, deviation: in points; the deviation is that of what one scene adds to the difference. T has
     scenes − 1 degrees of freedom and the noncentrality difference · √scenes / deviation (Cohen 1988).
@@ -59,7 +59,7 @@ def plan(
     power: float,
     compared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what a difference of official scores needs: scenes, questions, and what this run's scenes show.
+    """Return the scenes and questions that a difference of official scores needs, and the difference that this run's scenes can show.
 
     results: of a run. A scene of it adds to its score with a deviation of error · √scenes; to the difference
     from another run with √(2 (1 − r)) times that, where both vary alike and with the correlation r. compared:

@@ -66,7 +66,7 @@ def score_tables(results: Mapping[str, Any]) -> Group:
 
 
 def causal_table(causal: Mapping[str, Any]) -> Table:
-    """Return what became of the answers where one thing was changed, by change, with why questions have no pair."""
+    """Return the table of pairs by change: how answers followed, and why questions have no pair."""
     table = plain_table("Pairs: the same question with one thing changed")
     table.add_column("change", no_wrap=True)
     for name in ("n", "share", "95 % interval"):
@@ -126,7 +126,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
 
 
 def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
-    """Return how the beliefs of two runs differ, figure by figure; words: what the figures are called."""
+    """Return the table of differences in beliefs; words: the names of the figures."""
     table = plain_table("Beliefs after the last turn")
     table.add_column("", no_wrap=True)
     for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
@@ -150,7 +150,7 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
 
 
 def ladder_table(ladder: Mapping[str, Any]) -> Table:
-    """Return where a model gains along the ladder of help: scores of every rung, gains to the next, by type."""
+    """Return the table of the ladder of help, by type: the score of every rung and the gain to the next."""
     rungs = [rung["tools"] for rung in ladder["rungs"]]
     table = plain_table(f"Ladder of help, {ladder['n']} questions")
     table.add_column("", no_wrap=True)
@@ -282,7 +282,7 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
 
 
 def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
-    """Return what left and right came to in mirrored rooms, of `mirrored` of results: means of questions."""
+    """Return the lines of `mirrored` in results: mean scores of left/right questions by either truth."""
     lines = [
         Line(
             f"left/right, {truth} truth",
@@ -334,7 +334,7 @@ KEPT = {"keys": "keys and values", "vision": "pictures", "none": "nothing", "rec
 
 
 def work_words(results: Mapping[str, Any]) -> str | None:
-    """Return what a question of a run took on average; None where its results do not tell."""
+    """Return the average work of a question in words; None where the results lack it."""
     work = results.get("totals", {}).get("per_question")
     return f"a question: {took(work)}" if work else None
 

@@ -1,4 +1,4 @@
-"""Keys and tokens of the environment are written nowhere, whoever repeats them; what strangers get has no paths either."""
+"""Redaction: keys and tokens of the environment are left out of all that is written, paths out of what is shared."""
 
 from __future__ import annotations
 

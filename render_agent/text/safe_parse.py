@@ -70,7 +70,7 @@ MAX_ENTRIES = 100_000
 
 
 def parse_json(text: str | bytes, **how: Any) -> Any:
-    """Return what a JSON text holds; how: as `json.loads` takes it. ValueError where it is none.
+    """Parse a JSON text; how: as `json.loads` takes it. ValueError where it is none.
 
     Brackets within brackets beyond what the interpreter can follow are one of those.
     """
@@ -81,7 +81,7 @@ def parse_json(text: str | bytes, **how: Any) -> Any:
 
 
 class MisfitError(ValueError):
-    """A document that is not what it is declared to be: at which field, and what is said of it."""
+    """A document does not fit its declared type: the field, and what is wrong there."""
 
     def __init__(self, at: str, reason: str) -> None:
         super().__init__(reason_of(f"{at or 'it'}{reason}".removeprefix("it: ")))
@@ -94,7 +94,7 @@ class MisfitError(ValueError):
 
 
 def decode(text: bytes, form: Any) -> Any:
-    """Return what a JSON text holds, as the type that is declared for it.
+    """Parse a JSON text into its declared type.
 
     MisfitError where it is something else, any other ValueError where it is no JSON.
     """
@@ -118,7 +118,7 @@ def convert(data: Any, form: Any) -> Any:
 
 
 def plain(data: Any) -> Any:
-    """Return what is declared as a type as plain values; the inverse of `convert`."""
+    """Return an object of a declared type as plain values; the inverse of `convert`."""
     return msgspec.to_builtins(data, enc_hook=_to_plain)
 
 
@@ -221,7 +221,7 @@ def _in_words(types: re.Match[str]) -> str:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what a YAML text holds, made of plain values only. ValueError where it is none.
+    """Parse a YAML text into plain values. ValueError where it is none.
 
     `problem_mark` of the error says where, if that is known.
     """
@@ -272,19 +272,19 @@ def is_path(file: object) -> bool:
 
 
 def reason_of(error: Exception | str) -> str:
-    """Return what an error says, in one line of at most MAX_REASON_LETTERS characters."""
+    """Return the message of an error in one line of at most MAX_REASON_LETTERS characters."""
     reason = " ".join(str(error).split()) or type(error).__name__
     return reason if len(reason) <= MAX_REASON_LETTERS else reason[:MAX_REASON_LETTERS] + "…"
 
 
 def line_of(error: Exception) -> str:
-    """Return in brackets in which line of a YAML text an error is, nothing where that is not known."""
+    """Return the line of an error in a YAML text as " (line N)"; empty where it is not known."""
     mark = getattr(error, "problem_mark", None)
     return "" if mark is None else f" (line {mark.line + 1})"
 
 
 def _entries(node: Any, counted: dict[int, int]) -> int:
-    """Return how many values a node of YAML stands for; ValueError where it holds itself."""
+    """Count the values that a node of YAML stands for; ValueError where it holds itself."""
     known = counted.get(id(node))
     if known is not None:
         if not known:

@@ -99,7 +99,7 @@ class LocalServer:
 
 
 def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
-    """Return a site that is asked only what its own pages ask, and whose errors are a sentence."""
+    """Return an application that refuses foreign requests, and answers errors with one sentence."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from render_agent.cli.help_page import GroupPage
 from render_agent.cli.options import AS_JSON, option
-from render_agent.config.flags import Parts
+from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError
 from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
     from render_agent_lab.bench.script import Lengths
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_together", "batch_size")
 """Options of a run that bench sets itself."""
@@ -42,8 +39,7 @@ class TurnRange(click.ParamType[tuple[int, int]]):
         return int(least), int(most)
 
 
-def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
-    return option(flag, type=Parts(), default=default, help=text)
+_list = partial(option, type=Parts())
 
 
 @click.group("bench", cls=GroupPage, invoke_without_command=True)
@@ -63,13 +59,23 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 )
 @_list(
     "--schedules",
-    "sequential,two-phase,lockstep,refill",
-    "Which schedules; NAME/REUSE for one way of reuse only.",
+    default="sequential,two-phase,lockstep,refill",
+    help="Which schedules; NAME/REUSE for one way of reuse only.",
 )
-@_list("--engines", "transformers", "Which engines; scripted needs no time and no model.")
-@_list("--reuse", "none,keys", "With what kept over the turns of a question (transformers).")
-@_list("--batch-sizes", "16,64", "Of lockstep and refill, or auto; sequential has 1, two-phase 16.")
-@_list("--renderers", "rasteriser", "Which renderers.")
+@_list(
+    "--engines", default="transformers", help="Which engines; scripted needs no time and no model."
+)
+@_list(
+    "--reuse",
+    default="none,keys",
+    help="With what kept over the turns of a question (transformers).",
+)
+@_list(
+    "--batch-sizes",
+    default="16,64",
+    help="Of lockstep and refill, or auto; sequential has 1, two-phase 16.",
+)
+@_list("--renderers", default="rasteriser", help="Which renderers.")
 @option(
     "--random-weights",
     metavar="NAME|DIR",
@@ -189,21 +195,16 @@ def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
 
     parent = context.parent
     assert parent is not None
-    options = dict(context.obj)
-    typed = {name for name in options if _is_given(parent, name)}
-    if wrong := [name for name in DECIDED_HERE if name in typed]:
+    options, given = dict(context.obj), given_options(parent)
+    if wrong := [name for name in DECIDED_HERE if name in given]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(f"{flag} goes with a run: bench has --schedules and --batch-sizes")
-    if "benchmark" not in typed:
+    if "benchmark" not in given:
         options["benchmark"] = "rooms"
-    if "max_turns" not in typed:
+    if "max_turns" not in given:
         options["max_turns"] = chosen["turns"][1]
     decided = {"batch": True, "shuffle": True, "limit": chosen["questions"], "no_guide": True}
     return RunConfig(**options | decided).absolute()
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _size(text: str) -> int | str:
@@ -221,7 +222,7 @@ def _hold_threads(number: int) -> None:
 
 
 def about(pretrained: Any, name: str) -> dict[str, Any]:
-    """Return what is said of a model beside figures: its size, number format and place."""
+    """Describe a model beside figures: its size, number format and device."""
     if pretrained is None:
         return {"name": name}
     model = pretrained.model

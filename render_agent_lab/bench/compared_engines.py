@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Engine, Request
+from render_agent.engines.base import Engine
 from render_agent.engines.registry import engine_options, make_engine
 from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
 from render_agent_lab.bench.script import ScriptedWalk
@@ -16,17 +15,6 @@ from render_agent_lab.bench.variants import Variant
 
 if TYPE_CHECKING:
     from render_agent.engines.checkpoint.pretrained import Pretrained
-
-
-@dataclass(frozen=True, slots=True)
-class Replies:
-    """A policy that says what a script says."""
-
-    script: ScriptedWalk
-
-    def reply(self, request: Request) -> str:
-        """Return the text of the reply to one request."""
-        return self.script(request)
 
 
 class Engines:
@@ -47,7 +35,7 @@ class Engines:
         """Return the engine of a variant. SetupError where it cannot be made."""
         if variant.engine == "scripted" and self.script is not None:
             size = BATCH_SIZE if variant.batch_size == AUTO else int(variant.batch_size)
-            return ScriptedEngine(Replies(self.script), size)
+            return ScriptedEngine(self.script, size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
         from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
@@ -60,7 +48,7 @@ class Engines:
             max_model_len=config.max_model_len,
             options=options,
             pretrained=self.pretrained,
-            script=self.script,
+            script=None if self.script is None else self.script.reply,
         )
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
         return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
@@ -85,7 +73,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
 
 
 def tokenizing(pretrained: Pretrained | None) -> Callable[[str], Sequence[Any]]:
-    """Return what splits a text into the model's tokens, into words where there is no model."""
+    """Return a function that splits a text into the model's tokens, or into words without a model."""
     if pretrained is None:
         return str.split
     tokenizer = pretrained.processor.tokenizer

@@ -70,7 +70,7 @@ class Trial:
 
 
 def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
-    """Return what the lines of a `turns.jsonl` say that was done. patches: of one picture.
+    """Return the work in the lines of a `turns.jsonl`. patches: of one picture.
 
     A later turn's prompt begins with the whole prompt of the turn before and its reply: what comes
     behind them is seen for the first time.

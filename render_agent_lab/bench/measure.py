@@ -63,7 +63,7 @@ class Bench:
         return [summary(repeated, bases, trials[0].work) for repeated in of_each]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
-        """Return what one run of a variant took, in a run folder that goes afterwards."""
+        """Measure one run of a variant, in a temporary run folder."""
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # The folder's record would otherwise look for weights that there may not be.
@@ -103,7 +103,7 @@ class Watch:
         pictures: Pictures,
         questions: Sequence[Question],
     ) -> ViewProvider:
-        """Return what draws the views, watched."""
+        """Return the metered view provider."""
         self.views = MeteredViews(make_views(config, scenes, pictures, questions))
         return self.views
 

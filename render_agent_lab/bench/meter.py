@@ -145,7 +145,7 @@ class MeteredViews:
             self.drawing.append((began, self.clock()))
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return what is told of places that a reply measures at."""
+        """Return the measurements at the places that a reply names."""
         return self.inside.measure(state, now, places)
 
     def restore(self, state: QuestionState) -> None:
@@ -162,7 +162,7 @@ class MeteredViews:
 
 
 def overlap(a: Sequence[Span], b: Sequence[Span]) -> float:
-    """Return how long two lists of spans, each in order and without overlaps of its own, coincide."""
+    """Return the total overlap of two lists of spans, each in order and without overlaps of its own."""
     total, i, j = 0.0, 0, 0
     while i < len(a) and j < len(b):
         total += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))

@@ -49,7 +49,7 @@ def floor_seconds(model: Any, work: Work) -> float:
 
 @cache
 def measured_rates(device: str, dtype: Any) -> Rates:
-    """Return what a device does in one number format: a large copy, and a large product of random numbers."""
+    """Measure the rates of a device in one number format: a large copy, and a large product of random numbers."""
     import torch
 
     cuda = device.startswith("cuda")

@@ -54,7 +54,7 @@ PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
 
 
 def circumstances(command: str, model: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return what the figures depend on beside the program: the command, the machine, versions, model."""
+    """Return the circumstances of the figures: the command, the machine, versions, model."""
     return {
         "command": command,
         "machine": {
@@ -90,7 +90,7 @@ def installed(package: str) -> str | None:
 
 
 def label(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what tells one row of figures from the others."""
+    """Return a label that distinguishes one row of figures from the others."""
     parts = [str(row["schedule"]), f"reuse {row['reuse']}", f"B {row['batch_size']}"]
     more = [row[name] for name in ("engine", "renderer") if _differ(rows, name)]
     return ", ".join([*more, *parts])
@@ -143,7 +143,7 @@ def _differ(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what is shown: not what no row has, nor an engine or a renderer that all have."""
+    """Return the names of the columns: without those that are empty, and without an engine or renderer that all rows share."""
     return [
         name
         for name in COLUMNS

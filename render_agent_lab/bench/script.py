@@ -37,11 +37,11 @@ class Lengths:
     most: int = 512
 
     def turns_of(self, question_id: str, seed: int) -> int:
-        """Return how many turns a question takes."""
+        """Return the number of turns of a question."""
         return draw(f"turns of {question_id}", seed).randint(*self.turns)
 
     def tokens_of(self, question_id: str, turn: int, seed: int) -> int:
-        """Return how many tokens a reply has."""
+        """Return the number of tokens of a reply."""
         chance = draw(f"tokens of {question_id} {turn}", seed)
         drawn = chance.lognormvariate(log(self.reply_tokens), self.spread)
         return max(1, min(self.most, round(drawn)))
@@ -69,7 +69,7 @@ class ScriptedWalk:
         self.tokens_a_word = len(tokenize(FILLER)) / len(self.words)
         self.written: dict[tuple[str, int, bool], str] = {}
 
-    def __call__(self, request: Request) -> str:
+    def reply(self, request: Request) -> str:
         """Return the reply to one request: the answer in the question's last turn, else a step."""
         key = (request.question_id, request.turn, request.last)
         if key not in self.written:

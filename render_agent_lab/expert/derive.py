@@ -58,12 +58,12 @@ class Knowledge:
     extents: Sequence[tuple[float, float]] = ()
 
     def spots(self) -> dict[str, list[Spot]]:
-        """Return where the objects of each category are, from lower x to higher, then y."""
+        """Return the places of the objects by category, from lower x to higher, then y."""
         return {name: sorted(map(spot_of, some)) for name, some in self.boxes.items()}
 
 
 class Said(NamedTuple):
-    """A reasoning in its two parts, which joined are the whole: what was seen, and what follows."""
+    """A reasoning in two parts: what was seen, and what follows from it."""
 
     places: str
     rest: str
@@ -100,7 +100,7 @@ def rooms_text(extents: Sequence[tuple[float, float]]) -> str:
 
 
 def derivation(question: Question, known: Knowledge) -> str:
-    """Return what of the answer follows from what is known, empty where something is missing.
+    """Return the derivation of the answer from what is known, empty where something is missing.
 
     Bearings are tenths of a full turn, 0.0 … 9.9, counter-clockwise, 0.0 along +x.
     """
@@ -165,7 +165,7 @@ def bearing_of(start: Spot, end: Spot) -> float:
 
 
 def way_text(start: Spot, end: Spot) -> str:
-    """Return how the way between two places is said: along x from, to, and metres between; then along y."""
+    """Return the words for the way between two places: along x from, to, and metres between; then along y."""
     return " ".join(_step(a, b) for a, b in zip(start, end, strict=True))
 
 
@@ -180,12 +180,12 @@ def turn_between(first: float, other: float) -> float:
 
 
 def turn_text(ahead: float, there: float, word: Turn) -> str:
-    """Return how a turn is said: from one bearing to another, one less the other, and what that is called."""
+    """Return the words for a turn from one bearing to another: their difference, and its name."""
     return f"turn {_step(ahead, there)}: {word(turn_between(ahead, there))}"
 
 
 def places_of(spots: Iterable[Spot]) -> str:
-    """Return how the places of a category are said, `?` without any."""
+    """Return the words for the places of a category, `?` without any."""
     return ", ".join(f"{x:.1f} {y:.1f}" for x, y in spots) or UNKNOWN
 
 

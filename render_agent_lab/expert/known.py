@@ -55,8 +55,8 @@ class Home:
         return self._floor[1]
 
 
-def homes_of(questions: Sequence[Question], annotations: str | None = None) -> dict[str, Home]:
-    """Return what is known of the scenes of some questions; others are left out.
+def homes_of(questions: Sequence[Question], annotations: str | None) -> dict[str, Home]:
+    """Return the known homes of the scenes of some questions; unknown scenes are left out.
 
     Errors: QuestionsError as in `known_facts`.
     """
@@ -67,14 +67,12 @@ def homes_of(questions: Sequence[Question], annotations: str | None = None) -> d
     }
 
 
-def known_scenes(
-    questions: Sequence[Question], annotations: str | None = None
-) -> dict[str, Knowledge]:
-    """Return all that is known of the scenes of some questions, in the frames of their files.
+def known_scenes(questions: Sequence[Question]) -> dict[str, Knowledge]:
+    """Return all that the truths beside the scans of some questions tell, by scene, in the frames of their files.
 
     Scenes of which nothing is known are left out. Errors: QuestionsError as in `known_facts`.
     """
-    return {scene: home.knowledge for scene, home in homes_of(questions, annotations).items()}
+    return {scene: home.knowledge for scene, home in homes_of(questions, None).items()}
 
 
 def _truth(scan: Path | None) -> RoomTruth | None:

@@ -1,4 +1,4 @@
-"""The expert that now and then answers what cannot be read: so that a learner sees such an answer told and mended."""
+"""The noisy expert: it sometimes gives an unreadable answer, so that a learner sees the feedback and the repair."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Expert:
     def _move(
         self, question: Question, room: Room, sighted: Sightings, request: Asked
     ) -> Move | None:
-        """Return what to do next, None where it is time to answer."""
+        """Return the next move, None where it is time to answer."""
         cameras = stood(request.views)
         if not self.walks or request.last or request.turn >= TURNS - 1 or not cameras:
             return None

@@ -111,7 +111,7 @@ def towards(camera: Camera, point: Point, space: FreeSpace) -> Move:
 def onwards(
     views: Sequence[View], floor: Floor | None, space: FreeSpace, *, within: bool = True
 ) -> Move | None:
-    """Return the step to where nobody has looked yet, None where there is no such place.
+    """Return the step towards the next place not looked at yet, None where there is none.
 
     Rooms in which it has not stood come first, the nearest of them, and in it its middle. Then (within)
     it looks more closely where it stands, a quarter turn at a time, and goes to what is farthest from all
@@ -163,7 +163,7 @@ def _way_to_rooms(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None
 
 
 def _way_to_farthest(cameras: Sequence[Camera], floor: Floor) -> list[Point] | None:
-    """Return the way to what is farthest from all places where it stood, None where all is near."""
+    """Return the way to the floor cell farthest from all earlier positions, None where that is too near."""
     ways = floor.ways(_place(cameras[-1]))
     cell = floor.farthest([_place(camera) for camera in cameras], ways)
     if cell is None or cell[1] < NEW:

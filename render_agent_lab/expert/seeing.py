@@ -51,7 +51,7 @@ class Sightings:
 
 
 def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sightings:
-    """Return how well views show a room's boxes. RenderError where one of them cannot be drawn."""
+    """Return the visibility of a room's boxes in some views. RenderError where one of them cannot be drawn."""
     on_map, pictured = np.zeros(len(room.labels)), np.zeros(len(room.labels))
     pixels = room.size[0] * room.size[1]
     for view in dict.fromkeys(views):
@@ -61,7 +61,7 @@ def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sighting
 
 
 def shown(room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]) -> Knowledge:
-    """Return what views have told of a room; extents: of its rooms, where a map was among them."""
+    """Return what is known of a room from its views; extents: of its rooms, given where one of the views was a map."""
     boxes = [box for some in room.facts.boxes.values() for box in some]
     counts: dict[str, list[int]] = {}
     for number in np.flatnonzero(sighted.told):

@@ -1,4 +1,4 @@
-"""What to do next, by what is known by now: look for what is missing, or at what the map hardly shows."""
+"""The expert's next move: look for missing objects, or closer at objects that the map hardly shows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Situation:
         return self._onwards(self.names, within=not self.which)
 
     def looking(self) -> Move | None:
-        """Return the next look of one who looks for what is missing, None where all is known."""
+        """Return the next look for a missing object, or closer at one, None where no look is left."""
         missing = set(self.names) - {self.room.labels[number] for number in self.which}
         if missing and not self._looked_around:
             return around(missing)

@@ -55,7 +55,7 @@ ANGLE = r"From 1 to 3: .*?\(by the objects' centres (\d+) degrees to the (left|r
 
 
 class Surveyor:
-    """Gives the replies of one who measures; guide: who finds what is to be measured."""
+    """Replies with measurements, and answers from their results; guide: finds the objects to measure."""
 
     def __init__(self, guide: Expert, questions: Sequence[Question]) -> None:
         self.guide = guide
@@ -82,7 +82,7 @@ class Surveyor:
         self.guide.close()
 
     def _plan(self, question: Question) -> list[list[Target]]:
-        """Return what is to be measured, the first of each list against the others; nothing where that tells no answer."""
+        """Return the lists of places to measure, the first of each against the others; empty where that gives no answer."""
         eyes, kind = self.guide.eyes, kind_of(question)
         if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
             return []
@@ -150,7 +150,7 @@ def _same(one: Thing | None, other: Thing) -> bool:
 
 
 def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what it was told of each of its measurements."""
+    """Return the feedback on each of its measurements."""
     return [
         after["content"][0]["text"]
         for before, after in pairwise(messages)
@@ -161,7 +161,7 @@ def _told(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def _answer(
     question: Question, plan: Sequence[Sequence[Target]], lines: Sequence[str]
 ) -> str | None:
-    """Return the answer that follows from what was told of measurements, None where none does."""
+    """Return the answer that follows from the measurements in the feedback, None where none follows."""
     if not lines:
         return None
     kind = kind_of(question)

@@ -24,7 +24,7 @@ def check_learned(folder: Path) -> None:
 
 
 def encoder_told(folder: Path, learned: object) -> dict[str, Any]:
-    """Return what a card says of the encoder of its features; SetupError where it says nothing."""
+    """Return the record of the encoder in a card; SetupError where the card has none."""
     encoder = learned.get("encoder") if isinstance(learned, dict) else None
     if not isinstance(encoder, dict) or not isinstance(encoder.get("label"), str):
         raise SetupError(f"{folder} does not say which encoder gave its features: train it again")

@@ -1,4 +1,4 @@
-"""A trained verifier as a folder: its weights, and a card that says what it is and learned from."""
+"""The folder of a trained verifier: its weights, and its card."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class EncoderInput:
 
     @classmethod
     def of(cls, context: TurnContext) -> EncoderInput | None:
-        """Return what stands before a question now: None where nothing is shown.
+        """Return the encoder's input for the current turn, None where nothing is shown.
 
         Of the views of this turn that is the last that is no map; where there is none, the map.
         """
@@ -77,7 +77,7 @@ class Encoder(ABC):
         """Return the tokens of a question, (text, features) float32."""
 
     def key(self, glimpse: EncoderInput) -> Any:
-        """Return what the patches of a view depend on."""
+        """Return the cache key of the patches of a view."""
         return glimpse.view.file
 
 

@@ -67,7 +67,7 @@ def make_encoder(label: str, device: str = "auto") -> Encoder:
 
 
 def check_available(encoder: Mapping[str, Any]) -> None:
-    """Raise SetupError where the encoder that a card tells of is not at hand; no weights are loaded.
+    """Raise SetupError where the encoder of a card is not available; no weights are loaded.
 
     Of one with weights only that there is such a model is known then.
     """
@@ -79,7 +79,7 @@ def check_available(encoder: Mapping[str, Any]) -> None:
 
 
 def check_encoder(encoder: Encoder, card: Mapping[str, Any]) -> None:
-    """Raise SetupError where an encoder is not the one that a card tells of."""
+    """Raise SetupError where an encoder is not the one that a card records."""
     here = {"label": encoder.label, **encoder.describe()}
     odd = [name for name in sorted({*here, *card}) if here.get(name) != card.get(name)]
     if odd:

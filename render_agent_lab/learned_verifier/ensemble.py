@@ -77,7 +77,7 @@ class Ensemble:
         shared: int = 0,
         own: bool = False,
     ) -> tuple[torch.Tensor, ...]:
-        """Return what each member's network makes of these, with the members as first axis.
+        """Return the embeddings of each member's network, with the members as first axis.
 
         own: whether the members have inputs of their own, with the members as first axis; else all have
         the same.
@@ -123,12 +123,12 @@ class Ensemble:
 
 
 def stored_name(name: str) -> str:
-    """Return what a parameter is called in the file of a trained verifier."""
+    """Return the name of a parameter in the file of a trained verifier."""
     return re.sub(r"\.(blocks|layers)\.", ".", name).replace("norm.weight", "norm.gain")
 
 
 def place_of(device: str) -> str:
-    """Return where tensors lie for a `--device`."""
+    """Return the name of torch's device for a `--device`."""
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""The verifier `learned` as `--verifier` takes it: its folder, what it knows, what it builds; no weights are read here."""
+"""`--verifier learned:DIR` as parsed: checked, hashed and described without reading weights."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def positions(rows: int, columns: int, features: int) -> torch.Tensor:
 def extract(
     shape: Shape, patches: torch.Tensor, text: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what each text token finds in the picture, and the text: both (B, T, D).
+    """Return the text tokens attended over the picture, and the text: both (B, T, D).
 
     patches (B, P, D), text (B, T, D). A token looks where the patches are like it: the softmax of
     their cosines over TEMPERATURE weighs the patches with their places. Cosines, since the features

@@ -18,7 +18,7 @@ from render_agent_lab.learned_verifier.history import read_histories
 
 
 class LearnedVerifier(Verifier):
-    """Scores moves without drawing them, by what is shown now, what is asked and what was done so far.
+    """Scores moves without drawing them, from the current view, the question and the moves so far.
 
     The features of a view and a question are made once, and all histories of a state go through all
     members in one pass. Members are independent: their scores are rows of their own.

@@ -51,7 +51,7 @@ class Fault:
 
 
 class Believer:
-    """Walks and answers as `witness` does, looking all around, and says what it knows: what its views have shown well.
+    """Walks and answers as `witness` does, looking all around, and states as beliefs the objects that its views showed well.
 
     eyes: None where nothing is shown, or something else. Who is forgetful looks at the map once more after it has seen
     all, and then knows nothing.
@@ -145,7 +145,7 @@ class Believer:
 
 
 class Reviser:
-    """Knows the room that a turn is shown, looks to the last turn, then answers; who clings goes on with the room before its change."""
+    """Knows the room as shown, looks until the last turn, then answers; with `clings` it keeps the room from before its change."""
 
     def __init__(self, questions: Sequence[Question], config: RunConfig, *, clings: bool) -> None:
         self.questions = {question.id: question for question in questions}
@@ -181,7 +181,7 @@ class Reviser:
 
 
 def wrong_answer(question: Question, answer: str) -> str:
-    """Return an answer that scores 0 where another one is right: not the truth, not the one that was meant."""
+    """Return an answer that scores 0 against the truth and differs from the given one."""
     right = {answer, question.truth}
     if question.options:
         return next((letter for letter in letters(question.options) if letter not in right), answer)
@@ -195,7 +195,7 @@ def believer(
     config: RunConfig | None = None,
     fault: Fault = Fault(),
 ) -> Believer:
-    """Return a policy that says what it knows; without options of a run it sees nothing.
+    """Return a believer with one fault, or none; without options of a run it sees nothing.
 
     Errors: QuestionsError where a file of truths is in no known format.
     """

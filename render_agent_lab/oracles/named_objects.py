@@ -1,4 +1,4 @@
-"""The views of `--views oracle`: where the objects that a question names are known, the camera is turned to them."""
+"""The views of `--views oracle`: the camera looks at the objects that a question names, where their boxes are known."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ class OracleViews(ViewPolicy):
         return annotation_files(config, questions)
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:
-        """Return what looks at named objects. SetupError as in `check`."""
+        """Return the policy that looks at named objects. SetupError as in `check`."""
         return NamedObjects(config.max_turns - 1, known_boxes(config, questions))
 
 
 def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, Facts]:
-    """Return what is known of the scenes of some questions, by scene.
+    """Return the facts of the scenes of some questions, by scene.
 
     SetupError where nothing is known of a scene that is to be looked at.
     """

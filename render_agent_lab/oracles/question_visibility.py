@@ -1,4 +1,4 @@
-"""What views show of what questions name, for those who know the boxes: oracles, the expert, and who measures verifiers."""
+"""Visibility of the objects that a question names, by known boxes: for oracles, the expert and the verifier benchmark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class QuestionVisibility:
         return self.rooms.room(question.scene, scene, space, self.facts[question.scene])
 
     def things(self, question: Question) -> frozenset[Thing]:
-        """Return all that has to be seen well for a question, nothing where nobody can tell.
+        """Return the things that must be seen well for a question, empty where that cannot be known.
 
         That is so for the size of a room and the order in a video, and where something that is named has
         no boxes. SceneError where the scene cannot be read.

@@ -110,7 +110,7 @@ class SightedOracle:
 
 
 def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
-    """Return what views have told of what a question is about; `was_shown` has the rule.
+    """Return whether views showed a question's objects well, its answer if so, and the number of boxes seen; see `was_shown`.
 
     SceneError or RenderError where the scene cannot be looked at.
     """

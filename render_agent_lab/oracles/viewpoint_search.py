@@ -161,7 +161,7 @@ class ViewpointSearch:
     def _values(
         self, wanted: Sequence[Wanted], where: int, cameras: Sequence[Camera]
     ) -> FloatArray:
-        """Return how well cameras at one of the places show each box, (cameras, boxes), 0 to 1."""
+        """Return the visibility of each box from cameras at one of the places, (cameras, boxes), 0 to 1."""
         sighted = [self._from(each, where) for each in wanted]
         held = Frustums.of(cameras, self.context.size).hold(_joined(sighted, "offsets"))
         owners = np.repeat(np.arange(len(wanted)), [len(each.angles) for each in sighted])

@@ -121,7 +121,7 @@ def _thinks(
     opens: str = "<think>\\n",
     closes: str = "\\n</think>\\n\\n",
 ) -> str:
-    """Return a template that opens a thought, or closes it at once where it is told; the history leaves thoughts out."""
+    """Return a chat template that opens a thought, or an empty one where thinking is switched off; earlier thoughts are left out."""
     thought = f"assistant\\n{opens}' + ('' if ({switch}) else '{closes}')"
     return _shown(placeholder).replace("assistant\\n'", thought)
 
@@ -138,7 +138,7 @@ class Recipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, tokenizer: Any) -> Any:
-        """Return what is made, with this tokenizer."""
+        """Make the processor or part, with this tokenizer."""
         import transformers
 
         if not self.kind:
@@ -155,7 +155,7 @@ def _processor(kind: str, *parts: Recipe, **settings: Any) -> Recipe:
 
 
 def _pictures(kind: str, **settings: Any) -> Recipe:
-    """Return what makes tensors of pictures, or of videos."""
+    """Return the recipe of a processor of pictures, or of videos."""
     return Recipe(f"{kind}Processor", (), {**settings, **NORM})
 
 

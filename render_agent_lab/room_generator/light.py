@@ -127,7 +127,7 @@ def _openness(space: Space, start: Array, normals: Array) -> Array:
 
 
 def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
-    """Return what reaches every point from one light, (n,)."""
+    """Return the light that every point receives from one source, (n,)."""
     facing = light.facing / np.linalg.norm(light.facing)
     received = np.zeros(len(start))
     for spot in light.spots:

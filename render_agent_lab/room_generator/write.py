@@ -36,7 +36,7 @@ def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def truth_of(home: Home, scene: str) -> RoomTruth:
-    """Return what is true of a home that was built."""
+    """Return the truth of a home that was built."""
     numbers = {id(item): number for number, item in enumerate(home.items)}
     objects = []
     for item in home.items:

@@ -1,4 +1,4 @@
-"""The command `bench verifiers`: which runs, which verifiers, and where the figures go."""
+"""The command `bench verifiers`: its options, the runs and verifiers to measure, and its output."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from render_agent.cli import completion
 from render_agent.cli.options import AS_JSON, option
+from render_agent.config.flags import given_options
 from render_agent.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
@@ -85,12 +85,7 @@ def verifiers_command(
     from render_agent_lab.verifier_benchmark.sheets import about, printed, sheets
 
     progress = plain_console(stderr=True)
-    root = context.find_root()
-    options = {
-        name: value
-        for name, value in (context.obj or {}).items()
-        if root.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }
+    options = given_options(context.find_root())
     if wrong := [name for name in DECIDED_HERE if name in options]:
         flag = "--" + wrong[0].replace("_", "-")
         raise UsageError(f"{flag} goes with a run: bench verifiers has options of its own")
@@ -189,7 +184,7 @@ def _runs(
 
 @contextmanager
 def _judging(options: Mapping[str, Any], plans: Iterable[VerifierPlan]) -> Iterator[Judging]:
-    """Give what a judge asks: the engine of the options where one needs it.
+    """Give the options and the engine that judges are built with.
 
     SetupError where what a verifier needs is not at hand.
     """

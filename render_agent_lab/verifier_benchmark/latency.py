@@ -141,7 +141,7 @@ def _of_learned(verifier: LearnedVerifier) -> dict[str, Way]:
 
 
 def apart(first: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
-    """Return the largest difference of a score; inf where one tells what the other could not."""
+    """Return the largest difference of two scores; inf where only one of them is known."""
     most = 0.0
     for mine, its in zip(first, other, strict=True):
         if (np.isnan(mine) != np.isnan(its)).any():

@@ -119,25 +119,25 @@ def measure(
 def _one(
     label: str, plan: VerifierPlan, sources: Sequence[Source], judging: Judging
 ) -> tuple[Scored, dict[str, Any]]:
-    """Return what a verifier says of all decisions, and what its ways of saying it take."""
+    """Return a verifier's scores of all decisions, and the latency of its ways to score."""
     parts = []
     spent: dict[str, Any] = {}
     for source in sources:
         with made(plan, source, judging) as verifier:
-            likely = plan.asks_model and judging.config.judge_mode == "yes"
+            likely = plan.asks_model and judging.config.judging.scores
             part = score_anew(label, verifier, source.decisions, probabilities=likely)
             parts.append(part)
             if plan.name != "random" and not spent and source.decisions:
                 step = max(1, len(source.decisions) // TIMED)
                 few = source.decisions[::step][:TIMED]
-                spent = latency(verifier, few, alone=judging.config.judge_mode != "pairwise")
+                spent = latency(verifier, few, alone=not judging.config.judging.pairs)
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     seconds = sum(part.seconds or 0.0 for part in parts)
     return Scored(label, verdicts, seconds, parts[0].probabilities), spent
 
 
 def notes_on(plans: Iterable[VerifierPlan], sources: Sequence[Source]) -> list[str]:
-    """Return what must be said beside the figures: who was trained in the scenes in which it is measured."""
+    """Return the notes beside the figures: which verifiers were trained in the scenes that they are measured in."""
     questions = [question for source in sources for question in source.questions]
     config = sources[0].folder.config
     learned = [plan for plan in plans if isinstance(plan, LearnedPlan)]
@@ -161,7 +161,7 @@ def made(plan: VerifierPlan, source: Source, judging: Judging) -> Iterator[Verif
 
 
 def _differences(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[dict[str, Any]]:
-    """Return how much more often the choice of each verifier is good than that of each before it."""
+    """Return the paired differences in success of each verifier from each before it."""
     differences = []
     for number, first in enumerate(scored):
         for other in scored[:number]:

@@ -44,14 +44,14 @@ class Scored:
 def score_anew(
     label: str, verifier: Verifier, decisions: Sequence[Decision], *, probabilities: bool = False
 ) -> Scored:
-    """Return what a verifier says of decisions. EngineError, SceneError or RenderError as it raises them."""
+    """Return a verifier's scores of decisions. EngineError, SceneError or RenderError as it raises them."""
     began = time.perf_counter()
     verdicts = verifier.score_all([Case(d.context, d.candidates) for d in decisions])
     return Scored(label, tuple(verdicts), time.perf_counter() - began, probabilities)
 
 
 def as_logged(decisions: Sequence[Decision]) -> list[Scored]:
-    """Return what every verifier of the runs said of decisions, as their logs have it, by name."""
+    """Return the logged scores of every verifier of the runs, by name."""
     names = dict.fromkeys(judged.verifier for d in decisions for judged in d.logged)
     logged = []
     for name in names:
@@ -61,7 +61,7 @@ def as_logged(decisions: Sequence[Decision]) -> list[Scored]:
 
 
 def oracle(decisions: Sequence[Decision]) -> Scored:
-    """Return what somebody would say who knows what every view shows: no verifier can choose better."""
+    """Return the scores of an oracle that knows what every view shows: the upper bound of all verifiers."""
     return Scored("oracle", tuple(Verdict(d.found[None]) for d in decisions))
 
 

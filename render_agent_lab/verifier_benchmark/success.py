@@ -16,7 +16,7 @@ from render_agent_lab.verifier_benchmark.scoring import Scored
 
 
 def expected(worth: ArrayLike, scores: ArrayLike, count: int) -> float:
-    """Return what the choice is worth on the average over all sets of `count` of the K candidates.
+    """Return the expected worth of the choice over all sets of `count` of the K candidates.
 
     worth: (K,), of each candidate. scores: (K,); the highest of a set is chosen, of several that tie any.
     Candidates are independent samples, so every set of them is as likely as any other. ValueError where
@@ -42,7 +42,7 @@ def counts_of(decisions: Sequence[Decision]) -> list[int]:
 
 
 def success(decisions: Sequence[Decision], scored: Scored) -> dict[str, Any]:
-    """Return how often one verifier's choice is good, with intervals over scenes.
+    """Return the success rate of one verifier's choices, with intervals over scenes.
 
     by_count: by number of candidates. minus_random: of all candidates, less the share of good ones, which
     a random choice comes to, paired. where_it_matters: where one is good and another is not. of_the_best:
@@ -77,7 +77,7 @@ def by_chance(decisions: Sequence[Decision]) -> Scored:
 
 
 def difference(decisions: Sequence[Decision], first: Scored, other: Scored) -> Estimate | None:
-    """Return how much more often the choice of one verifier is good than that of another, paired."""
+    """Return the paired difference in success of two verifiers, the first less the other."""
     pairs = zip(decisions, first.values, other.values, strict=True)
     apart = [_chosen(d.good, mine) - _chosen(d.good, its) for d, mine, its in pairs]
     return estimate(apart, [d.scene for d in decisions])

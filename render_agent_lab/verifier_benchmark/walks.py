@@ -1,4 +1,4 @@
-"""Runs to measure verifiers on: a policy that seeks what questions name, with candidates that all are drawn."""
+"""Runs to measure verifiers on: the policy `seeker`, with every candidate drawn."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent_lab.learned_verifier.network import extract
 from render_agent_lab.learned_verifier.shape import Shape
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 
 Integers = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class Prepared:
         return len(self._context)
 
     def candidates(self, example: int) -> slice:
-        """Return where the candidates of an example stand in `good`, `values` and `known`."""
+        """Return the slice of an example's candidates in `good`, `values` and `known`."""
         return slice(int(self._begins[example]), int(self._ends[example]))
 
     def context(self, example: int) -> int:

@@ -83,7 +83,7 @@ def card_text(learned: Mapping[str, Any], shape: Shape) -> str:
 
 
 def standing(figures: Mapping[str, Any]) -> list[str]:
-    """Return how the ensemble stands against the others and its best member, a sentence each."""
+    """Return sentences that compare the ensemble with the other choosers and its best member."""
     sentences = []
     for other, apart in figures["learned_minus"].items():
         better = "better than" if apart["mean"] > 0 else "worse than" if apart["mean"] < 0 else "as"

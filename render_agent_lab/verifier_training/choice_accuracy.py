@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Prepared
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 
 AT_ONCE = 256
 """Contexts or histories embedded together: as many as memory holds at the largest sizes."""
@@ -67,7 +67,7 @@ def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
 
 
 def scores_of(ensemble: Ensemble, examples: Sequence[Example]) -> list[FloatArray]:
-    """Return what each member says of the candidates of every state, (M, K) each: cosines."""
+    """Return each member's scores of the candidates of every state, (M, K) each: cosines."""
     if not examples:
         return []
     return _scores(ensemble, Prepared(ensemble.shape, examples, ensemble.device))

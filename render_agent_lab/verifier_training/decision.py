@@ -1,4 +1,4 @@
-"""A decision: where a question stood, the moves that it could have made, and what each would have shown."""
+"""A decision: the state of a question, its candidate moves, and what each would have shown."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate
 def _gains(
     room: Room, renderer: Renderer, context: TurnContext, candidates: Sequence[Candidate]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what each candidate would show for the first time: named things, and share of the surface."""
+    """Return the gain of each candidate: the named things, and the share of the surface, that it would show for the first time."""
     question = context.state.question
 
     def things(views: Sequence[View]) -> frozenset[Thing]:

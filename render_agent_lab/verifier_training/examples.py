@@ -1,29 +1,54 @@
-"""Decisions as the examples that the ensemble learns from."""
+"""What the ensemble learns from: a state, the moves that could be made there, and which were good."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
+
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, FeatureCache
-from render_agent_lab.learned_verifier.history import read_histories
+from render_agent_lab.learned_verifier.history import Histories, read_histories
+from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.decision import Decision
-from render_agent_lab.verifier_training.example import Example
 
 AT_ONCE = 32
 """Views that are encoded together."""
 
 
-def make_examples(
-    decisions: Sequence[Decision],
-    encoder: Encoder,
-    length: int,
-    report: Callable[[int], None] = lambda done: None,
-) -> list[Example]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """One state with its candidates.
+
+    features: of the view and the question; the same object where several states share both, so that
+    it is read once. histories: N candidates. good: (N,) bool, one at least. ValueError where not so.
+    """
+
+    features: Features
+    histories: Histories
+    good: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if self.good.shape != (len(self.histories),) or self.good.dtype != np.bool_:
+            raise ValueError(
+                f"{len(self.histories)} candidates need as many bools, not {self.good.shape}"
+                f" {self.good.dtype}"
+            )
+        if not self.good.any():
+            raise ValueError("a state without a good candidate teaches nothing: leave it out")
+
+    @property
+    def is_a_choice(self) -> bool:
+        """Whether a candidate can be wrong here."""
+        return not self.good.all()
+
+
+def make_examples(decisions: Sequence[Decision], encoder: Encoder, length: int) -> list[Example]:
     """Return an example for every decision, in their order; each must have a good candidate.
 
-    length: moves of a history at the most. report: is given how many decisions are read. RunLogError
-    where a picture is gone.
+    length: moves of a history at the most. RunLogError where a picture is gone.
     """
     examples: list[Example] = []
     for _, group in groupby(decisions, key=lambda decision: decision.context.picture):
@@ -39,5 +64,4 @@ def make_examples(
             for decision, features in zip(part, reader.features(pairs), strict=True):
                 histories = read_histories(decision.context, decision.candidates, length)
                 examples.append(Example(features, histories, decision.good))
-            report(len(examples))
     return examples

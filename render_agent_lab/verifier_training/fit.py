@@ -22,7 +22,7 @@ from render_agent_lab.verifier_training.checkpoint import (
     write_checkpoint,
 )
 from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.loss import losses
 
 MOST_GRADIENT = 1.0

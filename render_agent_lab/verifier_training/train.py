@@ -22,8 +22,7 @@ from render_agent_lab.verifier_training.card import card_text, save
 from render_agent_lab.verifier_training.choice_accuracy import scores_of
 from render_agent_lab.verifier_training.decision import Decision, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
-from render_agent_lab.verifier_training.example import Example
-from render_agent_lab.verifier_training.examples import make_examples
+from render_agent_lab.verifier_training.examples import Example, make_examples
 from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.held_out import figures, successes
 from render_agent_lab.verifier_training.labels import Labels
@@ -192,7 +191,7 @@ def _measured(
     held: set[str],
     wishes: Wishes,
 ) -> dict[str, Any]:
-    """Return how well the ensemble chooses in scenes held out, beside random and geometry."""
+    """Return the ensemble's success in scenes held out, beside random and geometry."""
     scores = scores_of(ensemble, examples)
     names = scene_names(decisions)
     finding = [place for place, d in enumerate(decisions) if d.finds.any() and not d.finds.all()]

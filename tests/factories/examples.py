@@ -5,7 +5,7 @@ import numpy as np
 from render_agent.dialogue.reply import Action
 from render_agent_lab.learned_verifier.history import Histories, encode_history, stack
 from render_agent_lab.learned_verifier.shape import Features, Shape
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 
 SMALL = Shape(
     rows=2,

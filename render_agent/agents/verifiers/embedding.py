@@ -22,7 +22,7 @@ from render_agent.questions.mentions import named_categories
 
 
 class EmbeddingPlan(VerifierPlan):
-    """A SigLIP model, which compares what a move shows with what the question names."""
+    """A SigLIP model that compares the view of a move with the names in the question."""
 
     name = "embedding"
     forms = ("embedding[:MODEL]",)

@@ -228,7 +228,7 @@ class GeometryVerifier(Verifier):
         return Gain(value, ", ".join(reasons))
 
     def _shown_shares(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
-        """Return how well, 0 to 1, each wanted thing is shown: a box where each counts, else a category."""
+        """Return the visibility, 0 to 1, of each wanted thing: a box where each counts, else a category."""
         shares: dict[object, float] = {}
         for (number, label), each in zip(known.wanted.items(), seen, strict=True):
             thing = number if known.every else label
@@ -251,7 +251,7 @@ def _alike(view: View, other: View) -> bool:
 
 
 def _shown_words(known: Coverage, seen: Sequence[Seen]) -> list[str]:
-    """Return what a view shows of what is wanted: the best of each category."""
+    """Return words on the wanted objects in a view: the best of each category."""
     best: dict[str, float] = {}
     for label, each in zip(known.wanted.values(), seen, strict=True):
         best[label] = max(best.get(label, 0.0), each.share)

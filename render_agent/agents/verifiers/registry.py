@@ -21,7 +21,7 @@ def make_panel(config: RunConfig, questions: Sequence[Question], engine: Engine)
 
 
 def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-    """Return what `config.json` holds of the agent and its verifiers; nothing heavy is loaded.
+    """Describe the agent and its verifiers for `config.json`; nothing heavy is loaded.
 
     note: what must be said beside every figure of the run, None where there is nothing. QuestionsError
     where a file of boxes is in no known format.
@@ -43,7 +43,7 @@ def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[
 
 
 def _note(description: Mapping[str, Any]) -> str | None:
-    """Return the sentence that a run needs whose moves were chosen by what no model should know."""
+    """Return the note of a run whose verifiers know what no model should; None where none does."""
     if not any(entry.get("knows") for entry in description["verifiers"]):
         return None
     names = [

@@ -73,7 +73,7 @@ def fused(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> FloatArray | Non
 
 
 def judgements(panel: VerifierPanel, verdicts: Sequence[Verdict]) -> tuple[Judgement, ...]:
-    """Return what the verifiers said, as the log has it."""
+    """Return the verdicts of the verifiers in the form of the log."""
     return tuple(
         Judgement(
             verifier=verifier.name,

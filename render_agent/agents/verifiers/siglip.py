@@ -57,7 +57,7 @@ class Siglip:
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def pictures(self, pictures: Sequence[Image]) -> Encoded:
-        """Return what it makes of RGB pictures, in one batch; one that memory cannot hold is halved.
+        """Embed RGB pictures in one batch; a batch that memory cannot hold is halved.
 
         EngineError where not even one picture fits.
         """
@@ -83,7 +83,7 @@ class Siglip:
         )
 
     def texts(self, texts: Sequence[str]) -> Encoded:
-        """Return what it makes of texts, as it was trained: in lower case, padded to the longest length."""
+        """Embed texts as in its training: in lower case, padded to the longest length."""
         tokens = self.processor.tokenizer(
             [text.lower() for text in texts],
             padding="max_length",
@@ -95,7 +95,7 @@ class Siglip:
         return self._run(self.model.get_text_features, {"input_ids": tokens["input_ids"]})
 
     def _encoded(self, pictures: list[Image]) -> Encoded | None:
-        """Return what it makes of a batch, None where memory ran out."""
+        """Embed one batch; None where memory ran out."""
         from render_agent.engines.memory.faults import free_memory, is_out_of_memory
 
         try:
@@ -123,7 +123,7 @@ class Siglip:
 
 
 def find_siglip(model: str) -> FoundModel:
-    """Return where a model lies; no weights are read. SetupError where there is none of the kind."""
+    """Return the files of a model; no weights are read. SetupError where there is none of the kind."""
     try:
         located = find_model(model)
     except SetupError as error:

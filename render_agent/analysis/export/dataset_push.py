@@ -103,7 +103,7 @@ def card(run: SelectedRun, results: Mapping[str, Any]) -> str:
 
 
 def command(run: SelectedRun) -> str:
-    """Return what to type for the same run, without what is its default, and with paths cut to their last part."""
+    """Return the command line of the same run, without defaults, and with paths cut to their last part."""
     words = ["render-agent"]
     for name, value in public_options(run.config.to_json()).items():
         default: Any = OPTIONS[name].default

@@ -185,7 +185,7 @@ def _pose(name: str, camera: Camera) -> dict[str, float]:
 
 
 def _reply(action: Action | Malformed) -> dict[str, Any]:
-    """Return what a reply asked for, or why it could not be read."""
+    """Return the columns of a reply: its answer, or why it could not be read."""
     if isinstance(action, Malformed):
         return {"malformed": action.reason, "answer": action.answer, "done": False}
     return {"malformed": None, "answer": action.answer, "done": action.done}
@@ -206,7 +206,7 @@ def _options(run: SelectedRun) -> dict[str, Any]:
 
 
 def _cost_row(turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return what turns took: pictures, tokens and seconds."""
+    """Return the columns of the cost of turns: pictures, tokens and seconds."""
     return {
         "pictures_shown": sum(len(turn.views) for turn in turns),
         "places_measured": sum(
@@ -242,7 +242,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 
 def _choice(turn: Turn) -> dict[str, Any]:
-    """Return how many candidates a turn had and which was taken; a turn with one reply chose nothing."""
+    """Return the columns of a choice: the number of candidates, and the chosen one; empty for a turn with one reply."""
     if turn.evidence is None:
         return {}
     taken = next(standing for standing in standings(turn.evidence) if standing.chosen)
@@ -314,7 +314,7 @@ def _candidate(turn: Turn, evidence: Evidence, standing: Standing) -> dict[str, 
 
 
 def _scores(evidence: Evidence, standing: Standing) -> Iterator[dict[str, Any]]:
-    """Give the score of every member for a candidate; why nobody scored it where that is so."""
+    """Give a row for every member's score of a candidate, or one row with the reason why it has no score."""
     if not standing.scores:
         yield {"reason": standing.why}
         return

@@ -128,7 +128,7 @@ def _metrics(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _samples(run: SelectedRun) -> Iterator[dict[str, Any]]:
-    """Give what lmms-eval logs of a question; its answer stands for the reply, whose dialogue has many."""
+    """Give the sample of every question as lmms-eval logs it; its answer stands for the replies of the dialogue."""
     for number, (state, row) in enumerate(run.entries):
         question = state.question
         known = {

@@ -47,7 +47,7 @@ SUBMISSIONS = {"lmms-eval": lmms_eval_files, "easi": easi_files}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the files, and options many entries of which kind are in them."""
+    """What was written: the files, and the number and kind of the entries in them."""
 
     files: tuple[Path, ...]
     number: int
@@ -109,7 +109,7 @@ def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
 
 
 def _diagnosed(run: SelectedRun) -> Diagnoses:
-    """Return what is known of the chosen questions already: nothing is rendered or written for them."""
+    """Return the cached diagnoses of the chosen questions; nothing is rendered or written."""
     return cached_diagnoses(run.folder, run.states)
 
 

@@ -159,7 +159,7 @@ class LiveRun:
         self.done = sum(not state.active for state in self.states)
 
     def picture(self, file: str) -> bytes | None:
-        """Return a picture that a turn names; None of one that none names, that is not there, or is no PNG."""
+        """Return the bytes of a picture that a turn names; None where no turn names it, or the file is missing or no PNG."""
         self.follow()
         if file not in self._pictures:
             return None
@@ -181,7 +181,7 @@ class LiveRun:
         return ended and self.done == len(self.states)
 
     def standing(self) -> dict[str, Any]:
-        """Return where the run stands, small enough to be asked for every second.
+        """Return the progress of the run, small enough to be polled every second.
 
         version, shown: those of an index that is asked for now, shown being the turns it tells of.
         """
@@ -197,7 +197,7 @@ class LiveRun:
         }
 
     def standing_of(self, page: str) -> dict[str, Any] | None:
-        """Return where one question stands, by the name of its page; None where there is none."""
+        """Return the progress of one question, by the name of its page; None where there is none."""
         self.follow()
         if (state := self.by_page.get(page)) is None:
             return None

@@ -72,7 +72,7 @@ class LiveSite:
         ]
 
     def page_of(self, question_id: str) -> str | None:
-        """Return where the page of a question lies, None where it is not to be shown yet."""
+        """Return the address of a question's page, None where it is not to be shown yet."""
         hidden = self.finished_only and self._do(lambda: self.run.active(safe_name(question_id)))
         return None if hidden else f"report/{page_of(question_id)}"
 

@@ -99,7 +99,7 @@ def _marks(rows: Sequence[Row], by: str | None) -> list[Mark]:
 
 
 def _reach(row: Row) -> tuple[float, float]:
-    """Return how far the interval of a score reaches below and above it."""
+    """Return the reach of a score's interval below and above it."""
     if row["official_low"] is None:
         return 0.0, 0.0
     score = row["official"]
@@ -107,7 +107,7 @@ def _reach(row: Row) -> tuple[float, float]:
 
 
 def _called(row: Row, by: str) -> str:
-    """Return what a colour means; by: the option that gives the colours, or `label`, its rows' own."""
+    """Return the legend entry of a row; by: the option that gives the colours, or `label` for the row's own."""
     if by == "label":
         return str(row["label"])
     return f"{by.replace('_', ' ')} {row.get(by) or 'as given'}"
@@ -251,7 +251,7 @@ def row_names(sweep: Sweep, rows: Sequence[Row]) -> tuple[str, list[str]]:
 
 
 def title(sweep: Sweep) -> str:
-    """Return what stands over the figures of a sweep."""
+    """Return the heading of a sweep's figures."""
     partial = any(cell.config.partial for cell in sweep.cells)
     return f"Sweep {sweep.name}{' (PARTIAL)' if partial else ''}"
 
@@ -277,14 +277,14 @@ def as_markdown(sweep: Sweep, rows: Sequence[Row], notes: Mapping[str, Sequence[
 
 
 def caption(sweep: Sweep) -> list[str]:
-    """Return what the figures of a sweep are."""
+    """Return the caption that explains the figures of a sweep."""
     seeds = max(len(cells) for cells in sweep.rows)
     more = f"A row has {seeds} runs, each with its own seed; questions are paired seed by seed."
     return [*CAPTION, *([more] if seeds > 1 else [])]
 
 
 def footnotes(rows: Sequence[Row], notes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what must be said beside the figures, each thing once.
+    """Return the footnotes of the figures, each once.
 
     The cells that it is said of stand behind it, unless it is said of all that have figures.
     """

@@ -235,7 +235,7 @@ def _refuse_twins(cells: Sequence[Cell]) -> None:
 
 
 def _baseline(baseline: Any, cells: Sequence[Cell]) -> Cell:
-    """Return the cell that `baseline` means: what its row is called, or options that one row alone has.
+    """Return the cell that `baseline` names: by the label of its row, or by options that only one row has.
 
     Of several, the one that varies in nothing else.
     """

@@ -120,7 +120,7 @@ def _scores(side: Side) -> Row:
 
 
 def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
-    """Return how a cell differs from the baseline, and why that says little where it does."""
+    """Return the difference of a row from the baseline, and the reasons why the two are not comparable."""
     entry = compare(base, side)["differences"].get(OFFICIAL)
     if entry is None or entry["difference"] is None:
         return {}, ["they have no scored question in common"]
@@ -134,7 +134,7 @@ def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
 
 
 def _cost_row(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
-    """Return what a question took on average, over those that were number."""
+    """Return the average cost of a question, over those with turns."""
     means = results["totals"]["per_question"]
     if means is None:
         return {}

@@ -127,7 +127,7 @@ def files_of(images: Sequence[str]) -> list[Path]:
 
 
 def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
-    """Return what the engine is made of: options of a run, and those of the command, which come first.
+    """Return the options for the engine: those of a run, overridden by those of the command.
 
     UsageError where an option contradicts another one.
     """

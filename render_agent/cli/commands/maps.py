@@ -70,7 +70,7 @@ def maps_command(benchmark: str, annotations: str | None, to: str | None, as_jso
 
 
 def _facts(benchmark: str, annotations: str | None) -> dict[str, Facts]:
-    """Return what is known of the scenes of a benchmark. UsageError where that is not told, QuestionsError as in `read_annotations`."""
+    """Return the boxes of the scenes of a benchmark. UsageError where no annotations are named, QuestionsError as in `read_annotations`."""
     from render_agent.errors import UsageError
     from render_agent.questions.ground_truth import annotated_facts, known_facts
     from render_agent.questions.rooms import bundled

@@ -158,7 +158,7 @@ KEPT_SECONDS = 3600.0
 
 
 def _previewed(config: RunConfig) -> Preview:
-    """Return what a run would begin with, its pictures in a folder of its own; nothing is left where that fails."""
+    """Return the first view and prompt of a run, its pictures in a new temporary folder, which is removed on failure."""
     for old in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
         with suppress(OSError):
             status = old.lstat()
@@ -173,7 +173,7 @@ def _previewed(config: RunConfig) -> Preview:
 
 
 def _agent_words(chosen: Mapping[str, Any]) -> str:
-    """Return how moves are chosen, in words."""
+    """Describe the choice of moves in words."""
     replies = f"{chosen['samples']} replies a turn"
     if chosen["groups"] > 1:
         replies += f" to each of {chosen['groups']} wordings"
@@ -283,7 +283,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
 
 
 def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool) -> MakeEngine:
-    """Return what makes the engine; one that has a page also says where that is, and shows finished questions.
+    """Return the function that makes the engine; for an engine with a page it prints the address, and offers finished questions.
 
     pages: ends the pages of those.
     """
@@ -364,7 +364,7 @@ def in_words(question: Question, answer: str | None) -> str:
 
 
 def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
-    """Print who chose among several replies, where no note that was printed says so."""
+    """Print the agent and its verifiers, unless a printed note names them."""
     if config.agent_plan.chooses and not any(note.startswith("agent: ") for note in printed):
         console.print(f"agent: {config.agent_words}", soft_wrap=True)
 
@@ -403,7 +403,7 @@ RUN_COLUMNS = {
 
 
 def _run_row(path: Path) -> dict[str, Any]:
-    """Return what is listed of a run; minutes are those that its views and replies took, in all processes."""
+    """Return the row of a run in `ls`; minutes: of its rendering and generating, over all processes."""
     row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
     try:
         folder = RunFolder(path)
@@ -491,7 +491,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
 
 
 def _verdict(score: float) -> str:
-    """Return what a score between 0 and 1 says of an answer."""
+    """Return a score between 0 and 1 in words."""
     if score in (0.0, 1.0):
         return "right (score 100)" if score else "wrong (score 0)"
     return f"partly right (score {figure(100 * score)})"

@@ -132,7 +132,7 @@ def _is_run(output: Path, place: Path) -> bool:
 
 
 def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
-    """Return how one run differs from another. UsageError where they are not comparable."""
+    """Compare one run with another. UsageError where they are not comparable."""
     sides = (("a", first.results), ("b", second.results))
     return {
         **compare_alike(first, second, anyway=anyway, way_out="--anyway"),

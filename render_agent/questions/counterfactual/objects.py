@@ -31,7 +31,7 @@ Entry = TypeVar("Entry")
 
 
 def each_that_can(tries: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
-    """Give what each of some tries gives, beside those that cannot. NoPair, the first one's, where none gives anything."""
+    """Give the results of some attempts and skip those that raise NoPair; the first NoPair is raised where nothing results."""
     reason: NoPair | None = None
     any_made = False
     for attempt in tries:
@@ -59,7 +59,7 @@ class ObjectPlan(ChangePlan):
         return argument is None or bool(argument.strip())
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Give what could be done, the best first. NoPair where nothing can."""
+        """Give the possible edits, the best first. NoPair where there is none."""
         raise NotImplementedError
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
@@ -185,7 +185,7 @@ class Move(ObjectPlan):
 
 
 class Swap(ObjectPlan):
-    """Two objects change places: two that the question names, else one of them and another, or with `other` two that it does not name."""
+    """Two objects change places: both named in the question, else one named and one not; with `other`, neither is named."""
 
     name = "swap"
     forms = ("swap[:other]",)

@@ -1,4 +1,4 @@
-"""A room that can be changed: its objects, what stands on what, and where there is a free place for one."""
+"""A room that can be changed: its objects, their supports, and the free places for an object."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ChangeableRoom:
         return loose
 
     def support(self, thing: Thing) -> Thing | None:
-        """Return what an object stands on, None for the floor. NoPair where it hangs."""
+        """Return the support of an object, None for the floor. NoPair where it hangs."""
         if self._heights[thing][0] <= self._floor + LEVEL_METRES:
             return None
         below = [other for other in self.boxes if self._stands_on(thing, other)]

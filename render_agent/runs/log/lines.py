@@ -74,7 +74,7 @@ _TurnPresent = defstruct(
 
 
 def read_line(text: bytes) -> Line:
-    """Return what a line of `turns.jsonl` holds. ValueError where it is none, MisfitError naming the field."""
+    """Parse a line of `turns.jsonl`. ValueError where it is none, MisfitError naming the field."""
     head: Head = decode(text, Head)
     if head.error is not None:
         return Line(head, None)

@@ -240,7 +240,7 @@ def _clear(path: Path, draft: Path, until: float) -> None:
 
 
 def _read(path: Path) -> Owner | None:
-    """Return what an owner file says, None where it says nothing that can be read."""
+    """Return the owner that an owner file names, None where the file cannot be read as one."""
     try:
         owner: Owner = decode(read_bounded(path, MAX_OWNER_BYTES), Owner)
     except ValueError:

@@ -58,7 +58,7 @@ def pairs_of(states: Sequence[QuestionState]) -> list[Pair]:
 
 
 def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
-    """Return what `results.json` holds as `causal`, None of a run without counterparts.
+    """Return the entry `causal` of `results.json`, None for a run without counterparts.
 
     left_out: by change, how many questions have no counterpart, by reason.
     """

@@ -17,7 +17,7 @@ from render_agent.score.summary import OFFICIAL
 
 
 class NoScenes:
-    """Scenes that nobody looks at: what was said in a run is read without its scans."""
+    """Stands for the scenes of a run that is only read: no scan is opened."""
 
     def get(self, question: Question) -> NoReturn:
         """SceneError, always."""
@@ -85,7 +85,7 @@ def compared_beliefs(
     b: RunFolder,
     states: tuple[Sequence[QuestionState] | None, Sequence[QuestionState] | None] = (None, None),
 ) -> dict[str, dict[str, Any]]:
-    """Return how the last beliefs of run b differ from those of a, as `belief_differences` has it; nothing of runs without.
+    """Return the differences of the last beliefs of run b from those of a, see `belief_differences`; empty without beliefs.
 
     states: the questions of both, where they were read already. RunLogError where a log is damaged.
     """
@@ -104,7 +104,7 @@ def compared_beliefs(
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:
-    """Return what must be said beside every figure of a run, by what `config.json` holds of it."""
+    """Return the notes that stand beside every figure of a run, from its `config.json`."""
     choosing = record.get("choosing", {})
     sentences = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
     sentences += RunConfig.from_json(record["config"]).notes

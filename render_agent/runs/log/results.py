@@ -103,7 +103,7 @@ def results(
 def _beliefs(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, Any]:
-    """Return the figures of what models said that they believe; nothing where none was asked."""
+    """Return the figures of the beliefs under `beliefs`; empty where no question was probed."""
     probed = _probed(states)
     if not probed:
         return {}
@@ -116,9 +116,9 @@ def _beliefs(
 def beliefs_of(
     states: Sequence[QuestionState], stress: PictureStress | None, annotations: str | None
 ) -> dict[str, list[ScoredProbe]]:
-    """Return the probes of those questions that were asked what they believe, by id, set against what is known of their scenes.
+    """Return the scored probes of every probed question by id, set against the boxes of its scene.
 
-    QuestionsError where the files that told it are no more what they were.
+    QuestionsError where the files of boxes have changed since the run began.
     """
     probed = _probed(states)
     facts, truths = _known(probed, stress, annotations)
@@ -145,7 +145,7 @@ def counted(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[Qu
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:
-    """Return how many questions there are of every status, and how many needed a repair.
+    """Return the number of questions of every status, and of those that needed a repair.
 
     `repairs` counts replies that could not be read, `repaired` the questions that had some.
     """
@@ -210,7 +210,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
-    """Return what the figures must say about themselves."""
+    """Return the notes that stand beside the figures."""
     status = Counter(state.status for state in states)
     reasons = (
         (status[Status.ACTIVE], "are still active: the run is unfinished"),
@@ -268,7 +268,7 @@ WORK_FIELDS = ("turns", "renders", "tokens_in", "tokens_out")
 
 
 def question_work(state: QuestionState) -> dict[str, int]:
-    """Return what a question took, by WORK_FIELDS.
+    """Return the work of a question, by WORK_FIELDS.
 
     renders: distinct pictures that were drawn for it, those of candidates too; a picture that the
     questions of a scene share counts for each that shows it. Tokens are those of all samples, groups and

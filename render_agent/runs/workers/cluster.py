@@ -104,7 +104,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
 
 
 def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
-    """Return what a worker with these options asks Ray for.
+    """Return the resources that a worker with these options asks Ray for.
 
     cluster_gpus: how many GPUs the cluster has; None on this machine, where devices are named and
     not counted.

@@ -45,16 +45,18 @@ def test_lengths_are_log_normal_and_the_same_every_time():
 
 def test_the_walk_takes_as_many_turns_as_were_drawn_and_then_answers():
     script = walk(Lengths((3, 3), reply_tokens=60))
-    replies = [json.loads(script(request(bundled()[0].id, turn))) for turn in range(3)]
+    replies = [json.loads(script.reply(request(bundled()[0].id, turn))) for turn in range(3)]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
-    assert json.loads(script(request(bundled()[0].id, 0, last=True)))["done"]
+    assert json.loads(script.reply(request(bundled()[0].id, 0, last=True)))["done"]
 
 
 def test_replies_are_about_as_long_as_was_drawn():
     script = walk(Lengths((9, 9), reply_tokens=120))
     for question in bundled()[:40]:
         drawn = script.lengths.tokens_of(question.id, 1, 0)
-        assert abs(len(script(request(question.id, 1)).split()) - drawn) <= max(2, 0.05 * drawn)
+        assert abs(len(script.reply(request(question.id, 1)).split()) - drawn) <= max(
+            2, 0.05 * drawn
+        )
 
 
 def test_variants_have_the_baselines_once():

@@ -14,7 +14,7 @@ from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.learned_verifier.shape import Features
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.choice_accuracy import choose
-from render_agent_lab.verifier_training.example import Example
+from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.loss import contrast, losses
 

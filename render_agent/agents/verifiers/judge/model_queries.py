@@ -61,7 +61,7 @@ class ModelQueries:
         return replies
 
     def likely(self, messages: Sequence[Sequence[Message]], choices: Sequence[str]) -> list[Scores]:
-        """Return how likely each choice begins the reply to each; nothing is written.
+        """Return the log-probability that each choice begins the reply to each dialogue; nothing is generated.
 
         UsageError where the engine does not give probabilities.
         """

@@ -47,7 +47,7 @@ def orders(count: int) -> list[tuple[int, int]]:
 
 
 def standings(count: int, outcomes: Outcomes, *, named: bool = False) -> list[Standing]:
-    """Return how each of so many pictures stands.
+    """Return the standing of each of so many pictures.
 
     A pair of which one order is missing is left out, for both: half of it would be the liking for a place.
     named: whether outcomes are what replies name, and no log-odds.

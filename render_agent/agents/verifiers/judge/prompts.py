@@ -43,7 +43,7 @@ def about(
 
 
 def criteria_form(rubric: Rubric) -> str:
-    """Return what tells the criteria of a rubric, and what a reply to them looks like."""
+    """Return the text that lists the criteria of a rubric and the form of the reply."""
     lines = ["Criteria:"]
     for name, entry in (rubric.criteria or {}).items():
         value = "true or false" if entry.kind == "boolean" else "a number from 0 to 1"

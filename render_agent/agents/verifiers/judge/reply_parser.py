@@ -13,7 +13,7 @@ from render_agent.text.safe_parse import parse_json
 
 
 def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding] | Unreadable:
-    """Return what a reply says by every criterion of a rubric; it never raises.
+    """Parse the findings of a reply, one a criterion of a rubric; it never raises.
 
     Every criterion must be there, with a value of its kind. Names that the rubric does not have are
     left alone; a reason may be missing.

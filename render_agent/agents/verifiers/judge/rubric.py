@@ -151,14 +151,14 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
 
 
 def _stripped(data: Any) -> Any:
-    """Return what YAML gave, its texts without the space around them."""
+    """Strip the texts of a YAML document."""
     if isinstance(data, dict):
         return {name: _stripped(value) for name, value in data.items()}
     return data.strip() if isinstance(data, str) else data
 
 
 def _hint(data: Any) -> str:
-    """Return what to do about a name that YAML took for true or false."""
+    """Return a hint where YAML took a name for true or false, else an empty text."""
     criteria = data.get("criteria") if isinstance(data, dict) else None
     names = [name for names in (data, criteria) if isinstance(names, dict) for name in names]
     if not any(isinstance(name, bool) for name in names):

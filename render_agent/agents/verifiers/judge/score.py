@@ -67,7 +67,7 @@ class Score:
 
 
 def score_of(answer: Answer, read: Callable[[Answer], Score | Unreadable]) -> Score:
-    """Return what an answer of the engine comes to by `read`, with what it took; a fault where it says nothing."""
+    """Return the score that `read` takes from an engine's answer, with tokens and seconds; a fault where it has none."""
     if answer.error is not None:
         score = Score(None, answer.error, Fault.ENGINE)
     elif isinstance(read_score := read(answer), Unreadable):
@@ -78,7 +78,7 @@ def score_of(answer: Answer, read: Callable[[Answer], Score | Unreadable]) -> Sc
 
 
 def counts(scores: Iterable[Score]) -> dict[str, int]:
-    """Return how many pictures were judged, and how many were not, by where the reason lies."""
+    """Return the number of judged pictures, and of the others by fault."""
     numbers = {"judged": 0, **{fault.value: 0 for fault in Fault}}
     for score in scores:
         numbers["judged" if score.fault is None else score.fault.value] += 1
@@ -119,7 +119,7 @@ def rows_of(
 
 
 def totals(scores: Sequence[Score]) -> dict[str, Any]:
-    """Return how many pictures were judged and were not, and what all took."""
+    """Return the counts of judged pictures and faults, and the tokens and seconds of all."""
     return {
         **counts(scores),
         "tokens_in": sum(score.tokens.prompt for score in scores),

@@ -33,7 +33,7 @@ MAX_REQUESTS_PER_CALL = 1024
 
 
 class JudgePlan(VerifierPlan):
-    """A vision-language model, that of the run or one of its own, which rates what a move shows."""
+    """A vision-language model, the run's or its own, that rates the view of a move."""
 
     name = "judge"
     forms = ("judge[:MODEL]",)
@@ -75,7 +75,7 @@ class JudgePlan(VerifierPlan):
             raise SetupError(
                 f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
             )
-        if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
+        if config.judging.scores and not engine_trait(engine, "gives_probabilities", default=True):
             raise UsageError(
                 f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
                 " use --judge-mode json or pairwise, or judge:MODEL"
@@ -107,7 +107,7 @@ class JudgePlan(VerifierPlan):
         """Return the judge, its own model loaded where one is named. SetupError as in `check`."""
         self.check(config, questions, engine.name)
         own = self.argument is not None
-        if not own and config.judge_mode == "yes":
+        if not own and config.judging.scores:
             scorer(engine)
         return JudgeVerifier(
             make_engine(self.own_config(config), []) if own else engine,
@@ -201,7 +201,7 @@ class JudgeVerifier(Verifier):
 
 
 def named_words(question: Question) -> str:
-    """Return what a question names, as a judge reads it: "the chair, the table and the door"."""
+    """Return the names in a question as words for a judge: "the chair, the table and the door"."""
     names = [f"the {name}" for name in named_categories(question)]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
@@ -213,7 +213,7 @@ def _latest(context: TurnContext) -> list[str]:
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:
-    """Return what was found of the views of one case. calls: its share of the model's."""
+    """Return the verdict on one case from the scores of its views. calls: its share of the model's calls."""
     values, reasons = [], []
     for candidate in case.candidates:
         score = scores[candidate.view.file] if candidate.view else None

@@ -83,7 +83,7 @@ class MlflowLogger:
 
 
 def _artefact(run: FinishedRun, question: str) -> str | None:
-    """Return where the picture of a question lies among the artefacts."""
+    """Return the path of a question's picture among the artefacts."""
     file = run.pictures.get(question)
     if file is None or run.views is None:
         return None

@@ -99,7 +99,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
 
 
 def comparison_folder(runs: Sequence[Path]) -> Path:
-    """Return where the pages of a comparison of these runs lie unless said otherwise."""
+    """Return the default folder for the pages of a comparison of these runs."""
     name = "-".join(run.name for run in runs)
     return runs[0].parent / "compare" / (name if len(name) <= 120 else safe_name(name))
 
@@ -243,7 +243,7 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
 
 
 def _script(changes: Sequence[Change]) -> bytes:
-    """Return `questions.js`, in which a row tells what the first run that has the question says of it."""
+    """Return `questions.js`: a row a question, with its type, scene and truth from the first run that has it."""
     rows = [
         {
             **{name: change.first[name] for name in ("type", "dataset", "scene", "truth")},

@@ -1,4 +1,4 @@
-"""Plots of what models said that they believe: what broke first, by type, and their maps by turn."""
+"""Plots of beliefs: what broke first by type, the maps by turn, calibration, and revision."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
 
 
 def revisions(results: Mapping[str, Any]) -> Plot | None:
-    """Whether maps and answers that were right follow a room that changes midway, by change; None where none does."""
+    """The share of right maps and answers that follow a change midway, by change; None where no room changes."""
     beliefs = results["beliefs"]
     if "revision" not in beliefs:
         return None

@@ -181,7 +181,7 @@ def amount(value: float) -> str:
 
 
 def cost_by_turn(report: ReportData) -> list[TurnCost]:
-    """Return what the turns of every number cost; a turn has its share of its batch's time."""
+    """Return the cost of all questions by turn; a turn has its share of its batch's time."""
     longest = max((len(state.turns) for state in report.states), default=0)
     drawn = [pictures_by_turn(state) for state in report.states]
     costs = []
@@ -206,7 +206,7 @@ def cost_by_turn(report: ReportData) -> list[TurnCost]:
 
 
 def pictures_by_turn(state: QuestionState) -> list[tuple[int, int]]:
-    """Return how many pictures every turn of a question drew to show them, and how many to choose."""
+    """Return the numbers of pictures that every turn of a question drew: to be shown, and to choose a move."""
     known: set[str] = set()
     numbers = []
     for turn in state.turns:

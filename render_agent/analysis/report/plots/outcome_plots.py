@@ -189,7 +189,7 @@ def causes(report: ReportData) -> Plot | None:
 
 
 def seen(report: ReportData) -> Plot | None:
-    """Whether questions were right where what they name was seen well, and where not."""
+    """The share of right questions by type: all named objects seen well, against the others."""
     by_type = right_when_seen(report)
     if not by_type:
         return None
@@ -319,7 +319,7 @@ def coverage_by_turn(report: ReportData) -> dict[str, list[Mean]]:
 
 
 def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
-    """Return how many questions of every type have which cause, known types first."""
+    """Return the number of questions by type and cause, known types first."""
     by_type: dict[str, Counter[str]] = {}
     for question_id, diagnosis in report.own_diagnoses.items():
         if question_id in report.rows:
@@ -329,7 +329,7 @@ def causes_by_type(report: ReportData) -> dict[str, Counter[str]]:
 
 
 def right_when_seen(report: ReportData) -> dict[str, tuple[Mean, Mean]]:
-    """Return the share of right questions where all that they are about was seen well, and where not.
+    """Return the share of right questions: those whose objects were all seen well, and the others.
 
     By type, after all of them together; over questions whose answers were read and of which it can be
     told, as `seen` of a diagnosis' summary has them.
