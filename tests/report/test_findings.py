@@ -103,3 +103,5 @@ def test_a_wrong_question_alone_has_a_headline(cause):
     assert (said is not None) == (cause in wrong)
     if cause in wrong[:2]:
         assert "lamp and tv" in said
+        about_the_room = wrong_because(Diagnosis("1", cause, (), (), (), {}), RunConfig(batch=True))
+        assert about_the_room.endswith(" enough of the room.")
