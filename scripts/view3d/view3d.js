@@ -14,7 +14,7 @@ import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 /* Those of Okabe and Ito, as in report.css and question.css. */
 const COLOURS = { well: 0x009e73, seen: 0xe69f00, never: 0xd55e00, path: 0x0072b2, now: 0xb8578f, other: 0x545c64 };
 const SEEN_WORDS = { well: "seen well", seen: "seen, not well", never: "not seen yet" };
-const FRUSTUM_METRES = 0.7, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
+const FRUSTUM_SHARE = 0.08, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
 const HIDDEN_OPACITY = 0.35;
 const POINT_METRES = 0.035, MARKER_METRES = 0.06;
 
@@ -176,17 +176,17 @@ function lines(points, colour, kind = LineSegments) {
   return made;
 }
 
-/* The four corners of a view's picture, from its top left clockwise, FRUSTUM_METRES before its camera. */
-function picture({ position, forward, up, fov, part }) {
+/* The four corners of a view's picture, from its top left clockwise, `far` metres before its camera. */
+function picture({ position, forward, up, fov, part }, far) {
   const ahead = vector(forward), above = vector(up), right = ahead.clone().cross(above);
-  const height = Math.tan((fov * Math.PI) / 360) * FRUSTUM_METRES, width = (height * part[2]) / part[3];
-  const middle = vector(position).addScaledVector(ahead, FRUSTUM_METRES);
+  const height = Math.tan((fov * Math.PI) / 360) * far, width = (height * part[2]) / part[3];
+  const middle = vector(position).addScaledVector(ahead, far);
   return [[-1, 1], [1, 1], [1, -1], [-1, -1]].map(([x, y]) =>
     middle.clone().addScaledVector(right, x * width).addScaledVector(above, y * height));
 }
 
-function frustum(view) {
-  const eye = vector(view.position), corners = picture(view);
+function frustum(view, far) {
+  const eye = vector(view.position), corners = picture(view, far);
   return lines(corners.flatMap((corner, index) => [eye, corner, corner, corners[(index + 1) % 4]]), COLOURS.other);
 }
 
@@ -251,6 +251,8 @@ class View3D {
     this.object = object;
     if (!object.geometry.boundingBox) object.geometry.computeBoundingBox();
     this.bounds = object.geometry.boundingBox;
+    this.reach = Math.max(this.bounds.max.x - this.bounds.min.x, this.bounds.max.y - this.bounds.min.y);
+    this.far = Math.min(1, FRUSTUM_SHARE * this.reach);
     this.add();
     this.bind();
     this.overview();
@@ -260,9 +262,9 @@ class View3D {
   add() {
     const { turns, boxes } = this.data;
     this.boxes = boxes.map(box);
-    this.frustums = turns.map((turn) => turn.views.map(frustum));
+    this.frustums = turns.map((turn) => turn.views.map((view) => frustum(view, this.far)));
     this.path = lines(turns.map((turn) => vector(turn.position)), COLOURS.path, Line);
-    this.marker = new Mesh(new SphereGeometry(MARKER_METRES), new MeshBasicMaterial({ color: COLOURS.now }));
+    this.marker = new Mesh(new SphereGeometry(Math.min(MARKER_METRES, this.far / 10)), new MeshBasicMaterial({ color: COLOURS.now }));
     this.scene.add(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
   }
 
@@ -318,7 +320,7 @@ class View3D {
   /* Show everything from above, a little from the side. */
   overview() {
     const { min, max } = this.bounds, middle = min.clone().add(max).multiplyScalar(0.5);
-    const reach = Math.max(max.x - min.x, max.y - min.y, 2);
+    const reach = Math.max(this.reach, 2);
     this.cutAt(Math.min(this.bounds.max.z, this.data.cut));
     this.controls.maxPolarAngle = Math.PI / 2; // from above, never through the floor
     this.controls.target.copy(middle);
@@ -449,7 +451,7 @@ class View3D {
   lay() {
     const { clientWidth: width, clientHeight: height } = this.stage, { views } = this.data.turns[this.turn];
     this.images.forEach((image, index) => {
-      const view = views[index], corners = view ? picture(view) : [];
+      const view = views[index], corners = view ? picture(view, this.far) : [];
       const away = corners.length ? corners[0].distanceTo(this.camera.position) + corners[2].distanceTo(this.camera.position) : 0;
       corners.forEach((corner) => corner.project(this.camera));
       image.hidden = !corners.length || corners.some((corner) => Math.abs(corner.z) >= 1);

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole
+from factories.reports import HOSTILE, assert_whole, run_rooms
 from factories.runs import make_questions, play
 from PIL import Image
 
@@ -129,6 +129,34 @@ def test_dialogues_stand_side_by_side_turn_by_turn(page, runs, two):
     assert tops[0]["x"] == tops[1]["x"]
     assert tops[0]["y"] + tops[0]["height"] <= tops[1]["y"]
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_why_it_is_wrong_stands_with_the_run_that_is(page, tmp_path):
+    runs = [
+        run_rooms(tmp_path / model, id=("5", "6"), model=model).path
+        for model in ("random", "expert")
+    ]
+    said = called("compare", *runs, "--page", tmp_path / "pages")
+    assert said.exit_code == 0, said.output
+    for name in ("5", "6"):
+        page.goto((tmp_path / "pages" / "questions" / f"{name}.html").as_uri())
+        sides = page.locator(".side:has(.facts)").all()
+        assert [side.locator(".facts .mark").inner_text() for side in sides] == ["wrong", "right"]
+        told = [side.locator(".verdict").all_inner_texts() for side in sides]
+        assert [len(verdicts) for verdicts in told] == [1, 0]
+        assert "Wrong: it stopped with turns left" in told[0][0]
+        assert page.locator(".verdict").count() == 1
+
+
+def test_on_a_phone_each_change_shows_truth_and_answers(page, two):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(two.as_uri())
+    for row in page.locator("#changed tbody tr").all():
+        cells = row.locator("td[data-of]")
+        assert [cell.get_attribute("data-of") for cell in cells.all()] == ["truth", "A", "B"]
+        assert all(
+            cell.bounding_box()["x"] + cell.bounding_box()["width"] <= 390 for cell in cells.all()
+        )
 
 
 def test_keys_follow_the_filter_of_the_comparison(page, two):

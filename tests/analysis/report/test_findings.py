@@ -7,7 +7,7 @@ from factories.reports import reported, run_rooms
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.index.findings import by_types, findings, reasons
+from render_agent.analysis.report.index.findings import against_all, by_types, findings, reasons
 from render_agent.analysis.report.question.question_page import wrong_because
 from render_agent.config import RunConfig
 from render_agent.score.means import DIRECTION
@@ -85,6 +85,22 @@ def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
     assert all(f"<li>{found.sentence}" in page for found in said)
 
 
+def test_to_be_below_answers_fitted_to_each_truth_is_not_told():
+    few = scored(object_counting=(10, 5, 15, 90), route_planning=(80, 70, 90, 30))
+    few["types"]["object_counting"]["n"] = 2
+    few["types"]["route_planning"]["n"] = 2
+    assert "object count is not shown to differ from it" in by_types(few)
+    few |= {"official_over_scored": {"score": 10.0}}
+    few["intervals"]["official"] = (5, 15)
+    few["chance"]["frequency"]["macro"] = 76.0
+    report = SimpleNamespace(results=few, siblings=())
+    assert against_all(report) is None
+    for part in few["types"].values():
+        part["n"] = 8
+    assert against_all(report) == "The score is 66 points below that of the commonest answers."
+    assert "object count is below it" in by_types(few)
+
+
 def test_directions_count_as_their_one_task():
     results = scored(
         object_rel_direction_easy=(50, 44, 56, 40), object_rel_direction_hard=(50, 44, 56, 40)
@@ -103,3 +119,5 @@ def test_a_wrong_question_alone_has_a_headline(cause):
     assert (said is not None) == (cause in wrong)
     if cause in wrong[:2]:
         assert "lamp and tv" in said
+        about_the_room = wrong_because(Diagnosis("1", cause, (), (), (), {}), RunConfig(batch=True))
+        assert about_the_room.endswith(" enough of the room.")

@@ -31,6 +31,9 @@ REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
 MOST = 0.5
 """A reason is that of most wrong answers where the interval of its share lies above this."""
 
+LEAST_FITTED = 8
+"""Of fewer truths a type the commonest answer is nearly fitted to each of them: to be below it says nothing."""
+
 NAMED_TYPES = 3
 """So many types a sentence names at the most."""
 
@@ -76,7 +79,7 @@ def by_types(results: Mapping[str, Any]) -> str | None:
     bounds = {name: results["intervals"].get(name) for name in rows}
     known = [name for name in rows if bounds[name] is not None and levels.get(name) is not None]
     above = {n: rows[n][1] - levels[n] for n in known if bounds[n][0] > levels[n]}
-    below = [name for name in known if bounds[name][1] < levels[name]]
+    below = [n for n in known if bounds[n][1] < levels[n] and rows[n][0] >= LEAST_FITTED]
     level = [name for name in known if name not in above and name not in below]
     clauses = []
     if above:
@@ -107,6 +110,9 @@ def against_all(report: ReportData) -> str | None:
     if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
         return None
     way = "above" if score > level else "below"
+    numbers = [part["n"] for part in results["types"].values()]
+    if way == "below" and sum(numbers) < LEAST_FITTED * len(numbers):
+        return None
     return f"The score is {_points(abs(score - level))} {way} that of the commonest answers."
 
 

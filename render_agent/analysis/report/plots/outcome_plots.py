@@ -41,6 +41,9 @@ AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores
 
 ALL_TYPES = "all types"
 
+LEAST_BARS = 6
+"""A plot of fewer bars has room for so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -76,6 +79,8 @@ def turns_used(report: ReportData) -> Plot | None:
                 ha="center", fontsize=8.5,
             )  # fmt: skip
         axes.set_xticks(turns)
+        room = max(0, LEAST_BARS - (turns[-1] - turns[0] + 1)) / 2  # one bar is no wall
+        axes.set_xlim(turns[0] - 0.6 - room, turns[-1] + 0.6 + room)
         from_zero(axes, 0.12)
         whole(axes.yaxis)
         axes.set_xlabel("turns used")

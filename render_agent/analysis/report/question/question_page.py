@@ -212,9 +212,10 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
 def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
     """Return why an answer is wrong, as a sentence; None where it is not wrong or nobody can tell."""
     missed = _listed(_missed(diagnosis, config.image_size))
+    lacking = f"{missed} well" if missed else "enough of the room"  # whose size it was asked for
     return {
-        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {missed} well.",
-        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {missed} well.",
+        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",
+        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {lacking}.",
         Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
         Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
     }.get(diagnosis.cause)
@@ -223,7 +224,7 @@ def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
 def _listed(names: Sequence[str]) -> str:
     """Return names as a sentence lists them."""
     some = [", ".join(names[:-1]), *names[-1:]]
-    return " and ".join(filter(None, some)) or "everything named"
+    return " and ".join(filter(None, some))
 
 
 def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
