@@ -49,6 +49,7 @@ def from_file(context: click.Context, parameter: click.Parameter, file: str | No
 CONTINUE = click.Option(
     ["--continue", "continue_run"],
     metavar="recent|NAME|PATH",
+    envvar=f"{PREFIX}CONTINUE",
     help="Go on with a run: the newest, a name in --output, or a path.",
     shell_complete=completion.runs,
 )
@@ -195,8 +196,15 @@ def _hand_on(context: click.Context, options: Mapping[str, Any]) -> None:
     """
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
-    known = [p.name for p in (command.params if command else ()) if isinstance(p, click.Option)]
-    given = {key: options[key] for key in known if key in options and _is_given(context, key)}
+    own = [p for p in (command.params if command else ()) if isinstance(p, click.Option)]
+    named = {"json" if option.name == "as_json" else option.name: option for option in own}
+    given = {
+        option.name: options[key]
+        for key, option in named.items()
+        if key in options
+        and _is_given(context, key)
+        and option.is_flag == isinstance(OPTIONS[key].default, bool)  # doctor --probe is another
+    }
     context.default_map = {**(context.default_map or {}), name: given}
 
 

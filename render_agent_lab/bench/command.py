@@ -98,6 +98,7 @@ def _list(flag: str, default: str, text: str) -> Callable[[F], F]:
 )
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of PyTorch.")
 @click.option(
+    "--to",
     "--output",
     "folder",
     metavar="DIR",

@@ -69,6 +69,7 @@ def make_room(
 
 @click.command("make-rooms")
 @click.option(
+    "--to",
     "--output",
     "folder",
     required=True,

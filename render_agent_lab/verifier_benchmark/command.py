@@ -67,6 +67,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
 @click.option(
+    "--to",
     "--output",
     "folder",
     metavar="DIR",

@@ -13,6 +13,7 @@ from render_agent.errors import UsageError
 @click.command("train-verifier")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
 @click.option(
+    "--to",
     "--output",
     "folder",
     required=True,
