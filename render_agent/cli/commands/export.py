@@ -144,7 +144,8 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
         said: list[str] = []
         if not log_finished(folder, name, said.append):
             raise SetupError(f"{folder.name}: {'; '.join(said)}")
-        click.echo("\n".join(said) or f"{folder.name} is told to {name}")
+        seen = getattr(registry.load("logger", name), "seen_by", "").format(runs=folder.path.parent)
+        click.echo("\n".join(said) or f"{folder.name} was logged to {name}{seen and f'; {seen}'}")
 
 
 @click.command("push")
