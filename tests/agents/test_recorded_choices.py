@@ -196,7 +196,9 @@ def test_compared_runs_tell_what_they_cost_and_which_options_differ(tmp_path):
     words = " ".join(CliRunner().invoke(cli, ["compare", str(one), str(two)]).output.split())
     assert "agent: a single, b lookahead:2" in words
     assert "verifier: a not given, b random" in words
-    assert f"a, a question: 2.0 turns, {work[0]['renders']:.1f} pictures drawn" in words
+    assert (
+        f"a, a question took on average 2.0 turns, {work[0]['renders']:.1f} pictures drawn" in words
+    )
 
 
 def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
@@ -220,7 +222,7 @@ def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
     shown = CliRunner().invoke(cli, ["show", str(path)]).output
     assert "\nagent: lookahead:2 by random\n" in shown
     told = " ".join(shown.split())
-    assert f"a question: 3.0 turns, {means['renders']:.1f} pictures drawn, " in told
+    assert f"a question took on average 3.0 turns, {means['renders']:.1f} pictures drawn, " in told
     assert f"{means['tokens_in']:,.0f} tokens read, {means['tokens_out']:,.0f} written" in told
 
 

@@ -298,7 +298,7 @@ def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_pat
     assert (code, "there is no run in elsewhere yet" in errors) == (1, True)
     for words in (["train-verifier", "recent"], ["make-rooms"]):
         code, _, errors = call(*words)
-        assert (code, "Missing option '--output'" in errors) == (2, True)
+        assert (code, "Missing option '--to'" in errors) == (2, True)
     assert call("make-rooms", "--output", "made", "--count", "0")[2].count("--count") == 1
     assert not any((tmp_path / "elsewhere").iterdir())
 

@@ -166,13 +166,37 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
         (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
         (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),
-        (("--batch", "--benchmark", "rooms", *QUICK, "--type", "no"), 1, "no question is left"),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--type", "no"),
+            1,
+            "no question has the type 'no'",
+        ),
         (("--ply", "no.ply", "--question", "?", *QUICK), 1, "no.ply"),
         (("--ply", "no.ply", *QUICK), 2, "--ply needs --question"),
         (("--batch", "--ply", "x.ply", "--question", "?"), 2, "either --batch"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
         (("--batch", "--image-size", "big"), 2, "640x480"),
         (("--batch", "--kinds", "ego,side"), 2, "not a kind of view"),
+        (
+            ("--batch", "--benchmark", ".", *QUICK),
+            1,
+            "is a folder: name the file of questions in it",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", "--engine", "transfomers"),
+            2,
+            "did you mean 'transformers'?",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--model", "explorr"),
+            1,
+            "did you mean 'explorer'?",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--temperature", "nan"),
+            2,
+            "--temperature nan is no finite",
+        ),
         (("--no-such-option",), 2, "No such option"),
         (("--continue", "recent"), 1, "there is no run"),
         (("show", "recent"), 1, "there is no run"),
@@ -183,6 +207,55 @@ def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, cod
     assert (got, out) == (code, "")
     assert said in err
     assert not list(tmp_path.glob("experiment_logs/*/config.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--probe-every", "2"), "--probe-every says when --probe asks"),
+        (("--port", "8000"), "--port is for --engine human"),
+        (("--follow-redirects",), "--follow-redirects is for --engine openai"),
+        (("--base-url", "http://localhost:1/v1"), "--base-url is for --engine openai"),
+        (("--fusion", "normalised"), "--fusion fuses scores, and --agent single has no verifiers"),
+        (("--judge-mode", "json"), "--judge-mode is for --verifier judge"),
+        (("--rubric", "blur"), "--rubric is for --verifier judge"),
+    ],
+)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_an_option_that_would_do_nothing_is_refused(type_in, tmp_path, arguments, said, dry):
+    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, *dry)
+    got, out, err = type_in(*batch, folder=tmp_path)
+    assert (got, out) == (2, "")
+    assert said in err
+    assert err.rstrip().endswith(": leave it out")
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
+def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_in, tmp_path, flag):
+    one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
+    got, _, err = type_in(*one, folder=tmp_path)
+    assert got == 2
+    assert (
+        f"--{flag} chooses among a benchmark's questions, and --ply asks one: leave it out" in err
+    )
+
+
+def test_options_in_the_environment_hold_for_commands_and_for_continuing(
+    type_in, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RENDER_AGENT_JSON", "1")
+    assert type_in("ls", folder=tmp_path)[:2] == (0, "[]\n")
+    monkeypatch.setenv("RENDER_AGENT_CONTINUE", "nothere")
+    code, _, err = type_in(folder=tmp_path)
+    assert (code, "there is no run 'nothere'" in err) == (1, True)
+
+
+def test_a_flag_of_a_command_is_not_the_option_of_a_run_of_that_name(
+    type_in, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RENDER_AGENT_PROBE", "map")
+    assert type_in("doctor", "--help", folder=tmp_path)[0] == 0
 
 
 def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(type_in, tmp_path):

@@ -54,16 +54,21 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"type": ("counting",)}, r"none has the type 'counting' \(there are object_counting, object_rel"),
-        ({"type": ("object_counting", "typo")}, "none has the type 'typo'"),
-        ({"scene": ("hall",)}, r"none has the scene 'hall' \(there are room\)"),
-        ({"id": ("9",)}, "none has the id '9'"),
+        ({"type": ("counting",)}, r"no question has the type 'counting': there are object_counting, object_rel_direction_easy; did you mean 'object_counting'\?"),
+        ({"type": ("object_counting", "typo")}, "no question has the type 'typo'"),
+        ({"scene": ("hall",)}, "no question has the scene 'hall': there are room"),
+        ({"id": ("9",)}, "no question has the id '9'"),
         ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --dataset, --scene, --id and --exclude together"),
     ],
 )  # fmt: skip
 def test_what_names_no_question_is_told(chosen, options, sentence):
     with pytest.raises(QuestionsError, match=sentence):
         chosen(**options)
+
+
+def test_choices_that_are_the_same_are_refused():
+    with pytest.raises(UsageError, match="two choices are the same, 'left': leave one out"):
+        lettered(["left", "right", "left "])
 
 
 def test_the_bundled_rooms_need_nothing():
@@ -127,7 +132,7 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
     config = RunConfig(batch=True, benchmark=str(path), dataset=("scannetpp",))
     assert [question.id for question in choose_questions(config)] == ["scannetpp"]
     assert config.partial
-    with pytest.raises(QuestionsError, match="none has the dataset 'kitti'"):
+    with pytest.raises(QuestionsError, match="no question has the dataset 'kitti'"):
         choose_questions(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",)))
 
 

@@ -478,12 +478,24 @@ def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
     assert str(there.value) == str(here.value)
 
 
+def no_cluster(address, workers):
+    raise SetupError("no cluster here")
+
+
 def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
     config = make_config(tmp_path, make_questions(tmp_path))
     with pytest.raises(SetupError, match="no Ray cluster answers there"):
         start_run(replace(config, ray="127.0.0.1:1"))
     with pytest.raises(SetupError, match="--ray auto"):
         start_run(replace(config, ray="ray://127.0.0.1:10001"))
+    with pytest.raises(
+        SetupError, match=r"--ray nowhere is no address .* write HOST:6379, or auto"
+    ):
+        start_run(replace(config, ray="nowhere"))
+    with monkeypatch.context() as nowhere:
+        nowhere.setattr("render_agent.runs.workers.cluster.cluster", no_cluster)
+        with pytest.raises(SetupError, match="no cluster here"):
+            start_run(replace(config, ray="auto"))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
         start_run(replace(config, workers=2))
@@ -496,6 +508,8 @@ def test_a_ray_that_does_not_start_is_told_in_a_sentence():
 
     with pytest.raises(SetupError, match=r"could not be started .* timed out .*leave --workers"):
         _connect(SimpleNamespace(init=init), None, 2)
+    with pytest.raises(SetupError, match=r"--ray auto: no Ray cluster answers .*leave --ray out"):
+        _connect(SimpleNamespace(init=init), "auto", 0)
 
 
 def test_devices_are_workers():
