@@ -173,7 +173,10 @@ def cli(
     if not starts and not any(_typed(context, name) for name in options):
         click.echo(help_page.overview(context))
         context.exit(0)
+    from render_agent.runs.preflight import refuse_idle_options
+
     config = RunConfig(**options)
+    refuse_idle_options(config, [name for name in options if _typed(context, name)])
     if not (dry_run or allow_code or context.get_parameter_source("model") in SAID):
         refuse_code(config, "the file of --config")
     context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))

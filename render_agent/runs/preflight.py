@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from render_agent import registry
@@ -76,8 +76,11 @@ def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: 
             choice.check_at_hand(config)
 
 
-def refuse_idle_options(config: RunConfig) -> None:
-    """Raise UsageError where a new run has an option that would do nothing; runs that began with one go on."""
+def refuse_idle_options(config: RunConfig, typed: Iterable[str]) -> None:
+    """Raise UsageError where an option that was typed for a new run would do nothing.
+
+    typed: their names. Those of the environment or of a file may be meant for other runs, and stay without effect.
+    """
     engine = engine_choice(config)
     idle: dict[str, tuple[bool, str]] = {
         **dict.fromkeys(
@@ -99,7 +102,8 @@ def refuse_idle_options(config: RunConfig) -> None:
     ):
         foreign = isinstance(engine, BuiltIn) and config.engine != belongs and not config.judges
         idle[name] = (foreign, f"is for --engine {belongs}")
-    for name, (is_idle, reason) in idle.items():
+    for name in typed:
+        is_idle, reason = idle.get(name, (False, ""))
         if is_idle and getattr(config, name) != OPTIONS[name].default:
             raise UsageError(f"--{name.replace('_', '-')} {reason}: leave it out")
 

@@ -241,6 +241,12 @@ def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_i
     )
 
 
+def test_an_option_of_the_environment_may_be_meant_for_other_runs(type_in, tmp_path, monkeypatch):
+    monkeypatch.setenv("RENDER_AGENT_PROBE_EVERY", "2")
+    batch = ("--batch", "--benchmark", "rooms", *QUICK, "--limit", "1", "--dry-run")
+    assert type_in(*batch, folder=tmp_path)[0] == 0
+
+
 def test_options_in_the_environment_hold_for_commands_and_for_continuing(
     type_in, tmp_path, monkeypatch
 ):
