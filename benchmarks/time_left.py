@@ -88,11 +88,13 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
         **checked({"batch": True, "benchmark": "rooms", **KINDS[name], "output": output})
     )
     run = start_run(config.absolute())
+    earlier = run.earlier_dialogues()
     observer = Readings(
         run.states,
         Quiet(plain_console(stderr=True)),
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
+        earlier=earlier,
     )
     observer.turns, observer.readings = [], []
     try:
@@ -102,6 +104,7 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
     record.append(
         {
             "run": name,
+            "earlier": earlier,
             "questions": len(run.states),
             "max_turns": config.max_turns,
             "turns": observer.turns,
@@ -112,7 +115,9 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
 
 def replay(recorded: dict[str, Any]) -> Told:
     """Return of a recorded run what `read` returns of a run."""
-    forecasted = Forecast(recorded["max_turns"], [(0, True)] * recorded["questions"])
+    forecasted = Forecast(
+        recorded["max_turns"], [(0, True)] * recorded["questions"], recorded["earlier"]
+    )
     finished, readings = 0, []
     for at, number, ends, batch, finishing in recorded["turns"]:
         if finishing != finished:
