@@ -27,9 +27,6 @@ ALIKE = 4
 BATCH_SAVING, BATCHES = 1 / 4, 8
 """A turn's cost falls with this power of its batch; batches to come are as large as the largest of so many turns of late."""
 
-FIRST_TURN = 1.4
-"""What a first turn costs, which reads the rules and two pictures, against one that follows."""
-
 FEWEST_TURNS = 12
 """The pace is measured over so many turns and over a whole batch at the least."""
 
@@ -101,7 +98,7 @@ class Forecast:
         self.ended[number] += ended
         self.reached[number + 1] += not ended
         turns, _, cost = self._now
-        self._now = Mark(turns + 1, seconds, cost + _cost(number, batch))
+        self._now = Mark(turns + 1, seconds, cost + _cost(batch))
         if turns <= self._first_batch:
             self._first_batch = max(self._first_batch, batch)
         if turns < self._first_batch:
@@ -165,8 +162,7 @@ class Forecast:
         waiting = np.array([float(self.reached[number]) for number in range(self.max_turns)])
         largest, cost = max(self._batches), 0.0
         while (count := waiting.sum()) > 0.01:
-            batch = min(largest, count)
-            cost += waiting[0] * _cost(0, batch) + waiting[1:].sum() * _cost(1, batch)
+            cost += count * _cost(min(largest, count))
             waiting[1:] = (waiting * staying)[:-1]
             waiting[0] = 0
         return cost
@@ -186,6 +182,6 @@ def _alike(number: int) -> int:
     return ALIKE if number else 1
 
 
-def _cost(number: int, batch: float) -> float:
-    """Return what a turn of this number costs in a batch, against a later one that is alone."""
-    return (1.0 if number else FIRST_TURN) * float(max(1.0, batch) ** -BATCH_SAVING)
+def _cost(batch: float) -> float:
+    """Return what a turn costs in a batch, against one that is alone."""
+    return float(max(1.0, batch) ** -BATCH_SAVING)
