@@ -6,7 +6,8 @@ A reading holds where it is within a factor of 1.5 of the time that the run real
 middle is. The time left is told from the second second on in the place of the twentieth, as these runs are short. With
 --processor the clock is the processor's time of this process, which other programs do not change. With
 --replay FILE nothing is run: the turn times of runs are read that --record FILE wrote, so that two ways to tell can
-be compared in seconds.
+be compared in seconds. All runs are in one folder, so that those of a model that asked before know how long its
+dialogues were, unless --alone is given.
 """
 
 from __future__ import annotations
@@ -82,17 +83,19 @@ class Readings(Progress):
     readings: list[tuple[float, Range | None]]
 
 
-def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
+def read(name: str, output: Path, record: list[dict[str, Any]], *, alone: bool) -> Told:
     """Return what a run of a kind told, and record its turns."""
     config = RunConfig(
         **checked({"batch": True, "benchmark": "rooms", **KINDS[name], "output": output})
     )
     run = start_run(config.absolute())
+    earlier = [] if alone else run.earlier_dialogues()
     observer = Readings(
         run.states,
         Quiet(plain_console(stderr=True)),
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
+        earlier=earlier,
     )
     observer.turns, observer.readings = [], []
     try:
@@ -102,6 +105,7 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
     record.append(
         {
             "run": name,
+            "earlier": earlier,
             "questions": len(run.states),
             "max_turns": config.max_turns,
             "turns": observer.turns,
@@ -110,9 +114,10 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
     return told_at(observer.readings)
 
 
-def replay(recorded: dict[str, Any]) -> Told:
+def replay(recorded: dict[str, Any], *, alone: bool) -> Told:
     """Return of a recorded run what `read` returns of a run."""
-    forecasted = Forecast(recorded["max_turns"], [(0, True)] * recorded["questions"])
+    earlier = [] if alone else recorded["earlier"]
+    forecasted = Forecast(recorded["max_turns"], [(0, True)] * recorded["questions"], earlier)
     finished, readings = 0, []
     for at, number, ends, batch, finishing in recorded["turns"]:
         if finishing != finished:
@@ -190,10 +195,16 @@ def cell(both: Sequence[float] | None) -> str:
     "--only", default="", help="Kinds whose name holds this text; other rows are kept as they are."
 )
 @click.option("--processor", is_flag=True, help="Count the processor's time of this process.")
+@click.option("--alone", is_flag=True, help="Tell of each run as if none had been before it.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Recorded turns.")
 @click.option("--record", type=click.Path(path_type=Path), help="Where to write turns.")
 def main(
-    output: Path | None, only: str, processor: bool, recorded: Path | None, record: Path | None
+    output: Path | None,
+    only: str,
+    processor: bool,
+    alone: bool,
+    recorded: Path | None,
+    record: Path | None,
 ) -> None:
     """Measure and write the table."""
     forecast.KNOWN_SECONDS = SOON_SECONDS
@@ -206,11 +217,11 @@ def main(
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         kinds: dict[str, Callable[[], Told]] = {
-            name: partial(read, name, Path(folder), runs) for name in KINDS
+            name: partial(read, name, Path(folder), runs, alone=alone) for name in KINDS
         }
         if recorded:
             runs = json.loads(recorded.read_text())
-            kinds = {run["run"]: partial(replay, run) for run in runs}
+            kinds = {run["run"]: partial(replay, run, alone=alone) for run in runs}
         for name, measure in kinds.items():
             if only in name:
                 rows[name] = as_row(name, measure())
@@ -227,7 +238,7 @@ def main(
     words = [
         "# The time left that a run tells",
         "",
-        f"`python benchmarks/time_left.py{' --processor' * processor}{f' --replay {recorded}' if recorded else ''} --output {output}`",
+        f"`python benchmarks/time_left.py{' --processor' * processor}{' --alone' * alone}{f' --replay {recorded}' if recorded else ''} --output {output}`",
         "",
         f"{told} In italics: the middle of a range. A dash: nothing was told yet.",
         "",

@@ -2,8 +2,15 @@ import math
 
 import numpy as np
 import pytest
+from factories.runs import make_config, make_questions
 
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.forecast import FEWEST_TURNS, KNOWN_SECONDS, SHARP_RANGE, Forecast
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start_run
+
+STEP = '{"forward_meters": 0.5}'
+DONE = '{"answer": "3", "done": true}'
 
 
 def middle(forecast):
@@ -70,6 +77,42 @@ def test_a_continued_run_knows_how_long_its_dialogues_were():
     assert continued.turns_to_come()[1] < fresh.turns_to_come()[1] / 3
     # those that go on are no evidence of an end
     assert Forecast(20, [(3, True)] * 40).turns_to_come()[0] > 40 * 10
+
+
+def test_an_earlier_run_tells_how_long_dialogues_are_until_this_one_does():
+    earlier = [3] * 30 + [6] * 10
+    fresh, told = Forecast(20, [(0, True)] * 20), Forecast(20, [(0, True)] * 20, earlier)
+    assert told.turns_to_come()[0] == pytest.approx(20 * 3.75, rel=0.1)
+    assert told.turns_to_come()[1] < fresh.turns_to_come()[1] / 2
+    longer = Forecast(20, [*[(3, True)] * 40, *[(0, True)] * 20], earlier)
+    for _ in range(40):  # they went on after the third turn, whatever comes of them
+        longer.failed(3)
+    assert longer.turns_to_come()[0] > 20 * 5
+
+
+def test_a_run_knows_the_newest_finished_one_of_its_model_beside_it(tmp_path):
+    questions, replies = make_questions(tmp_path), Replies({id: [STEP, DONE] for id in "0123"})
+
+    def played(finish=True, **options):
+        run = start_run(make_config(tmp_path, questions, **options))
+        try:
+            if finish:
+                run.go(Silent(), lambda config, asked: ScriptedEngine(replies, 4))
+            return run.path, run.earlier_dialogues()
+        finally:
+            run.close()
+
+    first, earlier = played(max_turns=4)
+    assert earlier == []
+    assert played(finish=False, max_turns=4)[1] == [
+        2,
+        4,
+        2,
+        4,
+    ]  # "3" is no option of every other one
+    assert played(finish=False, max_turns=5)[1] == []
+    (first / "results.json").write_text("{}")
+    assert played(finish=False, max_turns=4)[1] == []
 
 
 def test_a_question_that_fails_says_nothing_of_others():

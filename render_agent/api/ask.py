@@ -218,4 +218,4 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
 
     turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
     with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
-        yield Progress(run.states, display, **turns)
+        yield Progress(run.states, display, **turns, earlier=run.earlier_dialogues())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ LIKELY = 1.28
 SHARP_RANGE, WIDEST_RANGE = 2.25, 6.0
 """The longest time that is likely is at most so many times the shortest where one number is told, or a range at all."""
 
-USUAL_HAZARD, USUAL_WEIGHT = 0.2, 0.5
+USUAL_HAZARD, USUAL_WEIGHT = 0.25, 0.5
 """How often a question usually ends in a turn, and of how many turns' worth this is what is known at first."""
 
 ALIKE = 4
@@ -30,8 +30,8 @@ BATCH_SAVING, BATCHES = 1 / 4, 8
 FEWEST_TURNS = 12
 """The pace is measured over so many turns and over a whole batch at the least."""
 
-PACE_ERROR, FIRST_PACE_ERROR = 0.2, 0.6
-"""The standard deviation of the pace to come, as a logarithm; and of the first batch's, in which scans are read and kernels compiled."""
+PACE_ERROR = 0.2
+"""The standard deviation of the pace to come, as a logarithm."""
 
 
 class Mark(NamedTuple):
@@ -45,13 +45,20 @@ class Mark(NamedTuple):
 class Forecast:
     """Predicts from the turns that were taken how long those to come will take.
 
-    max_turns: of a question. questions: how many turns each has taken before, and whether it goes on.
+    max_turns: of a question. questions: how many turns each has taken before, and whether it goes on. earlier: how
+    many turns each question took of an earlier run of the same model.
 
     A question ends in its turn of each number as often as those did that came to it (a life table, as of Kaplan and
-    Meier 1958); where few came yet, as often as in other turns. Who ends in the first turn says little of who goes on.
+    Meier 1958); where few came yet, as often as in the earlier run, else as in other turns. Who ends in the first turn
+    says little of who goes on.
     """
 
-    def __init__(self, max_turns: int, questions: Iterable[tuple[int, bool]] = ()) -> None:
+    def __init__(
+        self,
+        max_turns: int,
+        questions: Iterable[tuple[int, bool]] = (),
+        earlier: Sequence[int] = (),
+    ) -> None:
         self.max_turns = max_turns
         self.reached: Counter[int] = Counter()
         """How many active questions have taken so many turns."""
@@ -64,6 +71,10 @@ class Forecast:
                 self.reached[turns] += 1
             elif turns:
                 self.ended[turns - 1] += 1
+        self._earlier: list[float] = []
+        """The hazards of the earlier run, none where there is none."""
+        if earlier:
+            self._earlier, _ = Forecast(max_turns, [(turns, False) for turns in earlier])._hazards()
         self._now = Mark()
         self._starts = [Mark()]
         """From where the pace may be measured: the end of the first batch, and the beginnings of phases after it."""
@@ -97,11 +108,10 @@ class Forecast:
 
     def _told(self) -> tuple[float, float] | None:
         turns, error = self.turns_to_come()
-        if turns < 0.5:
+        if turns < 0.5 or (pace := self._pace()) is None:
             return None
-        pace, pace_error = self._pace()
         middle = pace * self._cost_to_come()
-        spread = math.exp(LIKELY * math.hypot(error / turns, pace_error))
+        spread = math.exp(LIKELY * math.hypot(error / turns, PACE_ERROR))
         least = max(KNOWN_SECONDS, KNOWN_SHARE * (self._now.seconds + middle))
         known = self._now.seconds >= least and spread**2 <= WIDEST_RANGE
         # told once, told to the end
@@ -140,10 +150,11 @@ class Forecast:
                 weights += weight
         common = sums / weights
         hazards = [
-            (self.ended[number] + _alike(number) * common) / (self.passed[number] + _alike(number))
-            for number in range(self.max_turns - 1)
+            (self.ended[number] + _alike(number) * usual) / (self.passed[number] + _alike(number))
+            for number, usual in enumerate((self._earlier or [common] * self.max_turns)[:-1])
         ]
-        return [*hazards, 1.0], common * (1 - common) / (ALIKE + 1) / weights
+        variance = 0.0 if self._earlier else common * (1 - common) / (ALIKE + 1) / weights
+        return [*hazards, 1.0], variance
 
     def _cost_to_come(self) -> float:
         """Return what the turns to come cost, of which all that wait take one side by side, and so on."""
@@ -156,15 +167,14 @@ class Forecast:
             waiting[0] = 0
         return cost
 
-    def _pace(self) -> tuple[float, float]:
-        """Return the seconds that a turn takes for its cost, and the error of that."""
+    def _pace(self) -> float | None:
+        """Return the seconds that a turn takes for its cost; None where the first batch, which reads scans, is all there is."""
         now = self._now
         fewest = max(FEWEST_TURNS, self._batches[-1])
         for start in reversed(self._starts):
             if now.turns - start.turns >= fewest and now.cost > start.cost:
-                return (now.seconds - start.seconds) / (now.cost - start.cost), PACE_ERROR
-        under_way = max(0, self._first_batch - now.turns)
-        return now.seconds / (now.cost + under_way * _cost(self._first_batch)), FIRST_PACE_ERROR
+                return (now.seconds - start.seconds) / (now.cost - start.cost)
+        return None
 
 
 def _alike(number: int) -> int:

@@ -30,7 +30,8 @@ BAR_CELLS = 5
 class Progress:
     """Counts what happens and hands it to a display.
 
-    max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in.
+    max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in. earlier: how many turns
+    each question took of an earlier run of the same model.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Progress:
         *,
         max_batched_turns: int,
         max_turns: int,
+        earlier: Sequence[int] = (),
     ) -> None:
         self.states = list(states)
         self.display = display
@@ -51,7 +53,7 @@ class Progress:
         self.counts = Counter(state.status for state in self.states)
         self.taken = self.retired = self.tokens = self.pictures = 0
         self.forecast = Forecast(
-            max_turns, [(len(state.turns), state.active) for state in self.states]
+            max_turns, [(len(state.turns), state.active) for state in self.states], earlier
         )
         self._began: float | None = None
         retired = [state for state in self.states if not state.active]

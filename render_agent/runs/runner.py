@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.state import SCORED, Question, QuestionState
 from render_agent.engines.base import Engine, broken
 from render_agent.engines.registry import describe_engine, make_engine
-from render_agent.errors import UsageError
+from render_agent.errors import RenderAgentError, UsageError
 from render_agent.observation import FreeViews
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
@@ -34,7 +35,7 @@ from render_agent.questions.selection import choose_questions
 from render_agent.render.base import PICTURES
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.folder import RunFolder, RunLog
+from render_agent.runs.log.folder import RunFolder, RunLog, list_runs
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
@@ -55,6 +56,9 @@ logger = logging.getLogger(__name__)
 
 MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
+
+EARLIER_RUNS = 20
+"""So many runs back one of the same model is looked for, to know how long its dialogues are."""
 
 RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
@@ -82,6 +86,21 @@ class Run:
     def max_batched_turns(self) -> int:
         """The batched turns, never more than there are turns."""
         return min(self.config.max_batched_turns, self.config.max_turns)
+
+    def earlier_dialogues(self) -> list[int]:
+        """Return how many turns each question took of the newest run beside this one that asked the same model.
+
+        Empty where none of the last few did, with as many turns at the most, came to its end and can be read.
+        """
+        asked, most = attrgetter("engine", "model", "max_turns"), self.config.max_turns
+        beside = [path for path in list_runs(self.path.parent) if path.name < self.path.name]
+        for path in reversed(beside[-EARLIER_RUNS:]):
+            with suppress(RenderAgentError, OSError):
+                folder = RunFolder(path)
+                if asked(folder.config) == asked(self.config) and (results := folder.results()):
+                    rows = (row for row in results["questions"] if row["status"] in SCORED)
+                    return [min(row["turns"], most) for row in rows]
+        return []
 
     @property
     def changed_pictures(self) -> str | None:

@@ -270,6 +270,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                     display,
                     max_batched_turns=run.max_batched_turns,
                     max_turns=run.config.max_turns,
+                    earlier=run.earlier_dialogues(),
                 )
                 with logged(run, progress, display.warn) as observer, ExitStack() as pages:
                     results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
