@@ -33,7 +33,7 @@ from render_agent.text.safe_parse import parse_json
 Tree = dict[str, Any]
 FloatArray = NDArray[np.float64]
 
-Look = tuple[Material | None, int, FloatArray]
+MappedMaterial = tuple[Material | None, int, FloatArray]
 """A material, its set of texture coordinates, and their transform, (2, 3)."""
 
 MAX_VERTICES = 20_000_000
@@ -130,12 +130,12 @@ class _File:
         ]
         solid = [entry for entry in shown if entry[0].get("mode", TRIANGLES) in (4, 5, 6)]
         drawn = solid or [entry for entry in shown if entry[0].get("mode", TRIANGLES) == POINTS]
-        looks = self._looks({entry.get("material") for entry, _ in drawn})
+        materials = self._materials({entry.get("material") for entry, _ in drawn})
         made: dict[int, Part] = {}
         parts = []
         for primitive, matrix in drawn:
             if id(primitive) not in made:
-                made[id(primitive)] = self._part(primitive, looks[primitive.get("material")])
+                made[id(primitive)] = self._part(primitive, materials[primitive.get("material")])
             part = made[id(primitive)]
             points = part.points @ matrix[:3, :3].T + matrix[:3, 3]
             faces = part.faces
@@ -232,11 +232,11 @@ class _File:
                 (child, matrix, depth + 1) for child in reversed(node.get("children") or [])
             ]
 
-    def _part(self, primitive: Tree, look: Look) -> Part:
+    def _part(self, primitive: Tree, mapping: MappedMaterial) -> Part:
         """Return the part of one primitive in the frame of its mesh."""
         draco = (primitive.get("extensions") or {}).get("KHR_draco_mesh_compression")
         self._draco_decoded = {} if draco is None else self._decompressed(draco)
-        material, uv_set, transform = look
+        material, uv_set, transform = mapping
         attributes = primitive["attributes"]
         points = self._attribute(attributes, "POSITION", draco)
         assert points is not None
@@ -372,25 +372,25 @@ class _File:
             self._draco[view] = attributes
         return self._draco[view]
 
-    def _looks(self, numbers: set[int | None]) -> dict[int | None, Look]:
+    def _materials(self, numbers: set[int | None]) -> dict[int | None, MappedMaterial]:
         """Return materials by their number. Refused where their pictures are too large."""
         read = {number: self._material(number) for number in numbers if number is not None}
         wanted = dict.fromkeys(
-            look["source"] for look, _ in read.values() if look.get("source") is not None
+            mapping["source"] for mapping, _ in read.values() if mapping.get("source") is not None
         )
         pictures, notes = decoded(
             {source: partial(self._picture, source) for source in wanted}, apart=self.apart
         )
         self.notes += notes
-        looks: dict[int | None, Look] = {None: (None, 0, np.eye(2, 3))}
-        for number, (look, material) in read.items():
-            picture = pictures.get(look.get("source", -1))
+        materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
+        for number, (mapping, material) in read.items():
+            picture = pictures.get(mapping.get("source", -1))
             if picture is None:
-                looks[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
+                materials[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
             else:
                 shown = replace(material, picture=picture, captured=True)
-                looks[number] = (shown, look["uv"], look["transform"])
-        return looks
+                materials[number] = (shown, mapping["uv"], mapping["transform"])
+        return materials
 
     def _material(self, number: int) -> tuple[Tree, Material]:
         """Return where a material's picture is, and the material without it."""
@@ -408,11 +408,11 @@ class _File:
         material = Material(
             None, (red, green, blue, alpha), captured="KHR_materials_unlit" in extensions
         )
-        look: Tree = {}
+        mapping: Tree = {}
         if texture:
-            look, wrap = self._texture(texture)
+            mapping, wrap = self._texture(texture)
             material = replace(material, wrap=wrap, alpha_cutoff=_cutoff(entry, alpha))
-        return look, material
+        return mapping, material
 
     def _texture(self, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
         entry = self.tree["textures"][info["index"]]
@@ -421,15 +421,15 @@ class _File:
         for name in ("EXT_texture_webp", "KHR_texture_basisu"):
             if name in extensions and (source is None or name == "EXT_texture_webp"):
                 source = extensions[name].get("source")
-        look: Tree = {"source": source, "uv": int(info.get("texCoord", 0))}
-        look["transform"] = np.eye(2, 3)
+        mapping: Tree = {"source": source, "uv": int(info.get("texCoord", 0))}
+        mapping["transform"] = np.eye(2, 3)
         change = (info.get("extensions") or {}).get("KHR_texture_transform")
         if change:
-            look["uv"] = int(change.get("texCoord", look["uv"]))
-            look["transform"] = _uv_transform(change)
+            mapping["uv"] = int(change.get("texCoord", mapping["uv"]))
+            mapping["transform"] = _uv_transform(change)
         sampler = self.tree["samplers"][entry["sampler"]] if "sampler" in entry else {}
         kinds = (sampler.get("wrapS", 10497), sampler.get("wrapT", 10497))
-        return look, (WRAPS[kinds[0]], WRAPS[kinds[1]])
+        return mapping, (WRAPS[kinds[0]], WRAPS[kinds[1]])
 
     def _picture(self, number: int) -> Picture:
         entry = self.tree["images"][number]
