@@ -63,7 +63,7 @@ class PictureForm:
 
     def values(self, picture: Image, device: str = "cpu") -> Tensors:
         """Return what the model is given of an RGB picture, computed on a device."""
-        inputs = self._asked(picture, device)
+        inputs = self._processed(picture, device)
         return {name: value for name, value in inputs.items() if name not in OF_TEXT}
 
     def written(self, text: str, pictures: Sequence[str]) -> str:
@@ -73,7 +73,7 @@ class PictureForm:
 
     def _cost(self, width: int, height: int) -> PictureCost:
         """Return what the processor makes of a blank picture of so many pixels."""
-        inputs = self._asked(new("RGB", (width, height)), "cpu")
+        inputs = self._processed(new("RGB", (width, height)), "cpu")
         ids = inputs["input_ids"][0].tolist()
         # The placeholder may be another token than the many that it becomes.
         self.token = max(set(ids), key=ids.count)
@@ -87,7 +87,7 @@ class PictureForm:
             grid=None if grid is None else tuple(grid[0].tolist()),
         )
 
-    def _asked(self, picture: Image, device: str) -> Any:
+    def _processed(self, picture: Image, device: str) -> Any:
         """Return all that the processor makes of a picture alone."""
         return self.processor(
             text=[self.processor.image_token],

@@ -46,10 +46,10 @@ class Thinking:
         """SetupError where thinking is to be turned on or off, and the chat template says the same for both."""
         if wanted == AUTO:
             return
-        asked = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
+        messages = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
         texts = {
             processor.apply_chat_template(
-                asked, tokenize=False, add_generation_prompt=True, **{self.switch: value}
+                messages, tokenize=False, add_generation_prompt=True, **{self.switch: value}
             )
             for value in (self.on, self.off)
         }

@@ -15,7 +15,7 @@ from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
-Given = TypeVar("Given")
+Outcome = TypeVar("Outcome")
 
 MEMORY_PHRASES = (
     "out of memory",
@@ -93,7 +93,7 @@ def free_memory() -> None:
         torch.mps.empty_cache()
 
 
-def attempt(call: Callable[[], Given], device: Any) -> Given | Fault:
+def attempt(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
     """Return what `call` gives, or why it failed, its memory given back.
 
     EngineError where the device is lost: where it answers no more once memory is given back. An error
@@ -132,7 +132,7 @@ def waits(device: Any) -> tuple[int, ...]:
     return WAITS_SECONDS if device.type == "cuda" else TRIES
 
 
-def attempt_patiently(call: Callable[[], Given], device: Any) -> Given | Fault:
+def attempt_patiently(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
     """Return what `attempt` does, tried again and again where there is no memory."""
     for seconds in waits(device):
         outcome = attempt(call, device)

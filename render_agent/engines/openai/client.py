@@ -69,13 +69,13 @@ async def refuse_elsewhere(response: Any) -> None:
     """
     if not response.has_redirect_location:
         return
-    own, there = response.url, response.url.join(response.headers["location"])
-    encrypted = own.scheme == "http" and there.scheme == "https"
-    if there.host != own.host or not (
-        encrypted or (there.scheme == own.scheme and there.port == own.port)
+    own, target = response.url, response.url.join(response.headers["location"])
+    encrypted = own.scheme == "http" and target.scheme == "https"
+    if target.host != own.host or not (
+        encrypted or (target.scheme == own.scheme and target.port == own.port)
     ):
         raise RedirectRefused(
-            f"it points to another server, {there.scheme}://{there.netloc.decode('ascii', 'replace')[:80]}:"
+            f"it points to another server, {target.scheme}://{target.netloc.decode('ascii', 'replace')[:80]}:"
             " name that by --base-url, or allow it by --follow-redirects"
         )
 

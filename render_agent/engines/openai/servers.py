@@ -129,13 +129,13 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
         thread.shutdown(wait=False)
 
 
-def _run(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+def _run(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     """Return what a coroutine gives in an event loop of its own, which is closed behind it.
 
     Libraries that let loops run within each other replace `asyncio.run` by one that leaves its loop open.
     """
     with asyncio.Runner() as runner:
-        return runner.run(asked)
+        return runner.run(coroutine)
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:

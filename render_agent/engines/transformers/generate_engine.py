@@ -23,7 +23,7 @@ from render_agent.engines.base import (
 )
 from render_agent.engines.memory.device import DeviceMemory, memory_of, watched
 from render_agent.engines.memory.faults import Fault, attempt
-from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fit_rows
+from render_agent.engines.transformers.memory.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
@@ -84,7 +84,7 @@ class TransformersEngine(BatchingEngine):
         self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
         self.memory = memory or memory_of(self.model)
         most = batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU)
-        fraction = float(options.get("memory_fraction", FRACTION))
+        fraction = float(options.get("memory_fraction", FREE_FRACTION))
         self.sizing = Sizing(self.memory, 1 if self.inputs.family.alone else most, fraction)
         # Reading a prompt needs other memory than writing a reply does.
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)

@@ -79,8 +79,8 @@ class LoadedModel:
         """
         if self.marks is None:
             return None
-        asked = chat.message("user", chat.text("Where is the door?"))
-        history = self.inputs.written([asked, chat.assistant("{}"), asked], generate=False)
+        user = chat.message("user", chat.text("Where is the door?"))
+        history = self.inputs.written([user, chat.assistant("{}"), user], generate=False)
         instead = "an empty one" if self.marks.opens in history else "nothing"
         return (
             f"between {self.marks.opens} and {self.marks.closes}; in the history {instead} stands for earlier ones,"
