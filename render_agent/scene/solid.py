@@ -1,4 +1,4 @@
-"""What of a splat is surface: the Gaussians that absorb light and have others beside them, and samples of them.
+"""The surface of a splat: its opaque Gaussians that have neighbours, and samples of them; the rest are floaters.
 
 The rest are floaters and haze: they are drawn, but they neither block the way nor make the room larger.
 """

@@ -40,7 +40,7 @@ def install() -> None:
 
 
 def raise_again() -> None:
-    """Raise what arrived before and was swallowed: some libraries catch every exception as they are imported."""
+    """Raise a signal's exception again that a library swallowed, as some do while they are imported."""
     if _arrived:
         raise _arrived[0]
 

@@ -1,4 +1,4 @@
-"""Memory that is freed goes back to the system, and what a file may ask for is bounded."""
+"""The C library's memory: freed blocks given back to the system, garbage collected rarely, allocations bounded."""
 
 from __future__ import annotations
 

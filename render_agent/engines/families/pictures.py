@@ -28,7 +28,7 @@ SIZES = 256
 
 @dataclass(frozen=True, slots=True)
 class PictureCost:
-    """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
+    """The cost of a picture: tokens of the prompt, and rows of `pixel_values`.
 
     text: what the processor writes for its placeholder, and around: how many of its tokens frame and divide the
     picture. grid: frames, rows and columns of patches; None where the model is told of none.
@@ -42,7 +42,7 @@ class PictureCost:
 
 
 class PictureForm:
-    """Whatever a family's own processor makes of a picture alone: its text and its tensors.
+    """The text and the tensors of a picture, as a family's own processor makes them of the picture alone.
 
     For families whose processor does the same to a picture whatever stands beside it. options: the names of its
     engine options. arguments: what the processor is told beside the picture.

@@ -1,4 +1,4 @@
-"""The families of models that are known, in one table; whatever is special about one stands here."""
+"""The table of model families, with all that is special about each."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class PageContent:
 
 
 def page_content(request: Request, question: Question) -> PageContent:
-    """Return what a page shows of a request; of the question only what a prompt tells is read."""
+    """Return the content of the page of a request; of the question only what its prompt holds is read."""
     views = {view.file: view for view in request.views}
     entries: list[ShownMessage] = []
     index = 0

@@ -22,7 +22,7 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over.
+    """The state of a sitting: the key of the turn to be answered, if any, the counts of what is done, and whether it is over.
 
     last: the id of the question that was finished last.
     """
@@ -61,7 +61,7 @@ class HumanSession:
             self._waiting.append(PendingRequest(request, f"{self._sitting}-{self._numbered}"))
 
     def first(self) -> PendingRequest | None:
-        """Return what is to be answered now, for it to be shown; the person's time runs from the first time."""
+        """Return the request that is to be answered now; the person's time runs from the first such call."""
         with self._changed:
             if not self._waiting:
                 return None
@@ -121,7 +121,7 @@ class HumanSession:
                 self._changed.wait_for(lambda: self._known, seconds)
 
     def known(self) -> None:
-        """A page was told that the sitting is over."""
+        """Note that an open page has learnt that the sitting is over."""
         with self._changed:
             self._known = True
             self._changed.notify_all()

@@ -77,7 +77,7 @@ def device_answers(device: Any) -> bool:
 
 
 def free_memory() -> None:
-    """Give back what a failed call left behind; its exception must have been dropped before."""
+    """Free the memory of a failed call; its exception must have been dropped before."""
     gc.collect()
     if torch.cuda.is_available():
         # After a fault the first call may report it once more.
@@ -94,7 +94,7 @@ def free_memory() -> None:
 
 
 def attempt(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
-    """Return what `call` gives, or why it failed, its memory given back.
+    """Return the result of `call`, or its fault, with the memory of the failed call given back.
 
     EngineError where the device is lost: where it answers no more once memory is given back. An error
     of a device that still answers counts as a lack of memory. The exception is dropped before memory is

@@ -193,7 +193,7 @@ class TransformersEngine(BatchingEngine):
         return self._ready[id(request)]
 
     def _write(self, rows: Sequence[Row]) -> list[Reply]:
-        """Return what each row became, or why it became nothing.
+        """Return the reply of each row, or why it has none.
 
         Before the first of all, some write a token, to show what rows need.
         """
@@ -218,7 +218,7 @@ class TransformersEngine(BatchingEngine):
         ]
 
     def _measured(self, rows: Sequence[Row]) -> list[Reply]:
-        """Return what each row became, and note what memory that took, unless larger batches told it."""
+        """Return the reply of each row, and note the memory that the call took, unless a larger batch was measured before."""
         owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
         showing = nullcontext() if self.vision is None else self.vision.showing(owners)
         if len(rows) * max(row.tokens for row in rows) < self.sizing.largest:
@@ -232,7 +232,7 @@ class TransformersEngine(BatchingEngine):
 
 
 def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Reply]:
-    """Return what each row became in one call of the library. Raises whatever that causes."""
+    """Return the reply of each row from one call of the library's `generate`. Raises whatever that causes."""
     began = time.perf_counter()
     device = loaded.model.device
     tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))

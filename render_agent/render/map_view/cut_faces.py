@@ -1,4 +1,4 @@
-"""The cut faces of a map: what reaches higher than the cut, such as a tall bookshelf, is filled there.
+"""The cut faces of a map: objects that the cut goes through, such as a tall bookshelf, are filled.
 
 Few scans are closed surfaces: of a bookshelf there is its front, a top that nobody saw, and no back. So a
 cut face is found in two ways, by what the cut crosses (the section's lines) and by what is seen above it:
@@ -202,7 +202,7 @@ def _level_faces(
 
 
 def line_reach(scene: Scene, height: float) -> float:
-    """Return how far, in metres, from a line of the section at `height` what is drawn may be that line's own wall.
+    """Return how far from a line of the section at `height`, in metres, the drawing of that line's own wall may reach.
 
     A thin cloud is drawn in squares as large as its points lie apart, which stand out of a wall.
     """

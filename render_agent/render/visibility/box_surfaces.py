@@ -68,7 +68,7 @@ ROUNDING_METRES = 1e-4
 
 
 class BoxSurfaces:
-    """Which pieces of surface lie in which of some boxes.
+    """The pieces of surface that belong to each of some boxes.
 
     corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
     none; oriented: whether they are known to look out of the things. Pieces that lie in the same boxes, along the same sides, form a group; group 0 lies in none.

@@ -85,7 +85,7 @@ class HowSeen(Protocol):
 
 
 def seen_well(seen: HowSeen, size: tuple[int, int]) -> bool:
-    """Return whether an object can be told and judged from a picture of `size` that shows it so.
+    """Whether an object is seen well enough in a picture of `size` to be recognised and judged.
 
     Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
     """
@@ -169,7 +169,7 @@ class Sight:
         return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
-        """Return the same for pictures of another size, counted as coarsely; they share what they know."""
+        """Return a Sight for pictures of another size, counted as coarsely, that shares all caches with this one."""
         other = copy(self)
         shrunk = self.counted[0] / self.size[0]
         other.size = size
@@ -187,7 +187,7 @@ class Sight:
         return [(quarter, each) for each in cameras_of(camera_ahead(camera, self.size))]
 
     def forget(self) -> None:
-        """Forget what was found out from places; what of the surface belongs to boxes stays known."""
+        """Clear the caches by camera position; which surface belongs to which box stays known."""
         for cache in (self._counts, self._alone, self._whole, self._distances):
             cache.clear()
 

@@ -1,4 +1,4 @@
-"""What views show of rooms, remembered: boxes, their share of the room's surface, what stands in the way."""
+"""The visibility of rooms, cached by view: which boxes a view shows, how much surface, and what is close in front of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, eq=False)
 class ViewCoverage:
-    """What a view shows of a room's surface.
+    """How much of a room's surface one view shows.
 
     covered: (points,) which points of it. near: the share of the picture that shows what is nearer than
     NEAR_METRES. nearest: metres to the middle one of these pixels, inf where there is none. empty: the share in
@@ -150,7 +150,7 @@ class Room:
         return float(covered.mean()) if len(covered) else 0.0
 
     def close(self) -> None:
-        """Give the scene back; what was found out of its views stays."""
+        """Drop the scene; the results of its views are kept."""
         self.scene = self.space = self._sight = None
         self._recent_frames.clear()
 

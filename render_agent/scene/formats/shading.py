@@ -1,4 +1,4 @@
-"""Light on colours that were not captured: by the normals and, of a mesh, by what keeps light away from corners."""
+"""Shading of colours that were not captured: by normals and, on a mesh, by ambient occlusion."""
 
 from __future__ import annotations
 

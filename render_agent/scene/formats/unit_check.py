@@ -41,7 +41,7 @@ SAMPLED_POINTS = 65536
 
 
 def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, declared: bool) -> None:
-    """SceneError where a scan is far wider than a room, whatever flies about in it.
+    """SceneError where a scan is far wider than a room, outliers aside.
 
     points: (n, 3), metres. metres: how long the unit of its file was taken to be. declared: whether the unit was given
     with `--unit`.

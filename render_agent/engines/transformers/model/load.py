@@ -142,7 +142,7 @@ class LoadedModel:
         free_memory()
 
     def fault_text(self, fault: Fault, prompt: PreparedPrompt) -> str:
-        """Return why a prompt failed that had a call of the model to itself."""
+        """Return in one sentence why a prompt failed that was alone in its call of the model."""
         if not fault.out_of_memory:
             return f"the model failed on this prompt: {fault.reason}"
         return (

@@ -133,7 +133,7 @@ def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
 def _materials(
     folder: Path, libraries: list[str], used: set[str], *, apart: bool
 ) -> tuple[dict[str, tuple[Material, _MtlMaterial]], list[str]]:
-    """Return the materials that are used, by name, and what is to be said about them."""
+    """Return the materials that are used, by name, and notes about them."""
     entries: dict[str, _MtlMaterial] = {}
     notes = []
     for line in libraries:
