@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame
-from render_agent.render.visibility.box_surfaces import Belonging
+from render_agent.render.visibility.box_surfaces import BoxSurfaces
 from render_agent.scene.model import Scene
 from training.phrases import LABELS
 
@@ -52,7 +52,7 @@ class Labels:
     """
 
     def __init__(self, scene: Scene, boxes: Sequence[OrientedBox], names: Sequence[str]) -> None:
-        self.belonging = Belonging.of(scene, boxes)
+        self.surfaces = BoxSurfaces.of(scene, boxes)
         self.classes = np.array([LABELS.index(name) + 1 for name in names], np.uint8)
         self.centres = np.array([box.centre for box in boxes])
         self.longest = np.array([float(box.size.max()) for box in boxes])
@@ -87,12 +87,12 @@ class Labels:
     def _objects(self, frame: Frame, eye: tuple[float, float, float]) -> NDArray[np.int32]:
         """Return the number of the box that each pixel shows, -1 where none."""
         assert frame.primitive is not None
-        counts = self.belonging.seen_from(eye)
+        counts = self.surfaces.seen_from(eye)
         if not counts.shape[1]:
             return np.full(frame.depth.shape, -1, np.int32)
         smallest = np.where(counts, self.volumes, np.inf).argmin(axis=1)
         numbers = np.where(counts.any(axis=1), smallest, -1).astype(np.int32)
-        return numbers[self.belonging.groups[frame.primitive]]
+        return numbers[self.surfaces.groups[frame.primitive]]
 
     def _labelled(
         self,

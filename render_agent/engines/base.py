@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for one request.
+    """The reply to one request: its samples, or why there are none.
 
     samples: the texts, as many as were asked for; empty where `error` says why there is none.
     tokens: summed over samples. seconds: how long its batch took. finish: `length` where the token
@@ -105,7 +105,7 @@ class Reply:
 def reply_of(
     request: Request, parts: Sequence[Reply], seconds: float, events: Sequence[str] = ()
 ) -> Reply:
-    """Return one request's reply from those to its samples; the reason where any of them failed."""
+    """Return the reply to a request from those to its samples; an error where any of these has one."""
     if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
         return Reply(error=error, events=tuple(events))
     return Reply(

@@ -41,7 +41,7 @@ class ByteCache(Generic[Value]):
         return len(self._kept)
 
     def get(self, key: Hashable, owner: str | None = None) -> Value | None:
-        """Return what is kept under a key, now for this owner too; None where nothing is."""
+        """Return the value of a key, which this owner shares from now on; None where there is none."""
         with self._lock:
             held = self._kept.get(key)
             if held is None:
@@ -67,7 +67,7 @@ class ByteCache(Generic[Value]):
             return True
 
     def own(self, key: Hashable, owner: str | None) -> bool:
-        """Let an owner share what is kept under a key; whether anything is."""
+        """Add an owner to the value of a key; whether there is one."""
         with self._lock:
             held = self._kept.get(key)
             if held is not None and owner is not None:
@@ -75,7 +75,7 @@ class ByteCache(Generic[Value]):
             return held is not None
 
     def retire(self, owner: str) -> None:
-        """Give up what nobody but this owner asks for."""
+        """Remove an owner; values without any other owner are dropped."""
         with self._lock:
             mine = [key for key, kept in self._kept.items() if owner in kept.owners]
             for key in mine:

@@ -40,7 +40,7 @@ JUDGE_REPLY_TOKENS = 400
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in whatever currency. cached: those that are read from a cache."""
+    """The prices of a million tokens, in any currency. cached: of tokens that a prefix cache holds."""
 
     prompt: float
     reply: float
@@ -49,7 +49,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run asks at the most, when every question uses all its turns and all the tokens of a reply.
+    """The upper bound of a run: every question uses all its turns and all the tokens of a reply.
 
     prompt_tokens: read over all requests, for each of its samples. cached_tokens: those of them that a
     server with a prefix cache has read before. reply_tokens: written. judge_requests: those in which a
@@ -67,7 +67,7 @@ class Estimate:
     judge_model: str | None = None
 
     def cost(self, prices: Prices, *, cache: bool) -> float:
-        """Return what it costs, with a prefix cache or without; a judge of its own model is left out."""
+        """Return the cost, with a prefix cache or without; a judge with a model of its own is left out."""
         cached = self.cached_tokens if cache else 0
         price = prices.prompt if prices.cached is None else prices.cached
         same = self.judge_model is None
@@ -93,7 +93,7 @@ def text_tokens(messages: Sequence[Message]) -> int:
 
 
 def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> Estimate:
-    """Return what a run of so many questions asks at the most.
+    """Return the upper bound of the requests and tokens of a run of so many questions.
 
     opening: the messages of the first turn of one of them. Its instructions are the same for all, so
     that a prefix cache has them from the second question on; a turn's prompt begins with that of the

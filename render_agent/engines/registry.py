@@ -1,4 +1,4 @@
-"""The engines of `--engine`: what each says of itself, what is recorded of it, and how it is built.
+"""The engines of `--engine`: their checks, what a run records of each, and how it is built.
 
 An engine of a package is named by an entry point, too: it is called with the options and the questions, may have
 `describe(config)`, and may be a Choice. None of these imports its library before it is built or described.
@@ -28,7 +28,7 @@ FINGERPRINTS = ("weights", "processor")
 
 
 class BuiltIn(Choice):
-    """What the program's own engines say of themselves; each is called with the options and the questions."""
+    """A built-in engine as a choice: its properties, and the call that builds it from the options and the questions."""
 
     default_model = DEFAULT_MODEL
     asks_model = True

@@ -24,6 +24,6 @@ def bundled_model(name: str) -> Path | None:
 
 
 def instead() -> str:
-    """Return what can be done without the weights of a named model: what is at hand needs none of them."""
+    """Return in words which models run without fetching weights."""
     ready = [name for name in NOTES if (FOLDER / name / "config.json").is_file()]
     return " or ".join([*(f"the bundled --model {name}" for name in ready), "--engine scripted"])

@@ -45,7 +45,7 @@ class ViewProvider(Protocol):
         ...
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return what the model is told of places that its reply measures at; now: what it was shown."""
+        """Return the text of the measurements at places that a reply names; now: what the model was shown."""
         ...
 
     def restore(self, state: QuestionState) -> None:
@@ -53,11 +53,11 @@ class ViewProvider(Protocol):
         return
 
     def stop(self) -> None:
-        """Have whoever waits for a view wait no longer, if that can be; may be called from any thread."""
+        """Interrupt a view that is being drawn, where that is possible; may be called from any thread."""
         return
 
     def close(self) -> None:
-        """Give back what was needed for it."""
+        """Free the renderer."""
         return
 
 

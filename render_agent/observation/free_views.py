@@ -1,4 +1,4 @@
-"""The views of a dialogue in which the model chooses what it is shown, and of one in which a policy does."""
+"""The views of a dialogue: those that the model asks for, or those that a policy chooses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FreeViews:
         return Observation(views, camera, space, seconds, scan, measures)
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return what the model is told of places that its reply measures at; now: what it was shown.
+        """Return the text of the measurements at places that a reply names; now: what the model was shown.
 
         SceneError or RenderError where the scene cannot be read or drawn.
         """
@@ -243,7 +243,7 @@ class FreeViews:
         return replace(camera, position=(x, y, z), yaw=yaw)
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
-        """Return what a dialogue's first turn says of its scene: what was read, and a start that was moved."""
+        """Return the sentences of a dialogue's first turn about its scene: how it was read, and a start that was moved."""
         apart = state.question.begins_apart
         moved = () if apart else moved_start(state.scene, self.start, camera)
         return (*state.scene.description, *moved)

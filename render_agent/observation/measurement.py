@@ -54,7 +54,7 @@ def measured(
     facts: Facts | None,
     viewer: Viewer,
 ) -> str:
-    """Return what the model is told of some places.
+    """Return the text of the measurements at some places.
 
     views: those that were shown, by number. stands: where the camera is, which tells the storey of points of the
     map. facts: what is known of the scene, None where nothing is. RenderError where it cannot be drawn.

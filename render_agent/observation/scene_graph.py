@@ -16,7 +16,7 @@ from render_agent.questions.ground_truth import Facts
 
 @dataclass(frozen=True)
 class GraphTold(NoViews):
-    """Shows nothing, and tells the scene graph in the first turn; facts: what is known of scenes, by name."""
+    """Shows no views, and gives the scene graph as text in the first turn; facts: the ground truth of scenes, by name."""
 
     facts: Mapping[str, Facts]
 

@@ -1,4 +1,4 @@
-"""What a renderer is: it turns a scene, a camera and a picture size into a frame."""
+"""The protocol of renderers: a scene, a camera and a picture size become a frame."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Renderer(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds; it draws no more."""
+        """Free its memory; it draws no more."""
         ...
 
 

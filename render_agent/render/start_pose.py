@@ -119,7 +119,7 @@ def start_camera(
 
 
 def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
-    """Return how many cubes of PATCH metres hold a surface that the camera sees within FAR metres."""
+    """Return how many cubes of PATCH_METRES hold a surface that the camera sees within FAR_METRES."""
     width, height = PREVIEW_PIXELS
     depth = renderer.draw(scene, camera, width, height).depth
     # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
@@ -135,7 +135,7 @@ def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
 
 
 def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
-    """Return the points, (n, 3) metres, world frame, of the pixels of `depth` nearer than FAR.
+    """Return the points, (n, 3) metres, world frame, of the pixels of `depth` nearer than FAR_METRES.
 
     depth: (H, W), metres along the optical axis, inf where nothing is.
     """

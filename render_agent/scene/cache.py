@@ -91,20 +91,20 @@ class SceneCache:
 
     The scene that is asked for is kept even where it alone is larger. Any thread may ask; none
     reads a file that another is reading. A SceneError is remembered, so that every question of a
-    broken scan gets the same sentence. `loads` counts the scenes that were read. instead: gives the
-    scene that is shown in the place of another.
+    broken scan gets the same sentence. `loads` counts the scenes that were read. replacements: the
+    scenes that are shown in the place of others.
     """
 
     def __init__(
         self,
         limit: int = MAX_CACHE_BYTES,
         load: Callable[[Path, str], Scene] | None = None,
-        instead: Mapping[Place, Place] | None = None,
+        replacements: Mapping[Place, Place] | None = None,
     ) -> None:
         self.limit = limit
         self.loads = 0
         self._load = load or SceneFiles().read
-        self._instead = instead or {}
+        self._replacements = replacements or {}
         self._entries: OrderedDict[Place, _Entry] = OrderedDict()
         self._lock = Lock()
 
@@ -131,7 +131,7 @@ class SceneCache:
                 f"the scan of scene {question.scene} was not found: name the folder in which it lies"
             )
         key = path, question.scene
-        key = self._instead.get(key, key)
+        key = self._replacements.get(key, key)
         with self._lock:
             entry = self._entries.get(key)
             mine = entry is None

@@ -18,7 +18,7 @@ from render_agent.scene.model import Scene
 from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL
 from render_agent.scene.texture import Wrap, wrapped
 
-LEAST = 1e-7
+SMALLEST_IN_LOGARITHM = 1e-7
 """Opacities and sizes are written as logarithms, in which there is no nothing and no whole."""
 
 
@@ -31,7 +31,9 @@ def splat_ply(
     splat that was turned have to be constant.
     """
     varying = gaussians.harmonics[:, 1:].transpose(0, 2, 1).reshape(len(points), -1)
-    opacities = np.clip(gaussians.opacities.astype(np.float64), LEAST, 1 - LEAST)
+    opacities = np.clip(
+        gaussians.opacities.astype(np.float64), SMALLEST_IN_LOGARITHM, 1 - SMALLEST_IN_LOGARITHM
+    )
     names = [*"xyz", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
     names += [*(f"f_rest_{i}" for i in range(varying.shape[1])), "opacity"]
     names += [*(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i in range(4))]
@@ -41,7 +43,7 @@ def splat_ply(
     rows[:, 6:9] = gaussians.harmonics[:, 0]
     rows[:, 9:last] = varying
     rows[:, last] = np.log(opacities / (1 - opacities))
-    rows[:, last + 1 : last + 4] = np.log(np.maximum(gaussians.scales, LEAST))
+    rows[:, last + 1 : last + 4] = np.log(np.maximum(gaussians.scales, SMALLEST_IN_LOGARITHM))
     rows[:, last + 4 :] = gaussians.rotations
     header = ["ply", "format binary_little_endian 1.0", *(f"comment {line}" for line in comments)]
     header += ["comment up z", f"element vertex {len(points)}"]
@@ -52,7 +54,7 @@ def splat_ply(
 SAMPLES = 1_000_000
 """Points or Gaussians that a mesh becomes."""
 
-CHUNK = 1 << 18
+SAMPLES_PER_CHUNK = 1 << 18
 """Samples that are made at a time; bounds the memory that it takes."""
 
 SPREAD_SPACINGS = 0.7
@@ -185,8 +187,8 @@ def stratified_samples(scene: Scene, count: int, seed: int = 0) -> Samples:
     points = np.empty((count, 3), np.float32)
     normals = np.empty((count, 3), np.float32)
     colours = np.empty((count, 3), np.uint8)
-    for first in range(0, count, CHUNK):
-        size = min(CHUNK, count - first)
+    for first in range(0, count, SAMPLES_PER_CHUNK):
+        size = min(SAMPLES_PER_CHUNK, count - first)
         along = (first + np.arange(size) + random.random(size)) / count * area
         faces = np.minimum(np.searchsorted(totals, along, "right"), len(totals) - 1)
         u, v = random.random((2, size, 1))

@@ -39,7 +39,7 @@ PATCH_METRES = 0.06
 LEVEL_METRES = 0.06
 """A vertex this near to the height of the floor is of the floor."""
 
-ROUNDING = 1e-6
+ROUNDING_SQUARE_METRES = 1e-6
 """Square metres by which a point may lie outside a triangle that it is on the edge of."""
 
 
@@ -264,7 +264,9 @@ def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     along = np.roll(triangles, -1, axis=1) - triangles
     there = points[:, None, None] - triangles
     sides = along[..., 0] * there[..., 1] - along[..., 1] * there[..., 0]
-    inside = np.all(sides >= -ROUNDING, axis=-1) | np.all(sides <= ROUNDING, axis=-1)
+    inside = np.all(sides >= -ROUNDING_SQUARE_METRES, axis=-1) | np.all(
+        sides <= ROUNDING_SQUARE_METRES, axis=-1
+    )
     covered: NDArray[np.bool_] = np.any(inside, axis=1)
     return covered
 

@@ -34,16 +34,16 @@ CELL_METRES = 0.05
 
 BIN_METRES = 0.1
 GAP_METRES = 1.0
-LEAST_AREA = 0.02
+LEAST_SQUARE_METRES = 0.02
 MIN_SHARE = 0.03
-"""A room goes on for as long as there are LEAST_AREA square metres in a slice of BIN_METRES, and no
+"""A room goes on for as long as there are LEAST_SQUARE_METRES square metres in a slice of BIN_METRES, and no
 GAP_METRES without; what lies behind such a gap and has less than MIN_SHARE of the surface is not
 the room."""
 
 LEVEL_METRES = 0.02
 """Metres: the height of the slices in which floors and ceilings are looked for."""
 
-STRONG = 0.25
+STRONG_SHARE = 0.25
 """A floor or ceiling has at least this part of the area of the largest level surface."""
 
 LOWEST_CEILING_METRES = 1.8
@@ -128,14 +128,14 @@ def _cloud_pieces(scan: Scan) -> _Pieces:
 def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
     """Return the corners, (2, 3) metres, of what hangs together, axis after axis."""
     bounds = np.empty((2, 3))
-    least = min(LEAST_AREA, 2e-4 * float(pieces.areas.sum()))
+    least = min(LEAST_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
     used = scan.points
     if scan.faces is not None:
         mark = np.zeros(len(scan.points), bool)
         mark[scan.faces] = True
         used = scan.points[mark]
     for axis in range(3):
-        low, high = _run(pieces.centres[:, axis], pieces.areas, least)
+        low, high = _dense_interval(pieces.centres[:, axis], pieces.areas, least)
         reach = 0.5 * PIECE_METRES if scan.faces is not None else 0.0
         along = used[:, axis]
         near = along[(along >= low - reach) & (along <= high + reach)]
@@ -146,7 +146,7 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
     return bounds
 
 
-def _run(
+def _dense_interval(
     heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
 ) -> tuple[float, float]:
     """Return where the surface that is no outlier begins and ends along an axis, in metres."""
@@ -182,7 +182,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
         filled = amounts[amounts > 0]
         amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
     smooth: NDArray[np.float64] = np.convolve(amounts, np.ones(3), "same")
-    strong = np.flatnonzero(smooth >= STRONG * smooth.max())
+    strong = np.flatnonzero(smooth >= STRONG_SHARE * smooth.max())
     if not smooth.max() > 0:
         return bottom, top
     floor = _height(smooth, edges, int(strong[0]), 1, level)

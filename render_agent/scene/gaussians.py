@@ -67,7 +67,7 @@ class Gaussians:
 
     @property
     def arrays(self) -> tuple[NDArray[np.float32], ...]:
-        """What is there for each Gaussian: scales, rotations, opacities, harmonics."""
+        """The arrays with a row for each Gaussian: scales, rotations, opacities, harmonics."""
         return self.scales, self.rotations, self.opacities, self.harmonics
 
     @property

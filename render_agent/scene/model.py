@@ -53,7 +53,7 @@ class Scene:
 
     @property
     def description(self) -> tuple[str, ...]:
-        """What was read, a sentence each: its kind and size, how its file lies, and the notes."""
+        """The scan in sentences: its kind and size, the frame of its file, and the notes."""
         count = f"{len(self.points):,}"
         kind = f"a cloud of {count} points"
         if self.gaussians is not None:

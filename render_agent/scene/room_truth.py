@@ -1,4 +1,4 @@
-"""What is true of a home: its objects' boxes, their counts and distances, its rooms and areas.
+"""The ground truth of a generated home: its objects' boxes, their counts and distances, its rooms and areas.
 
 Written as JSON beside the scan, with the names of VSI-Bench's own annotations (`object_bbox`,
 `centroid`, `axesLengths`, `normalizedAxes`, `object_counts`, `room_size`).
@@ -48,7 +48,7 @@ class _Room(Struct):
 
 
 class _Home(Struct):
-    """What is read of a file."""
+    """The fields of a truth file that are read."""
 
     scene: str
     kind: str

@@ -1,4 +1,4 @@
-"""What of a splat is surface: the Gaussians that absorb light and have others beside them, and samples of them.
+"""The surface of a splat: its opaque Gaussians that have neighbours, and samples of them; the rest are floaters.
 
 The rest are floaters and haze: they are drawn, but they neither block the way nor make the room larger.
 """
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 SOLID_OPACITY = 0.3
 """A Gaussian of a lower opacity is haze: three of them, one behind the other, let a third of the light through."""
 
-NEIGHBOURS = 8
+MIN_NEIGHBOURS = 8
 """So many others of like size stand around a Gaussian of a surface, in the 27 cells around its centre. On a
 surface whose Gaussians touch each other there are more than fifteen; a floater is alone, or one of a few."""
 
 CELL_METRES = 0.1
 """Metres: the side of such a cell, but at least twice a Gaussian's largest standard deviation."""
 
-ALIKE = 2.0
+SIMILAR_SIZE_RATIO = 2.0
 """Gaussians less than this many times smaller than such a cell allows are of like size."""
 
 WIDEST_METRES = 1.0
 """Metres: a Gaussian of a larger standard deviation is sky or haze."""
 
-MOST_ACROSS = 24
+MAX_SAMPLES_ACROSS = 24
 """Samples along a side of a Gaussian, at the most."""
 
 
@@ -46,8 +46,8 @@ def solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
     cell, smallest = CELL_METRES, -np.inf
     while smallest < 2 * WIDEST_METRES:
         own = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
-        alike = opaque[sizes[opaque] > (cell / ALIKE if smallest > 0 else 0)]
-        kept[own[_counts(points, own, alike, cell) > NEIGHBOURS]] = True
+        alike = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
+        kept[own[_counts(points, own, alike, cell) > MIN_NEIGHBOURS]] = True
         smallest, cell = cell, 2 * cell
     if not kept.any():
         kept[opaque] = True
@@ -93,7 +93,9 @@ def solid_samples(
     order = np.argsort(-gaussians.scales, axis=1)[:, :2]
     reach = np.sqrt(2 * np.log(np.maximum(gaussians.opacities / SOLID_OPACITY, 1)))
     sides = np.take_along_axis(gaussians.scales, order, axis=1) * reach[:, None]
-    across = np.minimum(2 * np.ceil(sides / spacing - 0.5).clip(0) + 1, MOST_ACROSS).astype(int)
+    across = np.minimum(2 * np.ceil(sides / spacing - 0.5).clip(0) + 1, MAX_SAMPLES_ACROSS).astype(
+        int
+    )
     parts = []
     for pair in np.unique(across, axis=0):
         own = np.flatnonzero((across == pair).all(axis=1))

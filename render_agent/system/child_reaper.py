@@ -23,7 +23,7 @@ MAX_WAIT_SECONDS = 2.0
 
 
 class EndTogether:
-    """Sees to it that processes end with this one: those that descend from it and begin from now until `settled`.
+    """Ends the descendants of this process when it dies: those that begin from now until `settled`.
 
     A process of its own does, which a signal to this one's group or terminal does not reach, so
     that it works for kill -9 too.

@@ -25,22 +25,22 @@ AGAIN_SECONDS = 0.05
 """How soon a signal is sent again whose exception fell into code that may raise none."""
 
 _arrived: list[type[BaseException]] = []
-_told_before = sys.unraisablehook
+_previous_hook = sys.unraisablehook
 
 
 def install() -> None:
     """Have both signals raise their exceptions from now on."""
     _arrived.clear()
-    global _told_before
+    global _previous_hook
     if sys.unraisablehook is not _unraisable:
-        _told_before, sys.unraisablehook = sys.unraisablehook, _unraisable
+        _previous_hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     for number in KINDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _arrive)
 
 
 def raise_again() -> None:
-    """Raise what arrived before and was swallowed: some libraries catch every exception as they are imported."""
+    """Raise a signal's exception again that a library swallowed, as some do while they are imported."""
     if _arrived:
         raise _arrived[0]
 
@@ -60,7 +60,7 @@ def _unraisable(lost: UnraisableHookArgs) -> None:
             again.daemon = True
             again.start()
             return
-    _told_before(lost)
+    _previous_hook(lost)
 
 
 def _arrive(number: int, frame: FrameType | None) -> NoReturn:

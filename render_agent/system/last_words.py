@@ -1,4 +1,4 @@
-"""Say a sentence for a process that ends without a word; run as a program, this module waits and says it."""
+"""Print a sentence for a process that dies without a word; run as a program, this module waits and prints it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def last_words(sentence: str, scratch: Path) -> Iterator[None]:
-    """Have a sentence said on standard error where this process ends within the block and says nothing itself.
+    """Print a sentence on standard error if this process dies within the block without a word.
 
     scratch: a folder that is removed then.
     For libraries that end their process in native code, which no handler hears of, and for kill -9.

@@ -1,4 +1,4 @@
-"""Memory that is freed goes back to the system, and what a file may ask for is bounded."""
+"""The C library's memory: freed blocks given back to the system, garbage collected rarely, allocations bounded."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def give_back_large_blocks() -> bool:
     below it they lie among small ones in the arena of a thread, whose end stays resident. Other C libraries are
     left as they are.
     """
-    return bool(_called("mallopt", _MMAP_THRESHOLD, LARGE_BLOCK_BYTES))
+    return bool(_call_libc("mallopt", _MMAP_THRESHOLD, LARGE_BLOCK_BYTES))
 
 
 def give_back_freed() -> None:
     """Give back now whatever the C library keeps of what was freed, where it is glibc."""
-    _called("malloc_trim", 0)
+    _call_libc("malloc_trim", 0)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def bounded_memory(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _called(name: str, *arguments: int) -> int:
+def _call_libc(name: str, *arguments: int) -> int:
     """Return what a function of glibc returns; 0 where the C library is another."""
     try:
         return int(getattr(ctypes.CDLL("libc.so.6"), name)(*arguments))

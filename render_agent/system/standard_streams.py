@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class StandardError:
-    """Standard error whose disk may be full or gone: what it does not take is left out, and stops nothing."""
+    """Standard error that never fails: text that its disk does not take is dropped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

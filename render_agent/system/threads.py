@@ -15,11 +15,11 @@ SPARE_BYTES = 4 << 20
 """Bytes beside its stack that a thread may need to begin."""
 
 START_SECONDS = 15.0
-"""So long, twice, a thread that was started is waited for: a process that was stopped meanwhile has one more turn."""
+"""Waited for, twice, until a started thread begins: a process that was stopped meanwhile gets a second chance."""
 
 
 class Begun(threading.Event):
-    """What a thread says once it has begun; whoever started it waits for that so long and no longer."""
+    """The event that a thread sets once it has begun, for which its starter waits a bounded time."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait; MemoryError where the thread does not begin: it had no memory to say so."""

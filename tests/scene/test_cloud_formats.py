@@ -19,7 +19,7 @@ from render_agent.errors import SceneError
 from render_agent.scene import load_scene
 from render_agent.scene.formats import reading_process, registry
 from render_agent.scene.formats.clouds import e57
-from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scene.formats.clouds.pcd import decompressed
 from render_agent.scene.formats.reading_process import read_apart
 
@@ -296,7 +296,7 @@ def test_a_textured_usd_has_its_picture(tmp_path):
 
 
 def test_a_huge_cloud_is_gathered_in_little_memory():
-    cloud = GatheredCloud(most=6000)
+    cloud = CloudBuilder(most=6000)
     for part in np.array_split(np.arange(40_000), 20):
         points = sampled(*room(), len(part), seed=int(part[0]))
         colours = np.where(points[:, :1] < 3, (200, 0, 0), (0, 0, 200))

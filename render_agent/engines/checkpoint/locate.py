@@ -46,7 +46,7 @@ class FoundModel:
 
 
 def find_model(model: str, revision: str | None = None) -> FoundModel:
-    """Return where a bundled name, a directory or a hub name leads, without loading or fetching weights.
+    """Return the model that a bundled name, a directory or a hub name stands for; no weights are loaded or fetched.
 
     SetupError where there is no such model, where its weights are not whole, or where it takes no
     pictures.

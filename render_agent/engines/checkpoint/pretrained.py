@@ -100,7 +100,7 @@ def choose_device(name: str) -> str:
 
 
 def silence_libraries() -> None:
-    """Keep the libraries' advice and progress bars off standard error; errors are still told."""
+    """Silence the libraries' advice and progress bars on standard error; errors are still shown."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()

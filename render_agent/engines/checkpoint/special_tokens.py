@@ -36,7 +36,7 @@ def picture_tokens(config: Any, tokenizer: Any) -> list[int]:
 
 
 def disarming(tokenizer: Any) -> Callable[[Sequence[Message]], list[Message]]:
-    """Return what parts, in the texts of messages, whatever this tokenizer takes for a special token.
+    """Return a function that splits special tokens of this tokenizer in the texts of messages, so that they are read as text.
 
     Texts are harmless to most tokenizers already; this knows the very tokens of one, such as `[gMASK]` or `TILE_1`.
     """

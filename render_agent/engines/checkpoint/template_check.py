@@ -17,23 +17,23 @@ TRIAL_SECONDS = 20
 TRIAL_BYTES = 2 << 30
 """What a template may take of a processor and of memory for all dialogues that are tried; milliseconds, as a rule."""
 
-TOO_MUCH = 3
+OUT_OF_MEMORY = 3
 """Exit code of the trial where memory ran out."""
 
-MOST_TURNS = 40
+MAX_TURNS = 40
 """Turns of the longest dialogue that is tried: what loops only later would hang a run in its midst."""
 
-SYSTEM = {"role": "system", "content": [{"type": "text", "text": "You explore a room."}]}
-ASKED = {
+SYSTEM_MESSAGE = {"role": "system", "content": [{"type": "text", "text": "You explore a room."}]}
+USER_MESSAGE = {
     "role": "user",
     "content": [{"type": "image"}, {"type": "text", "text": "How many chairs?"}],
 }
-REPLY = {"role": "assistant", "content": [{"type": "text", "text": "{}"}]}
+ASSISTANT_MESSAGE = {"role": "assistant", "content": [{"type": "text", "text": "{}"}]}
 
 
 @lru_cache(maxsize=8)
 def check_template(template: str, model: str) -> None:
-    """SetupError where a model's chat template does not end, or takes all memory, over dialogues of 1 to MOST_TURNS turns.
+    """SetupError where a model's chat template does not end, or takes all memory, over dialogues of 1 to MAX_TURNS turns.
 
     Whatever else is wrong with it is left to the library that uses it.
     """
@@ -49,13 +49,13 @@ def check_template(template: str, model: str) -> None:
         check=False,
     )
     faults = {
-        TOO_MUCH: f"takes more than {TRIAL_BYTES >> 30} GB",
+        OUT_OF_MEMORY: f"takes more than {TRIAL_BYTES >> 30} GB",
         -signal.SIGXCPU: f"does not end in {TRIAL_SECONDS} s",
     }
     if (fault := faults.get(done.returncode)) is not None:
         raise SetupError(
             f"the chat template of {model} (chat_template.jinja) {fault} over dialogues of up to"
-            f" {MOST_TURNS} turns: fetch the model again, or name another"
+            f" {MAX_TURNS} turns: fetch the model again, or name another"
         )
 
 
@@ -87,13 +87,13 @@ def try_template(template: str) -> None:
         "strftime_now": lambda form: datetime.now().strftime(form),
     }
     made = environment.from_string(template)
-    for turns in range(1, MOST_TURNS + 1):
-        messages = [SYSTEM, *[ASKED, REPLY] * (turns - 1), ASKED]
+    for turns in range(1, MAX_TURNS + 1):
+        messages = [SYSTEM_MESSAGE, *[USER_MESSAGE, ASSISTANT_MESSAGE] * (turns - 1), USER_MESSAGE]
         made.render(messages=messages, add_generation_prompt=True)
 
 
 def main(seconds: int) -> int:
-    """Try the template that comes in; exit code TOO_MUCH where memory runs out, else 0, and a signal after seconds."""
+    """Try the template that comes in; exit code OUT_OF_MEMORY where memory runs out, else 0, and a signal after seconds."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -102,7 +102,7 @@ def main(seconds: int) -> int:
     try:
         try_template(sys.stdin.read())
     except MemoryError:
-        return TOO_MUCH
+        return OUT_OF_MEMORY
     except Exception:  # noqa: BLE001 - transformers itself will say it
         return 0
     return 0

@@ -28,7 +28,7 @@ SIZES = 256
 
 @dataclass(frozen=True, slots=True)
 class PictureCost:
-    """What a picture becomes: how many tokens of a prompt, how many rows of `pixel_values`.
+    """The cost of a picture: tokens of the prompt, and rows of `pixel_values`.
 
     text: what the processor writes for its placeholder, and around: how many of its tokens frame and divide the
     picture. grid: frames, rows and columns of patches; None where the model is told of none.
@@ -42,7 +42,7 @@ class PictureCost:
 
 
 class PictureForm:
-    """Whatever a family's own processor makes of a picture alone: its text and its tensors.
+    """The text and the tensors of a picture, as a family's own processor makes them of the picture alone.
 
     For families whose processor does the same to a picture whatever stands beside it. options: the names of its
     engine options. arguments: what the processor is told beside the picture.
@@ -63,7 +63,7 @@ class PictureForm:
 
     def values(self, picture: Image, device: str = "cpu") -> Tensors:
         """Return what the model is given of an RGB picture, computed on a device."""
-        inputs = self._asked(picture, device)
+        inputs = self._processed(picture, device)
         return {name: value for name, value in inputs.items() if name not in OF_TEXT}
 
     def written(self, text: str, pictures: Sequence[str]) -> str:
@@ -73,7 +73,7 @@ class PictureForm:
 
     def _cost(self, width: int, height: int) -> PictureCost:
         """Return what the processor makes of a blank picture of so many pixels."""
-        inputs = self._asked(new("RGB", (width, height)), "cpu")
+        inputs = self._processed(new("RGB", (width, height)), "cpu")
         ids = inputs["input_ids"][0].tolist()
         # The placeholder may be another token than the many that it becomes.
         self.token = max(set(ids), key=ids.count)
@@ -87,7 +87,7 @@ class PictureForm:
             grid=None if grid is None else tuple(grid[0].tolist()),
         )
 
-    def _asked(self, picture: Image, device: str) -> Any:
+    def _processed(self, picture: Image, device: str) -> Any:
         """Return all that the processor makes of a picture alone."""
         return self.processor(
             text=[self.processor.image_token],

@@ -1,4 +1,4 @@
-"""The families of models that are known, in one table; whatever is special about one stands here."""
+"""The table of model families, with all that is special about each."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Family:
         Where only the processor knows, it is asked with a blank picture.
         """
         if self.pictures is None:
-            return _asked(width, height, processor)
+            return _blank_picture_tokens(width, height, processor)
         cost = self.pictures(processor, options or {}).cost(width, height)
         return cost.tokens + cost.around
 
@@ -221,7 +221,7 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
             )
 
 
-def _asked(width: int, height: int, processor: Any) -> int:
+def _blank_picture_tokens(width: int, height: int, processor: Any) -> int:
     """Return the tokens that a blank picture adds to a dialogue that a processor prepares.
 
     The dialogue without it is left to the tokenizer: some processors take none without a picture.

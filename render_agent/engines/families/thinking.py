@@ -1,4 +1,4 @@
-"""Thinking: how each family is told whether to think before it replies, and the marks that its thoughts stand between.
+"""Thinking: how each family is asked to think or not, and the marks around its thoughts.
 
 A thought stands in the log as a `<think>` block, whatever the family's own marks are.
 """
@@ -31,7 +31,7 @@ class Thinking:
     closes: str = END_OF_THINK
 
     def arguments(self, wanted: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a chat template is given, by name, for `--thinking` and the engine option that says more.
+        """Return the keyword arguments of a chat template: those of the engine option, and that of `--thinking`.
 
         UsageError where both say whether to think.
         """
@@ -46,10 +46,10 @@ class Thinking:
         """SetupError where thinking is to be turned on or off, and the chat template says the same for both."""
         if wanted == AUTO:
             return
-        asked = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
+        messages = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
         texts = {
             processor.apply_chat_template(
-                asked, tokenize=False, add_generation_prompt=True, **{self.switch: value}
+                messages, tokenize=False, add_generation_prompt=True, **{self.switch: value}
             )
             for value in (self.on, self.off)
         }

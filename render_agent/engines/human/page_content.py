@@ -55,14 +55,14 @@ class ShownMessage:
 class PageContent:
     """One request, taken apart for a page.
 
-    demand: what form the answer must have. told: what the last message says before its pictures.
+    answer_form: the form that the answer must have, in words. feedback: what the last message says before its pictures.
     """
 
     question: Question
     turn: int
     last: bool
-    demand: str
-    told: str
+    answer_form: str
+    feedback: str
     entries: Sequence[ShownMessage]
 
     @property
@@ -104,7 +104,7 @@ class PageContent:
 
 
 def page_content(request: Request, question: Question) -> PageContent:
-    """Return what a page shows of a request; of the question only what a prompt tells is read."""
+    """Return the content of the page of a request; of the question only what its prompt holds is read."""
     views = {view.file: view for view in request.views}
     entries: list[ShownMessage] = []
     index = 0
@@ -125,8 +125,8 @@ def page_content(request: Request, question: Question) -> PageContent:
         question=question,
         turn=request.turn,
         last=request.last,
-        demand=prompt.rpartition("\n")[2],
-        told="\n\n".join(texts),
+        answer_form=prompt.rpartition("\n")[2],
+        feedback="\n\n".join(texts),
         entries=entries,
     )
 

@@ -22,7 +22,7 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Where a sitting stands: the key of the turn to be answered, if any, what is done, whether it is over.
+    """The state of a sitting: the key of the turn to be answered, if any, the counts of what is done, and whether it is over.
 
     last: the id of the question that was finished last.
     """
@@ -52,7 +52,7 @@ class HumanSession:
     _over: bool = False
     _known: bool = False
     _woken: bool = False
-    _asked_about: float | None = None
+    _polled_at: float | None = None
 
     def put(self, request: Request) -> None:
         """Lay a request behind the others."""
@@ -61,7 +61,7 @@ class HumanSession:
             self._waiting.append(PendingRequest(request, f"{self._sitting}-{self._numbered}"))
 
     def first(self) -> PendingRequest | None:
-        """Return what is to be answered now, for it to be shown; the person's time runs from the first time."""
+        """Return the request that is to be answered now; the person's time runs from the first such call."""
         with self._changed:
             if not self._waiting:
                 return None
@@ -75,8 +75,8 @@ class HumanSession:
             if not self._waiting or self._waiting[0].key != key:
                 return False
             pending = self._waiting.popleft()
-            seconds = time.perf_counter() - pending.since if pending.since else 0.0
-            reply = Reply((text,) * pending.request.samples, seconds=seconds)
+            elapsed = time.perf_counter() - pending.since if pending.since else 0.0
+            reply = Reply((text,) * pending.request.samples, seconds=elapsed)
             self._answered.append((pending.request, reply))
             self._turns += 1
             self._changed.notify_all()
@@ -108,20 +108,20 @@ class HumanSession:
     def standing(self) -> SessionStatus:
         """Return where the sitting stands, as a page asks for it again and again."""
         with self._changed:
-            self._asked_about = time.perf_counter()
+            self._polled_at = time.perf_counter()
             key = self._waiting[0].key if self._waiting and not self._over else None
             return SessionStatus(key, self._turns, self._questions, self._over, self._last)
 
-    def end(self, patience: float) -> None:
-        """Say that the sitting is over, and wait up to `patience` seconds until an open page knows it."""
+    def end(self, seconds: float) -> None:
+        """Say that the sitting is over, and wait up to so many seconds until an open page has been told."""
         with self._changed:
             self._over = True
             now = time.perf_counter()
-            if self._asked_about is not None and now - self._asked_about < 2 * patience:
-                self._changed.wait_for(lambda: self._known, patience)
+            if self._polled_at is not None and now - self._polled_at < 2 * seconds:
+                self._changed.wait_for(lambda: self._known, seconds)
 
     def known(self) -> None:
-        """A page was told that the sitting is over."""
+        """Note that an open page has learnt that the sitting is over."""
         with self._changed:
             self._known = True
             self._changed.notify_all()

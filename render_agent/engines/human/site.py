@@ -130,5 +130,5 @@ class PlaySite:
         return picture_response(encode(np.asarray(image.convert("RGB"))))
 
 
-def _filled(template: str, given: Mapping[str, Any]) -> str:
-    return str(environment("engines/human").get_template(template).render(**given))
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    return str(environment("engines/human").get_template(template).render(**values))

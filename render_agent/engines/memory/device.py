@@ -147,7 +147,7 @@ class MainMemory(SampledMemory):
         return min(free, self.group.free()) if self.group else free
 
     def used(self) -> int:
-        """Return what of this process lies in memory."""
+        """Return the resident memory of this process."""
         return int(self._process.memory_info().rss)
 
 
@@ -168,7 +168,7 @@ class MpsMemory(SampledMemory):
 
 
 class SampledPeak:
-    """The most that a figure was since it is watched, looked at every few milliseconds by a thread."""
+    """The peak of a figure, sampled by a thread every few milliseconds."""
 
     def __init__(self, figure: Callable[[], int]) -> None:
         self.figure = figure

@@ -15,7 +15,7 @@ from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.errors import EngineError
 
 LOG = logging.getLogger(__name__)
-Given = TypeVar("Given")
+Outcome = TypeVar("Outcome")
 
 MEMORY_PHRASES = (
     "out of memory",
@@ -77,7 +77,7 @@ def device_answers(device: Any) -> bool:
 
 
 def free_memory() -> None:
-    """Give back what a failed call left behind; its exception must have been dropped before."""
+    """Free the memory of a failed call; its exception must have been dropped before."""
     gc.collect()
     if torch.cuda.is_available():
         # After a fault the first call may report it once more.
@@ -93,8 +93,8 @@ def free_memory() -> None:
         torch.mps.empty_cache()
 
 
-def attempt(call: Callable[[], Given], device: Any) -> Given | Fault:
-    """Return what `call` gives, or why it failed, its memory given back.
+def attempt(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
+    """Return the result of `call`, or its fault, with the memory of the failed call given back.
 
     EngineError where the device is lost: where it answers no more once memory is given back. An error
     of a device that still answers counts as a lack of memory. The exception is dropped before memory is
@@ -132,7 +132,7 @@ def waits(device: Any) -> tuple[int, ...]:
     return WAITS_SECONDS if device.type == "cuda" else TRIES
 
 
-def attempt_patiently(call: Callable[[], Given], device: Any) -> Given | Fault:
+def attempt_patiently(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
     """Return what `attempt` does, tried again and again where there is no memory."""
     for seconds in waits(device):
         outcome = attempt(call, device)

@@ -51,7 +51,7 @@ def wire_messages(
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What is asked of a server for one request: its messages, and how many samples from which seed on."""
+    """One request to a server: the messages, the number of samples, and the seed of the first."""
 
     request: Request
     messages: Sequence[Mapping[str, Any]]
@@ -79,7 +79,7 @@ MAX_COUNT = 10**15
 
 
 def read_answer(body: Any) -> Reply | None:
-    """Return what a whole answer holds, samples with their thinking; None where it is no answer of a chat."""
+    """Return the samples of a complete chat answer, with their thinking; None where the body is no such answer."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         return None
@@ -98,7 +98,7 @@ def read_answer(body: Any) -> Reply | None:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return what a model said, its reasoning before it in a <think> block.
+    """Return the text of a message, the reasoning before it in a <think> block.
 
     Where it said nothing else, that is its refusal, or what it called a tool with.
     """
@@ -148,6 +148,6 @@ def _tokens(usage: Any) -> Tokens:
 
 
 def _count(value: Any) -> int:
-    """Return a count that a server told, 0 where it is none."""
+    """Return a count from a server, 0 where it is no valid one."""
     counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
     return value if counted else 0

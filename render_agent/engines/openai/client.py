@@ -69,13 +69,13 @@ async def refuse_elsewhere(response: Any) -> None:
     """
     if not response.has_redirect_location:
         return
-    own, there = response.url, response.url.join(response.headers["location"])
-    encrypted = own.scheme == "http" and there.scheme == "https"
-    if there.host != own.host or not (
-        encrypted or (there.scheme == own.scheme and there.port == own.port)
+    own, target = response.url, response.url.join(response.headers["location"])
+    encrypted = own.scheme == "http" and target.scheme == "https"
+    if target.host != own.host or not (
+        encrypted or (target.scheme == own.scheme and target.port == own.port)
     ):
         raise RedirectRefused(
-            f"it points to another server, {there.scheme}://{there.netloc.decode('ascii', 'replace')[:80]}:"
+            f"it points to another server, {target.scheme}://{target.netloc.decode('ascii', 'replace')[:80]}:"
             " name that by --base-url, or allow it by --follow-redirects"
         )
 
@@ -209,7 +209,7 @@ def fault_of(error: Exception, endpoint: Endpoint) -> ServerFault:
 
 
 def _connect_reason(error: BaseException | None) -> str:
-    """Return why a connection could not be made: what the system said, under the libraries' own words."""
+    """Return why a connection failed, in the words of the operating system where it gave any."""
     reason = "connection failed"
     while error is not None:
         if isinstance(error, ConnectionRefusedError):
@@ -224,7 +224,7 @@ def _connect_reason(error: BaseException | None) -> str:
 def status_fault(
     status: int, headers: Mapping[str, str], text: str, secrets: Sequence[str]
 ) -> ServerFault:
-    """Return what a status other than 200 says. secrets: words to be left out of the reason."""
+    """Return the fault that a status other than 200 means. secrets: words to be left out of the reason."""
     words, param, code = _error_of(text)
     shown = first_words(words, secrets)
     reason = f"status {status}: {shown}" if shown else f"status {status}"
@@ -241,7 +241,7 @@ def status_fault(
 
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
-    """Return the beginning of what a server said in one line, its secrets blacked out."""
+    """Return the beginning of a server's text in one line, its secrets blacked out."""
     line = " ".join(without_keys(without(text, secrets)).split())
     return line if len(line) <= most else line[:most] + "…"
 

@@ -1,4 +1,4 @@
-"""Which fields of a request a server takes: what it refuses is left out from then on."""
+"""The request fields that each server accepts: a field that it refuses is left out from then on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ServerDialect:
 
 
 def first_dialect(endpoint: Endpoint, options: OpenAIOptions) -> ServerDialect:
-    """Return what a server is addressed with first: hosted and reasoning models have their own field."""
+    """Return the dialect that a server is tried with first: hosted and reasoning models have a limit field of their own."""
     if options.max_tokens_field is not None:
         return ServerDialect(options.max_tokens_field, settled=True)
     hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None

@@ -1,4 +1,4 @@
-"""The servers of one run: what they serve, which question goes where, and which of them are lost."""
+"""The servers of one run: the model that each serves, the questions assigned to it, and whether it is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MODEL_FIELDS = ("owned_by", "max_model_len", "root")
 
 @dataclass
 class Server:
-    """One server, as the run finds it: its client, its questions, what it takes, whether it is lost."""
+    """The state of one server: its client, its questions, its dialect, and whether it is lost."""
 
     client: ServerClient
     dialect: ServerDialect
@@ -61,7 +61,7 @@ class Server:
         self.failed_in_a_row = 0
 
     def failed(self, reason: str) -> None:
-        """Note that it failed a request for good; one that does so again and again is lost."""
+        """Count a request that failed for good; after MAX_FAILED_IN_A_ROW of them the server is lost."""
         self.failed_in_a_row += 1
         if self.failed_in_a_row >= MAX_FAILED_IN_A_ROW:
             self.lose(reason)
@@ -129,13 +129,13 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
         thread.shutdown(wait=False)
 
 
-def _run(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """Return what a coroutine gives in an event loop of its own, which is closed behind it.
+def _run(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Run a coroutine in an event loop of its own and close that; return the result.
 
     Libraries that let loops run within each other replace `asyncio.run` by one that leaves its loop open.
     """
     with asyncio.Runner() as runner:
-        return runner.run(asked)
+        return runner.run(coroutine)
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """What makes a policy that has a name, and what must be said of it.
+    """A named policy: how it is built, and the note that must stand beside its figures.
 
     make: given the questions of a run, its seed and its options; None stands for no run, and a policy that
     needs scenes or annotations does without them then. note: what stands beside its figures. knows_boxes:

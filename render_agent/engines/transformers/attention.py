@@ -86,7 +86,7 @@ def logits_of(
 
 
 def leave_no_row_blind(model: Any) -> None:
-    """Have a model's masks leave no query without a key: padding, which nobody reads, sees everything instead.
+    """Let masked padding attend to all keys, so that no query is left without one; its results are not used.
 
     Some kernels of GPUs make NaN of a row without a key, which then spread.
     """
@@ -247,7 +247,7 @@ class PrefillAttention(_Paged):
     def _mask(
         self, number: int, window: int | None, both: TwoWay, device: Any
     ) -> torch.Tensor | None:
-        """Return what a prompt's new tokens see; None where that is all before them. Made once for all layers."""
+        """Return the attention mask of a prompt's new tokens, made once for all layers; None where it is plainly causal."""
         prompt = self.prompts[number]
         if window is not None and prompt.tokens <= window:
             window = None

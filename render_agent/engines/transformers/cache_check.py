@@ -1,4 +1,4 @@
-"""Whether what is kept over the turns changes nothing: a few prompts read both ways before a run begins."""
+"""The check of the KV cache before a run: prompts read with kept keys and values give the scores of reading them anew."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def cache_mismatch(loaded: LoadedModel) -> str | None:
 
 
 def score_difference(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
-    """Return by how much of their range scores with what was kept differ from those of reading anew, and may.
+    """Return by how much scores from the cache differ from those of reading anew, as parts of their range, and the tolerance.
 
     That is at the most, in any row.
     """
@@ -158,7 +158,7 @@ def misaligned(loaded: LoadedModel, request: Request) -> Request:
 
 
 def _picture(file: str) -> Image.Image:
-    """Return a picture without an even place, of the size that its name stands for."""
+    """Return a test picture with a gradient everywhere, in the size of its name."""
     slope = Image.linear_gradient("L")
     bands = [slope, slope.rotate(90), slope.rotate(180)]
     return Image.merge("RGB", bands).resize(SIZES[file])

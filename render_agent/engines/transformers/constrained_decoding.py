@@ -154,7 +154,7 @@ class Guide:
 
     @property
     def finished(self) -> bool:
-        """Whether the reply has ended; whatever comes then is filling."""
+        """Whether the reply has ended; tokens after that are padding."""
         return self.place == "free"
 
     def allows(self, token: int) -> bool:

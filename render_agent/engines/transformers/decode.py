@@ -20,7 +20,7 @@ from render_agent.engines.transformers.sequences import Sample
 
 
 class Decoder:
-    """Writes a token of every row into the cache and says what may come next.
+    """Runs one decoding step: writes the newest token of every row into the cache and returns the next logits.
 
     axes: how many positions a token has. suppressed: tokens that are never written.
     """

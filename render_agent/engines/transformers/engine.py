@@ -94,7 +94,7 @@ class ContinuousEngine:
 
     @property
     def batch_size(self) -> int:
-        """How many dialogues are best led side by side: as many as have room by what they take."""
+        """How many dialogues fit side by side, by the tokens that they take."""
         tokens = self.dialogue_tokens
         if self._turns >= LEARNED_TURNS:
             tokens = self._turn_tokens // self._turns

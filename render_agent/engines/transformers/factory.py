@@ -14,7 +14,7 @@ from render_agent.engines.transformers.cache_check import cache_mismatch
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
-from render_agent.engines.transformers.memory.sizing import FRACTION
+from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
 
@@ -49,7 +49,7 @@ def engine_of(
     memory, device = memory or memory_of(loaded.model), loaded.model.device
     if wanted == "keys":
         if (why := cache_mismatch(loaded)) is None:
-            fraction = float(options.get("memory_fraction", FRACTION))
+            fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
             def made() -> ContinuousEngine:
                 budget, read_tokens = divide(loaded, memory, fraction, picture_size)

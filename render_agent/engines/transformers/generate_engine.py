@@ -23,7 +23,7 @@ from render_agent.engines.base import (
 )
 from render_agent.engines.memory.device import DeviceMemory, memory_of, watched
 from render_agent.engines.memory.faults import Fault, attempt
-from render_agent.engines.transformers.memory.sizing import FRACTION, Sizing, fit_rows
+from render_agent.engines.transformers.memory.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
@@ -84,7 +84,7 @@ class TransformersEngine(BatchingEngine):
         self.capabilities = Capabilities(schema=loaded.guides is not None, score=True)
         self.memory = memory or memory_of(self.model)
         most = batch_size or most_rows(options, self.model.device, ROWS_ON_A_CPU)
-        fraction = float(options.get("memory_fraction", FRACTION))
+        fraction = float(options.get("memory_fraction", FREE_FRACTION))
         self.sizing = Sizing(self.memory, 1 if self.inputs.family.alone else most, fraction)
         # Reading a prompt needs other memory than writing a reply does.
         self._scoring = Sizing(self.memory, self.sizing.most_rows, self.sizing.fraction)
@@ -193,7 +193,7 @@ class TransformersEngine(BatchingEngine):
         return self._ready[id(request)]
 
     def _write(self, rows: Sequence[Row]) -> list[Reply]:
-        """Return what each row became, or why it became nothing.
+        """Return the reply of each row, or why it has none.
 
         Before the first of all, some write a token, to show what rows need.
         """
@@ -218,7 +218,7 @@ class TransformersEngine(BatchingEngine):
         ]
 
     def _measured(self, rows: Sequence[Row]) -> list[Reply]:
-        """Return what each row became, and note what memory that took, unless larger batches told it."""
+        """Return the reply of each row, and note the memory that the call took, unless a larger batch was measured before."""
         owners = [(row.request.question_id, row.prompt.pixel_rows) for row in rows]
         showing = nullcontext() if self.vision is None else self.vision.showing(owners)
         if len(rows) * max(row.tokens for row in rows) < self.sizing.largest:
@@ -232,7 +232,7 @@ class TransformersEngine(BatchingEngine):
 
 
 def generate_rows(loaded: LoadedModel, rows: Sequence[Row]) -> list[Reply]:
-    """Return what each row became in one call of the library. Raises whatever that causes."""
+    """Return the reply of each row from one call of the library's `generate`. Raises whatever that causes."""
     began = time.perf_counter()
     device = loaded.model.device
     tensors = loaded.inputs.encode([row.prompt for row in rows], str(device))

@@ -310,7 +310,7 @@ class KVCache:
         self.__init__(0, self.grows)  # type: ignore[misc]  # all that it holds goes
 
     def _share(self, source: Sequence, target: Sequence, tokens: int) -> None:
-        """Let a dialogue begin with another's pages; whoever writes into one that is shared gets a copy."""
+        """Let a dialogue share another's first pages; writing into a shared page copies it first."""
         target.pages = source.pages[: -(-tokens // PAGE_TOKENS)]
         target.ids = source.ids[:tokens]
         for page in target.pages:

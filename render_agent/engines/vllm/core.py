@@ -69,7 +69,7 @@ class VllmCore:
         try:
             self.engine.add_request(name, rendered, params)
         except EngineDeadError as error:
-            raise _gone(error) from error
+            raise _engine_error(error) from error
 
     def step(self, timeout: float | None = None) -> list[Any]:
         """Go one step and return the outputs that it finished; none where it takes longer than seconds.
@@ -78,15 +78,15 @@ class VllmCore:
         """
         # A step raises that the model's process died or, where there is none, what the model raises.
         try:
-            if not self._waited(timeout):
+            if not self._has_output(timeout):
                 return []
             self.steps += 1
             return [output for output in self.engine.step() if output.finished]
         except Exception as error:
-            raise _gone(error) from error
+            raise _engine_error(error) from error
 
-    def _waited(self, timeout: float | None) -> bool:
-        """Whether the model's process has something to give, waited for.
+    def _has_output(self, timeout: float | None) -> bool:
+        """Wait until the model's process has an output; whether it has one in time.
 
         vLLM itself waits without end for a process that dies meanwhile. Raises where it has.
         """
@@ -122,7 +122,7 @@ class VllmCore:
             self._processes.close()
 
 
-def _gone(error: Exception) -> EngineError:
+def _engine_error(error: Exception) -> EngineError:
     return EngineError(
         f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"
         " --continue recent"

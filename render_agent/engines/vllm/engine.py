@@ -30,7 +30,7 @@ from render_agent.engines.vllm.arguments import (
     vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.option_logprobs import ScoringRequest, questions_of
+from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_queries
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
 from render_agent.errors import EngineError
@@ -180,14 +180,14 @@ class VllmEngine:
         core = load()
         suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)
-        wrong = cache_mismatch(core, self.prompts, self.sampling)
-        if wrong is None or not core.prefix_caching:
+        mismatch = cache_mismatch(core, self.prompts, self.sampling)
+        if mismatch is None or not core.prefix_caching:
             return core
         if core.dtype != "float32":
             # Rounding alone may turn a greedy choice; it says nothing about the cache.
-            LOG.warning("%s", wrong)
+            LOG.warning("%s", mismatch)
             return core
-        LOG.warning("%s: it is switched off", wrong)
+        LOG.warning("%s: it is switched off", mismatch)
         core.close()
         return load(prefix_caching=False)
 
@@ -206,10 +206,10 @@ class VllmEngine:
     def _begin_scoring(self, request: Request, choices: Sequence[str]) -> ScoringRequest:
         self.occupancy.note(len(self._under_way))
         tokens = [self.prompts.choice(words) for words in choices]
-        scoring = ScoringRequest(tokens, questions_of(tokens))
+        scoring = ScoringRequest(tokens, logprob_queries(tokens))
 
         def prefixes(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
-            for path, ids in scoring.asked:
+            for path, ids in scoring.queries:
                 yield prompt.extended(path), scoring_params(ids)
 
         scoring.error = self._add(request, scoring, prefixes)
@@ -271,10 +271,10 @@ class VllmEngine:
             return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
         marks = self.prompts.marks
         texts, thoughts = [], 0
-        for output, one in zip(outputs, written, strict=True):
+        for output, completion in zip(outputs, written, strict=True):
             opened = marks is not None and marks.opened_by(output.prompt_token_ids)
             # Without the token that ended it.
-            ids = list(one.token_ids)[: -1 if one.finish_reason == "stop" else None]
+            ids = list(completion.token_ids)[: -1 if completion.finish_reason == "stop" else None]
             texts.append(self.prompts.text(ids, opened=opened))
             thoughts += Thought.of(marks, ids, opened=opened).tokens if marks is not None else 0
         return Reply(

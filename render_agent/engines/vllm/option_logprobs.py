@@ -1,4 +1,4 @@
-"""Log-probabilities of given answers from prefills alone, the answers' shared beginnings asked once."""
+"""Log-probabilities of given answers from prefills alone, the prefixes that answers share asked once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Scores
 
 Path = tuple[int, ...]
-"""The tokens of an answer's beginning."""
+"""The tokens of a prefix of an answer."""
 
 MAX_LOGPROB_TOKENS = 128
 """Tokens whose log-probabilities vLLM gives at one place."""
 
 
-def questions_of(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]]]:
-    """Return what to ask: after which beginning the log-probabilities of which next tokens.
+def logprob_queries(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]]]:
+    """Return the queries that score some choices: prefixes, each with the next tokens whose log-probabilities are wanted.
 
-    choices: the tokens of each. Every pair (beginning, next token) stands in exactly one question,
+    choices: the tokens of each. Every pair (prefix, next token) stands in exactly one query,
     of at most `MAX_LOGPROB_TOKENS` tokens.
     """
     following: dict[Path, dict[int, None]] = {}
@@ -38,11 +38,11 @@ def questions_of(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]
 class ScoringRequest:
     """One request whose choices are being scored.
 
-    choices: the tokens of each. outputs: vLLM's, by the number of the question in `asked`.
+    choices: the tokens of each. outputs: vLLM's, by the number of the query.
     """
 
     choices: Sequence[Sequence[int]]
-    asked: Sequence[tuple[Path, Sequence[int]]] = ()
+    queries: Sequence[tuple[Path, Sequence[int]]] = ()
     outputs: dict[int, Any] = field(default_factory=dict)
     error: str | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -50,16 +50,16 @@ class ScoringRequest:
     @property
     def done(self) -> bool:
         """Whether nothing is under way any more."""
-        return self.error is not None or len(self.outputs) == len(self.asked)
+        return self.error is not None or len(self.outputs) == len(self.queries)
 
     def scores(self, batch_size: int) -> Scores:
-        """Return what was found, once it is done."""
+        """Return the scores, once it is done."""
         seconds = time.perf_counter() - self.began
         if self.error is not None:
             return Scores(error=self.error, seconds=seconds, batch_size=batch_size)
         by_path: dict[Path, dict[int, float]] = {}
         for number, output in self.outputs.items():
-            path, ids = self.asked[number]
+            path, ids = self.queries[number]
             logprobs: Mapping[int, Any] = output.outputs[0].logprobs[0]
             by_path.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
         counted = Tokens(
@@ -72,5 +72,5 @@ class ScoringRequest:
 
 
 def _summed(tokens: Sequence[int], logprobs: Mapping[Path, Mapping[int, float]]) -> float:
-    """Return a choice's log-probability: those of its tokens after its own beginnings, summed."""
+    """Return a choice's log-probability: those of its tokens, each behind its prefix, summed."""
     return sum((logprobs[tuple(tokens[:place])][token] for place, token in enumerate(tokens)), 0.0)

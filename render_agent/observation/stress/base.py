@@ -1,4 +1,4 @@
-"""What `--pictures` changes: the scene, its pixels, what is right, and what must be said of it."""
+"""The base of `--pictures`: the scene, its pixels, the truth, and the note that each value changes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class PictureStress(Choice):
         return SceneCache(MAX_CACHE_BYTES if limit is None else limit, load, exchanged)
 
     def shown(self, scene: Scene) -> Scene:
-        """Return what a scene that was read is shown as."""
+        """Return the scene that is shown in place of one that was read."""
         return scene
 
     def exchanged(self, questions: Sequence[Question], seed: int) -> Mapping[Place, Place]:
@@ -107,7 +107,7 @@ class PictureStress(Choice):
         return {}
 
     def painted(self, pictures: PictureKeeper, seed: int) -> PictureKeeper:
-        """Return the keeper of what the run shows in the place of what is drawn."""
+        """Return the keeper that stores the changed pictures."""
         return pictures
 
     def truth(self, question: Question) -> str | None:
@@ -127,7 +127,7 @@ class Painted:
     paint: Paint
 
     def keep(self, file: str, picture: Picture) -> Future[None]:
-        """Write what is shown in the place of a picture."""
+        """Write the changed picture."""
         return self.pictures.keep(file, self.paint(file, picture))
 
     def there(self, file: str, digest: str | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""The cut faces of a map: what reaches higher than the cut, such as a tall bookshelf, is filled there.
+"""The cut faces of a map: objects that the cut goes through, such as a tall bookshelf, are filled.
 
 Few scans are closed surfaces: of a bookshelf there is its front, a top that nobody saw, and no back. So a
 cut face is found in two ways, by what the cut crosses (the section's lines) and by what is seen above it:
@@ -63,14 +63,14 @@ def cut_faces(
     lines: NDArray[np.bool_],
     scanned: NDArray[np.bool_],
     higher: NDArray[np.bool_],
-    looks: NDArray[np.int8],
+    facing: NDArray[np.int8],
     metres_per_pixel: float,
     at_line: float = AT_LINE_METRES,
 ) -> NDArray[np.bool_]:
     """Return the pixels, (H, W), of cut faces.
 
     lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
-    wall nothing does, and there is nothing to hide. higher, looks: see `reaching_higher`, `ways_to_look`. at_line:
+    wall nothing does, and there is nothing to hide. higher, facing: see `reaching_higher`, `level_facing`. at_line:
     metres, see `line_reach`.
     """
     # Nothing beyond the lines and what reaches higher is filled or changes what is, but for a pixel on each side.
@@ -81,8 +81,9 @@ def cut_faces(
     )
     filled = np.zeros_like(lines)
     if part:
-        each = (pixels[part] for pixels in (lines, scanned, higher, looks))
-        filled[part] = _filled(*each, metres_per_pixel, at_line)
+        filled[part] = _filled(
+            lines[part], scanned[part], higher[part], facing[part], metres_per_pixel, at_line
+        )
     return filled
 
 
@@ -90,11 +91,11 @@ def _filled(
     lines: NDArray[np.bool_],
     scanned: NDArray[np.bool_],
     higher: NDArray[np.bool_],
-    looks: NDArray[np.int8],
+    facing: NDArray[np.int8],
     metres_per_pixel: float,
     at_line: float,
 ) -> NDArray[np.bool_]:
-    """Return the same of a part of a map; all but its outermost pixels may be crossed."""
+    """Return the cut faces of a part of a map; lines and what is higher lie within its outermost pixels."""
     from scipy.ndimage import binary_dilation, binary_erosion, label
 
     from render_agent.render.map_view.distances import squared_distances
@@ -127,7 +128,7 @@ def _filled(
         np.bincount(each.ravel(), minlength=count + 1) for each in (tops, tops * scanned)
     )
     broad = ~deeper[BROAD_METRES] & (seen <= SEEN_SHARE * sizes)
-    lids, ceilings = (np.bincount(tops[looks == way], minlength=count + 1) > 0 for way in (1, -1))
+    lids, ceilings = (np.bincount(tops[facing == way], minlength=count + 1) > 0 for way in (1, -1))
     closed = ~deeper[BROAD_METRES] & lids & ~ceilings & (standing >= CLOSED_SHARE * edges)
     things = (~deeper[WIDE_METRES] | broad | closed) & (standing >= STANDING_SHARE * edges)
     things[0] = False
@@ -156,7 +157,7 @@ def reaching_higher(
     return higher
 
 
-def ways_to_look(
+def level_facing(
     scene: Scene, camera: MapCamera, ceiling: float, seen: NDArray[np.int32]
 ) -> NDArray[np.int8]:
     """Return, (H, W), 1 at the middle of a level face above the cut that looks up, -1 of one that looks down, else 0.
@@ -164,15 +165,15 @@ def ways_to_look(
     Only of a mesh whose floor looks up: the front of a face is on one side in some scans, on any in others.
     ceiling: metres, world frame. seen: (H, W), the face that is seen from the cut, -1 where it is unknown.
     """
-    looks = np.zeros(seen.shape, np.int8)
+    facing = np.zeros(seen.shape, np.int8)
     if scene.faces is None:
-        return looks
+        return facing
     pixels_of = np.bincount(seen.ravel() + 1)[1:]
     seen_faces = np.flatnonzero(pixels_of)
     level, upward = _level_faces(scene, seen_faces)
     shown = pixels_of[seen_faces[level]]
     if not len(level) or shown[upward].sum() / shown.sum() < ONE_WAY_SHARE:
-        return looks
+        return facing
     heights = scene.points[:, 2]
     over = (heights > camera.height) & (heights < ceiling - UNDER_CEILING_METRES)
     first, second, third = scene.faces.T
@@ -183,8 +184,8 @@ def ways_to_look(
     inside = ((pixels >= 0) & (pixels < seen.shape[::-1])).all(axis=1)
     for way, chosen in ((1, upward), (-1, ~upward)):  # a lid with a ceiling under it is a ceiling
         columns, rows = pixels[inside & chosen].T
-        looks[rows, columns] = way
-    return looks
+        facing[rows, columns] = way
+    return facing
 
 
 def _level_faces(
@@ -201,7 +202,7 @@ def _level_faces(
 
 
 def line_reach(scene: Scene, height: float) -> float:
-    """Return how far, in metres, from a line of the section at `height` what is drawn may be that line's own wall.
+    """Return how far from a line of the section at `height`, in metres, the drawing of that line's own wall may reach.
 
     A thin cloud is drawn in squares as large as its points lie apart, which stand out of a wall.
     """

@@ -1,4 +1,4 @@
-"""What is found pixel by pixel for a map, compiled; loaded where it is first asked for."""
+"""Compiled kernels of the map: the distance transform, and shrinking; imported where first used."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from render_agent.render.map_view.camera_path import Stop, draw_trail
 from render_agent.render.map_view.cut_faces import (
     FACE_COLOUR,
     cut_faces,
+    level_facing,
     line_reach,
     reaching_higher,
-    ways_to_look,
 )
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
@@ -97,14 +97,14 @@ class TopView:
         lines = section_lines(scene, fine, large)
         faces = np.zeros(self.size[::-1], bool)
         if lines.any():
-            crossed, scanned = _halved(lines), _halved(np.isfinite(frame.depth))
+            crossed, scanned = _any_of_block(lines), _any_of_block(np.isfinite(frame.depth))
             higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
             reach = line_reach(scene, camera.height)
             seen = (
                 np.full(large[::-1], -1, np.int32) if frame.primitive is None else frame.primitive
             )
-            looks = ways_to_look(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
-            faces = cut_faces(crossed, scanned, higher, looks, camera.metres_per_pixel, reach)
+            facing = level_facing(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
+            faces = cut_faces(crossed, scanned, higher, facing, camera.metres_per_pixel, reach)
         picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR)
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
@@ -120,7 +120,7 @@ class TopView:
         return Stop(number, pixel, pose.yaw, pose.horizontal_fov(*self.size))
 
 
-def _halved(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
     rows = np.logical_or.reduce([pixels[row::SMOOTH] for row in range(SMOOTH)])
     return np.asarray(np.logical_or.reduce([rows[:, column::SMOOTH] for column in range(SMOOTH)]))

@@ -23,6 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SOURCES = (
     "kernels.py",
     "blocks.py",
+    "morton.py",
+    "splat_radii.py",
     "mipmaps.py",
     "zbuffer.py",
     "point_splats.py",

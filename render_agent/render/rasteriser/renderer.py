@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, Frame, check_size
 from render_agent.render.projection import Projection, focal_scale, projection
-from render_agent.render.rasteriser import point_splats as splats
-from render_agent.render.rasteriser import zbuffer
+from render_agent.render.rasteriser import point_splats, zbuffer
 from render_agent.render.rasteriser.blocks import (
     FACES_PER_BLOCK,
     POINTS_PER_BLOCK,
@@ -124,22 +123,22 @@ class Rasteriser:
         step = 4 * float(np.median(radii)) if len(radii) else 0.0
 
         def draw(rows: Band) -> None:
-            splats.draw_points(
+            point_splats.draw_points(
                 cloud.points, cloud.starts, cloud.blocks.radii, POINTS_PER_BLOCK,
                 seen.blocks, seen.rectangles, seen.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip
 
         def fill(rows: Band) -> None:
-            splats.fill_gaps(
+            point_splats.fill_gaps(
                 keys, nearest, view.perspective, step, *rows, other_keys, other_nearest
             )
 
         def fill_again_and_colour(rows: Band) -> None:
-            splats.fill_gaps(
+            point_splats.fill_gaps(
                 other_keys, other_nearest, view.perspective, step, *rows, keys, nearest
             )
-            splats.colour_points(
+            point_splats.colour_points(
                 cloud.points, cloud.colours, cloud.order,
                 view.matrix, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip

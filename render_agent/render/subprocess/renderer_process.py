@@ -38,7 +38,7 @@ def serve(connection: int, name: str) -> None:
 
 
 def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
-    """Draw one picture; the kernel ends the process where that takes for ever, whoever waits for it."""
+    """Draw one picture; a timer of the system ends this process where that takes too long."""
     for number in job.gone:
         scenes.pop(number, None)
     if job.scene is not None:
@@ -76,7 +76,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What came of it: the picture, or why there is none. memory: bytes that the process holds."""
+    """The result of a job: the picture, or the error. memory: bytes that the process holds."""
 
     frame: Frame | RenderAgentError | MemoryError
     memory: int

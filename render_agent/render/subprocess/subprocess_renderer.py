@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_guarded(name: str) -> Renderer:
-    """Return the renderer called `name` so that it cannot take the run with it. SetupError as it has it.
+    """Return the renderer called `name`, in a process of its own unless it is the built-in one. SetupError as it has it.
 
     The program's own draws in this process: nothing in it can crash, and nothing is handed to and fro.
     """

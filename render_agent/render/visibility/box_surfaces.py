@@ -1,14 +1,14 @@
 """Which part of a scene's surface belongs to which box, as seen from a place.
 
 A piece of surface (a face with all its corners, or a point) belongs to a box that holds it, grown by
-MARGIN. What the object touches does not: the floor under it, the wall behind it, the table that it
+MARGIN_METRES. What the object touches does not: the floor under it, the wall behind it, the table that it
 stands on. Such a surface goes on beside the box, and it is seen through the box, from within the
 plane of the side along which it lies; what the object itself has there is seen from beyond that plane.
-So around each side it is looked for surface along it (within SHELL, up to RING beside the box), and
+So around each side it is looked for surface along it (within SHELL_METRES, up to RING_METRES beside the box), and
 pieces of the box at the same height count for a camera beyond that side alone; where a mesh tells
 which way its faces look, those that look into the box count for none. Of boxes that hold the
 same piece the smallest gets it, as books are not the shelf that they stand in and a chair is not the
-table that it is pushed under; boxes less than ALIKE times as large get it too, as a bed and the
+table that it is pushed under; boxes less than SIMILAR_VOLUME_RATIO times as large get it too, as a bed and the
 blanket all over it.
 """
 
@@ -31,44 +31,44 @@ MARGIN_METRES = 0.01
 SHELL_METRES = 0.02
 """Metres inside of a side in which a surface along it may still be what the object touches."""
 
-THIN = 1 / 3
+THIN_SHARE = 1 / 3
 """Of a box's thickness at the most: the front of a picture or of a rug lies in no back side's shell."""
 
 RING_METRES = 0.1
 """Metres beside a box in which it is looked for what it touches."""
 
-LEAST = 0.05
+MIN_RING_SHARE = 0.05
 """Of that ring at least so much has to be surface along the side."""
 
-ROUGH = 0.004
+ROUGHNESS_METRES = 0.004
 """Metres that a surface may be off where the object touches it, from what it is beside the box."""
 
-PARALLEL = 0.7
+PARALLEL_COSINE = 0.7
 """A face lies along a side where the cosine of the angle between their normals is larger."""
 
-ALIKE = 2.0
+SIMILAR_VOLUME_RATIO = 2.0
 """Boxes whose volumes differ by less than this factor share what lies in both."""
 
 SIDES = np.array([1, 2, 4, 8, 16, 32], np.int16)
 """A bit for each side of a box: along its axes 0, 1, 2 the lower, then the upper ones."""
 
-NEVER = 64
+NEVER_BIT = 64
 """The bit of what counts for no camera."""
 
-KINDS = 128
+BIT_COMBINATIONS = 128
 """Combinations of bits."""
 
-LEVEL, SURE = 0.1, 0.8
+FLOOR_METRES, SURE_SHARE = 0.1, 0.8
 """Metres from the floor's height in which a level face is floor; the part of it that has to look up (or
 all has to look down) for the faces of a mesh to be known to look one way."""
 
 
-ROUNDING = 1e-4
+ROUNDING_METRES = 1e-4
 """Metres that float32 may be off."""
 
 
-class Belonging:
-    """Which pieces of surface lie in which of some boxes.
+class BoxSurfaces:
+    """The pieces of surface that belong to each of some boxes.
 
     corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
     none; oriented: whether they are known to look out of the things. Pieces that lie in the same boxes, along the same sides, form a group; group 0 lies in none.
@@ -96,13 +96,19 @@ class Belonging:
                     high[axis].take(near) >= ends[0, axis]
                 )
                 near = near[there]
-            looks = None if normals is None else normals[near]
-            around = _Around(corners[near], looks, box, oriented=oriented)
-            inside = near[around.inside]
-            pairs = self.groups[inside].astype(np.int64) * KINDS + around.touched()[around.inside]
+            near_normals = None if normals is None else normals[near]
+            neighbourhood = _BoxNeighbourhood(corners[near], near_normals, box, oriented=oriented)
+            inside = near[neighbourhood.inside]
+            pairs = (
+                self.groups[inside].astype(np.int64) * BIT_COMBINATIONS
+                + neighbourhood.touched_sides()[neighbourhood.inside]
+            )
             kinds, which = np.unique(pairs, return_inverse=True)
             self.groups[inside] = len(rows) + which
-            rows += [(*rows[int(kind) // KINDS], (number, int(kind) % KINDS)) for kind in kinds]
+            rows += [
+                (*rows[int(kind) // BIT_COMBINATIONS], (number, int(kind) % BIT_COMBINATIONS))
+                for kind in kinds
+            ]
         self._sides = np.full((len(rows), len(self.boxes)), -1, np.int16)
         for group, row in enumerate(rows):
             for number, bits in row:
@@ -116,7 +122,7 @@ class Belonging:
         self._volumes = 8 * self._half.prod(axis=1)
 
     @classmethod
-    def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> Belonging:
+    def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
         """Return which faces, or points of a cloud, of `scene` lie in which boxes.
 
         RenderError where a face names a vertex that the scene does not have.
@@ -126,19 +132,19 @@ class Belonging:
         corners = scene.points[sound_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
-        way = _way(scene, corners, normals)
-        return cls(corners, way * normals if way else normals, boxes, oriented=bool(way))
+        facing = _facing(scene, corners, normals)
+        return cls(corners, facing * normals if facing else normals, boxes, oriented=bool(facing))
 
     def seen_from(self, position: Vector) -> NDArray[np.bool_]:
         """Return which group counts for which box, (groups, boxes), from a place in metres."""
         local = self._local(position)
         beyond = np.concatenate([local < -self._half, local > self._half], axis=1)
-        hidden = (NEVER | (~beyond * SIDES).sum(axis=1)).astype(np.int16)
+        hidden = (NEVER_BIT | (~beyond * SIDES).sum(axis=1)).astype(np.int16)
         counts: NDArray[np.bool_] = (self._sides >= 0) & ((self._sides & hidden) == 0)
         if not counts.shape[1]:
             return counts
         volumes = np.where(counts, self._volumes, np.inf)
-        counts &= volumes <= ALIKE * volumes.min(axis=1, keepdims=True)
+        counts &= volumes <= SIMILAR_VOLUME_RATIO * volumes.min(axis=1, keepdims=True)
         return counts
 
     def distances(self, position: Vector) -> FloatArray:
@@ -157,8 +163,8 @@ class Belonging:
         return np.flatnonzero(groups[self.groups[:-1]])
 
 
-class _Around:
-    """The pieces in and around one box, along its axes: low, high and looks are (3, pieces), as columns are slow to reduce."""
+class _BoxNeighbourhood:
+    """The pieces in and around one box, along its axes: low, high and normals are (3, pieces), as columns are slow to reduce."""
 
     def __init__(
         self,
@@ -172,17 +178,17 @@ class _Around:
         along = np.ascontiguousarray(local.reshape(corners.shape).transpose(1, 2, 0))
         self.half = box.size / 2
         self.low, self.high = along.min(axis=0), along.max(axis=0)
-        within = (self.half + MARGIN_METRES + ROUNDING)[:, None]
+        within = (self.half + MARGIN_METRES + ROUNDING_METRES)[:, None]
         self.inside: NDArray[np.bool_] = ((self.low >= -within) & (self.high <= within)).all(axis=0)
-        self.shell = np.minimum(SHELL_METRES, THIN * box.size)
+        self.shell = np.minimum(SHELL_METRES, THIN_SHARE * box.size)
         self.flat = np.ones((3, len(corners)), bool)
-        self.looks = None
+        self.normals = None
         if normals is not None:
-            looks = (normals @ box.axes.T).T
-            self.flat = np.abs(looks) > PARALLEL
-            self.looks = looks if oriented else None
+            local_normals = (normals @ box.axes.T).T
+            self.flat = np.abs(local_normals) > PARALLEL_COSINE
+            self.normals = local_normals if oriented else None
 
-    def touched(self) -> NDArray[np.int16]:
+    def touched_sides(self) -> NDArray[np.int16]:
         """Return for each piece the bits of the sides where it lies along what the box touches."""
         bits = np.zeros(len(self.inside), np.int16)
         for axis in range(3):
@@ -191,17 +197,20 @@ class _Around:
                 along = np.flatnonzero(
                     self.flat[axis]
                     & (low >= -self.shell[axis])
-                    & (high <= MARGIN_METRES + ROUNDING)
+                    & (high <= MARGIN_METRES + ROUNDING_METRES)
                 )
                 low, high = low[along], high[along]
                 others = [other for other in range(3) if other != axis]
                 heights = self._beside(along, (low + high) / 2, others)
                 if heights is not None:
-                    level = (low >= heights[0] - ROUGH) & (high <= heights[1] + ROUGH)
+                    level = (low >= heights[0] - ROUGHNESS_METRES) & (
+                        high <= heights[1] + ROUGHNESS_METRES
+                    )
                     bits[along[level]] |= SIDES[axis + 3 * upper]
-                    if self.looks is not None:
-                        looks = self.looks[axis, along]
-                        bits[along[level & (looks < 0 if upper else looks > 0)]] |= NEVER
+                    if self.normals is not None:
+                        normals = self.normals[axis, along]
+                        inwards = normals < 0 if upper else normals > 0
+                        bits[along[level & inwards]] |= NEVER_BIT
         return bits
 
     def _heights(self, axis: int, upper: bool) -> tuple[FloatArray, FloatArray]:
@@ -227,7 +236,7 @@ class _Around:
         cut = np.minimum(high, half + RING_METRES) - np.maximum(low, -half - RING_METRES)
         weights = np.maximum(cut, 1e-3).prod(axis=0)
         ring = float((2 * half + 2 * RING_METRES).prod() - (2 * half).prod())
-        if weights.sum() < LEAST * ring:
+        if weights.sum() < MIN_RING_SHARE * ring:
             return None
         order = np.argsort(height, kind="stable")
         share = np.cumsum(weights[order]) / weights.sum()
@@ -236,11 +245,11 @@ class _Around:
         return float(first), float(last)
 
 
-def _way(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
+def _facing(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
     """Return 1 where the faces of a mesh look out of the things, -1 where into them, 0 where unknown."""
-    floor = (np.abs(corners[:, :, 2] - scene.floor) < LEVEL).all(axis=1)
-    floor &= np.abs(normals[:, 2]) > PARALLEL
+    floor = (np.abs(corners[:, :, 2] - scene.floor) < FLOOR_METRES).all(axis=1)
+    floor &= np.abs(normals[:, 2]) > PARALLEL_COSINE
     edges = corners[floor, 1:] - corners[floor, :1]
     areas = np.linalg.norm(np.cross(edges[:, 0], edges[:, 1]), axis=1)
     up = float(areas[normals[floor, 2] > 0].sum() / areas.sum()) if areas.sum() else 0.5
-    return 1 if up >= SURE else -1 if up <= 1 - SURE else 0
+    return 1 if up >= SURE_SHARE else -1 if up <= 1 - SURE_SHARE else 0

@@ -1,4 +1,4 @@
-"""What is counted in a picture pixel by pixel or point by point, compiled; loaded where something is first counted."""
+"""Compiled kernels that count pixels and points for visibility; imported where first used."""
 
 from __future__ import annotations
 

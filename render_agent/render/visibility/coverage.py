@@ -1,7 +1,7 @@
 """How much of a room's surface was seen.
 
 The surface is points all over it, as many to every square metre. The room's visible surface is what
-can be seen from free places all over its floor, at two heights, within REACH; what nobody who walks
+can be seen from free places all over its floor, at two heights, within REACH_METRES; what nobody who walks
 there can see (the inside of a cabinet, the outside of a wall) does not count.
 """
 
@@ -67,7 +67,7 @@ class Surface:
         return cls(points[visible])
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
-        """Return which points, (n,), show in a view of the scene and lie within REACH."""
+        """Return which points, (n,), show in a view of the scene and lie within REACH_METRES."""
         from render_agent.render.visibility.counting import shown_points
 
         local = camera.seen(self.points)

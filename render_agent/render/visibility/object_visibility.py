@@ -1,6 +1,6 @@
 """How much of an object a camera sees: pixels, share and distance, depth-tested.
 
-Objects are boxes; what of the scene's surface belongs to one says `belonging`. Glass hides what is
+Objects are boxes; `box_surfaces` says what of the scene's surface belongs to one. Glass hides what is
 behind it, as it does in every picture of a scan.
 """
 
@@ -21,7 +21,7 @@ from render_agent.geometry.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.projection import points_under, projection
-from render_agent.render.visibility.box_surfaces import MARGIN_METRES, Belonging
+from render_agent.render.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
 from render_agent.scene.model import Scene
 
 WIDEST_PIXELS = 320
@@ -30,7 +30,7 @@ WIDEST_PIXELS = 320
 ALONE_PIXELS = 160
 """Pixels: about so high and wide an object is drawn alone."""
 
-STEEPEST = 1.5
+STEEPEST_TANGENT = 1.5
 """Tangent: an object that reaches farther from the middle of one picture is drawn in six."""
 
 FAR_ABOVE_METRES = 1e4
@@ -85,7 +85,7 @@ class HowSeen(Protocol):
 
 
 def seen_well(seen: HowSeen, size: tuple[int, int]) -> bool:
-    """Return whether an object can be told and judged from a picture of `size` that shows it so.
+    """Whether an object is seen well enough in a picture of `size` to be recognised and judged.
 
     Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
     """
@@ -117,7 +117,7 @@ class Sight:
         self.size = size
         shrunk = min(1.0, widest / size[0])
         self.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
-        self._belonging = Belonging.of(scene, boxes)
+        self._surfaces = BoxSurfaces.of(scene, boxes)
         self._counts: dict[Vector, NDArray[np.bool_]] = {}
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
         self._alone: dict[tuple[int, bytes], Scene | NDArray[np.intp]] = {}
@@ -169,7 +169,7 @@ class Sight:
         return seen_boxes
 
     def sized(self, size: tuple[int, int]) -> Sight:
-        """Return the same for pictures of another size, counted as coarsely; they share what they know."""
+        """Return a Sight for pictures of another size, counted as coarsely, that shares all caches with this one."""
         other = copy(self)
         shrunk = self.counted[0] / self.size[0]
         other.size = size
@@ -187,7 +187,7 @@ class Sight:
         return [(quarter, each) for each in cameras_of(camera_ahead(camera, self.size))]
 
     def forget(self) -> None:
-        """Forget what was found out from places; what of the surface belongs to boxes stays known."""
+        """Clear the caches by camera position; which surface belongs to which box stays known."""
         for cache in (self._counts, self._alone, self._whole, self._distances):
             cache.clear()
 
@@ -196,9 +196,9 @@ class Sight:
     ) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
         """Return which group counts for which box from a place, the group of each piece, and the piece of each pixel."""
         if frame.primitive is not None:
-            return self._counting(position), self._belonging.groups, frame.primitive.ravel()
-        belonging, pieces = self._by_depth(frame, camera)
-        return belonging.seen_from(position), belonging.groups, pieces
+            return self._counting(position), self._surfaces.groups, frame.primitive.ravel()
+        surfaces, pieces = self._by_depth(frame, camera)
+        return surfaces.seen_from(position), surfaces.groups, pieces
 
     def _sums(
         self,
@@ -216,24 +216,24 @@ class Sight:
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
-    ) -> tuple[Belonging, NDArray[np.int32]]:
+    ) -> tuple[BoxSurfaces, NDArray[np.int32]]:
         """Return what the surface points under the pixels belong to, and the number of each pixel's, -1 without one."""
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
-        belonging = Belonging(points[:, None], None, self.boxes)
+        surfaces = BoxSurfaces(points[:, None], None, self.boxes)
         pieces = np.full(frame.depth.shape, -1, np.int32)
         pieces[v, u] = np.arange(len(points))
-        return belonging, pieces.ravel()
+        return surfaces, pieces.ravel()
 
     def _counting(self, position: Vector) -> NDArray[np.bool_]:
         if position not in self._counts:
-            self._counts[position] = self._belonging.seen_from(position)
+            self._counts[position] = self._surfaces.seen_from(position)
         return self._counts[position]
 
     def _away(self, position: Vector) -> list[float]:
         """Return how far a place is from the closest point of each box, metres."""
         if position not in self._distances:
-            self._distances[position] = self._belonging.distances(position).tolist()
+            self._distances[position] = self._surfaces.distances(position).tolist()
         return self._distances[position]
 
     def _amodal(self, number: int, position: Vector) -> float:
@@ -264,7 +264,7 @@ class Sight:
         groups = self._counting(position)[:, number]
         key = number, groups.tobytes()
         if key not in self._alone:
-            pieces, scene = self._belonging.pieces(groups), self.scene
+            pieces, scene = self._surfaces.pieces(groups), self.scene
             self._alone[key] = (
                 pieces
                 if scene.faces is not None
@@ -291,7 +291,7 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
     local = aimed.seen(corners)
     if (local[:, 2] > 1e-3).all():
         across, upwards = np.abs(local[:, :2] / local[:, 2:]).max(axis=0) * 1.001 + 1e-6
-        if max(across, upwards) <= STEEPEST:
+        if max(across, upwards) <= STEEPEST_TANGENT:
             height = int(np.clip(ALONE_PIXELS * math.sqrt(upwards / across), 12, 8 * ALONE_PIXELS))
             width = max(1, math.ceil(height * across / upwards))
             fov = math.degrees(2 * math.atan(upwards))

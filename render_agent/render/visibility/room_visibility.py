@@ -1,4 +1,4 @@
-"""What views show of rooms, remembered: boxes, their share of the room's surface, what stands in the way."""
+"""The visibility of rooms, cached by view: which boxes a view shows, how much surface, and what is close in front of it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ NEAR_METRES = 0.5
 NOTHING: Facts = Facts({}, 0.0, {})
 """What is known of a scene about which nobody wrote anything down."""
 
-Looks = list[tuple[Sight, Camera, Frame]]
+CameraFrames = list[tuple[Sight, Camera, Frame]]
 Pose = tuple[str, Camera]
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """What a view shows of a room's surface.
+class ViewCoverage:
+    """How much of a room's surface one view shows.
 
     covered: (points,) which points of it. near: the share of the picture that shows what is nearer than
-    NEAR. nearest: metres to the middle one of these pixels, inf where there is none. empty: the share in
+    NEAR_METRES. nearest: metres to the middle one of these pixels, inf where there is none. empty: the share in
     which nothing was scanned.
     """
 
@@ -77,7 +77,7 @@ class Room:
         self._boxes = [box for some in facts.boxes.values() for box in some]
         self._sight: Sight | None = None
         self._surface: Surface | None = None
-        self._at_hand: OrderedDict[Pose, Looks] = OrderedDict()
+        self._recent_frames: OrderedDict[Pose, CameraFrames] = OrderedDict()
         self._counted: OrderedDict[tuple[str, Camera | MapCamera], Counted] = OrderedDict()
         self._covered: OrderedDict[Pose, bytes] = OrderedDict()
         self._near: OrderedDict[Pose, tuple[float, float, float]] = OrderedDict()
@@ -99,27 +99,27 @@ class Room:
         if not which or not isinstance(camera, Camera):
             return [Seen(0.0, 0.0, float("inf"))] * len(which)
         counted = self._tallied(view, renderer)
-        return self._looking(renderer).seen(counted, camera.position, which)
+        return self._objects(renderer).seen(counted, camera.position, which)
 
     def areas(self, view: View, renderer: Renderer) -> FloatArray:
         """Return how many pixels of a view show each box, (boxes,), also of a map."""
         return self._tallied(view, renderer).areas
 
-    def shown(self, view: View, renderer: Renderer) -> Shown:
+    def shown(self, view: View, renderer: Renderer) -> ViewCoverage:
         """Return what a view shows of the room's surface, nothing where it is a map."""
         covered = self.covered_by(view, renderer)
         if not isinstance(view.camera, Camera):
-            return Shown(covered, 0.0, float("inf"), 0.0)
+            return ViewCoverage(covered, 0.0, float("inf"), 0.0)
         pose = view.kind, view.camera
         if pose not in self._near:
-            looks = self._looks(pose, renderer)
-            depth = np.concatenate([frame.depth.ravel() for *_, frame in looks])
+            frames = self._frames(pose, renderer)
+            depth = np.concatenate([frame.depth.ravel() for *_, frame in frames])
             near = depth[depth < NEAR_METRES]
             middle = float(np.median(near)) if len(near) else float("inf")
             empty = float(np.isinf(depth).mean())
             self._near[pose] = len(near) / len(depth), middle, empty
         _touch(self._near, pose, KEPT_VIEWS)
-        return Shown(covered, *self._near[pose])
+        return ViewCoverage(covered, *self._near[pose])
 
     def covered_by(self, view: View, renderer: Renderer) -> NDArray[np.bool_]:
         """Return which points of the room's visible surface a view shows, none where it is a map."""
@@ -130,7 +130,7 @@ class Room:
         pose = view.kind, view.camera
         if pose not in self._covered:
             covered = np.zeros(count, bool)
-            for _, each, frame in self._looks(pose, renderer):
+            for _, each, frame in self._frames(pose, renderer):
                 covered |= surface.seen(frame, each)
             self._covered[pose] = np.packbits(covered).tobytes()
         _touch(self._covered, pose, KEPT_VIEWS)
@@ -150,13 +150,13 @@ class Room:
         return float(covered.mean()) if len(covered) else 0.0
 
     def close(self) -> None:
-        """Give the scene back; what was found out of its views stays."""
+        """Drop the scene; the results of its views are kept."""
         self.scene = self.space = self._sight = None
-        self._at_hand.clear()
+        self._recent_frames.clear()
 
     def forget(self) -> None:
         """Forget what views show; the scene's boxes and its visible surface stay known."""
-        for cache in (self._at_hand, self._counted, self._covered, self._near):
+        for cache in (self._recent_frames, self._counted, self._covered, self._near):
             cache.clear()
         if self._sight is not None:
             self._sight.forget()
@@ -171,26 +171,26 @@ class Room:
         pose = view.kind, view.camera
         if pose not in self._counted:
             if isinstance(view.camera, MapCamera):
-                counted = self._looking(renderer).on_map(view.camera)
+                counted = self._objects(renderer).on_map(view.camera)
             else:
-                looks = self._looks((view.kind, view.camera), renderer)
-                counted, *others = (sight.count(frame, each) for sight, each, frame in looks)
+                frames = self._frames((view.kind, view.camera), renderer)
+                counted, *others = (sight.count(frame, each) for sight, each, frame in frames)
                 counted = sum(others, counted)
             self._counted[pose] = counted
         _touch(self._counted, pose, KEPT_VIEWS)
         return self._counted[pose]
 
-    def _looks(self, pose: Pose, renderer: Renderer) -> Looks:
+    def _frames(self, pose: Pose, renderer: Renderer) -> CameraFrames:
         """Return the cameras of a view, each with its frame and with what counts in it."""
-        if pose not in self._at_hand:
-            self._at_hand[pose] = [
+        if pose not in self._recent_frames:
+            self._recent_frames[pose] = [
                 (sight, each, sight.frame(each))
-                for sight, each in self._looking(renderer).looks(*pose)
+                for sight, each in self._objects(renderer).looks(*pose)
             ]
-        _touch(self._at_hand, pose, KEPT_FRAMES)
-        return self._at_hand[pose]
+        _touch(self._recent_frames, pose, KEPT_FRAMES)
+        return self._recent_frames[pose]
 
-    def _looking(self, renderer: Renderer) -> Sight:
+    def _objects(self, renderer: Renderer) -> Sight:
         """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
         if self._sight is None:
             assert self.scene is not None, "the room is open"
@@ -206,7 +206,7 @@ class Room:
 
 
 class Rooms:
-    """Rooms by name: OPEN of them hold their scene, KEPT_ROOMS what was found out of their views."""
+    """Rooms by name: KEPT_SURFACES of them hold their scene, KEPT_ROOMS what their views show."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
@@ -224,8 +224,8 @@ class Rooms:
         facts: as files have them, their boxes not yet placed. SceneError where its scan cannot be read.
         """
         if name not in self._rooms:
-            there = scene()
-            self._rooms[name] = Room(there, space, placed(facts, there), self.size)
+            opened = scene()
+            self._rooms[name] = Room(opened, space, placed(facts, opened), self.size)
         self._rooms[name].open(scene, space)
         _touch(self._rooms, name, KEPT_ROOMS)
         for least_used in list(self._rooms)[:-KEPT_SURFACES]:

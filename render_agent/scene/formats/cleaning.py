@@ -71,7 +71,7 @@ def upright_turn(up: Axis) -> NDArray[np.float64]:
     return turn
 
 
-def placed(
+def transformed(
     scan: Scan,
     turn: NDArray[np.float64] | None = None,
     scale: float = 1.0,

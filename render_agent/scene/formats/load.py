@@ -10,10 +10,10 @@ from pathlib import Path
 from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import missing_note, read_alignment, splat_scene
-from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable, upright_turn
+from render_agent.scene.formats.cleaning import Scan, cleaned, transformed, unreadable, upright_turn
 from render_agent.scene.formats.point_cloud import shaded_cloud, thinned
 from render_agent.scene.formats.registry import format_of
-from render_agent.scene.formats.shading import lit
+from render_agent.scene.formats.shading import shaded
 from render_agent.scene.formats.unit_check import (
     refuse_impossible,
     refuse_too_wide,
@@ -49,19 +49,19 @@ def load_scene(
         scan, frame, notes = _read(path, up, unit)
         alignment = read_alignment(path, alignments)
         if alignment is not None:
-            scan = placed(scan, alignment[:3, :3], shift=alignment[:3, 3])
+            scan = transformed(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = cleaned(scan, path)
-        told, firm = unit != AUTO, scan.points
+        declared, solid_points = unit != AUTO, scan.points
         if scan.gaussians is not None:
             surface = solid(scan.points, scan.gaussians)
             scan = replace(scan, gaussians=replace(scan.gaussians, solid=surface))
-            firm = scan.points[surface]
-        refuse_too_wide(firm, path, frame.metres, told=told)
+            solid_points = scan.points[surface]
+        refuse_too_wide(solid_points, path, frame.metres, declared=declared)
         if scan.faces is None and scan.gaussians is None:
             scan = thinned(scan)
         measured = extent(scan)
-        refuse_impossible(measured, path, frame.metres, told=told)
-        if scan.metres is None and not told:
+        refuse_impossible(measured, path, frame.metres, declared=declared)
+        if scan.metres is None and not declared:
             notes += [unit_note(measured)]
         if scan.up is None and up == AUTO:
             notes += [side_note(measured)]
@@ -114,7 +114,7 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str 
     note = (
         f"{' and '.join(assumed)} had to be assumed, as the file does not say" if assumed else None
     )
-    return placed(scan, upright_turn(frame.up), frame.metres), frame, [note]
+    return transformed(scan, upright_turn(frame.up), frame.metres), frame, [note]
 
 
 def _size(path: Path) -> int:
@@ -134,7 +134,7 @@ def _size(path: Path) -> int:
 def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
     if scan.faces is not None:
-        scan = lit(scan)
+        scan = shaded(scan)
     colours, texture = scan.colours, scan.texture
     if colours is None:
         colours = shaded_cloud(scan.points, low, high)

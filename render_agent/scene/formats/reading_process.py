@@ -1,4 +1,4 @@
-"""Files that a broken one of may crash, hang or blow up a library: read in a child process, every fault a SceneError."""
+"""Untrusted files read in a child process, as a broken one may crash, hang or blow up a library; each fault is a SceneError."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NeedsProcess(Exception):
 
 
 class Refused(Exception):
-    """What a scan is refused for, by a part of its reader that does not know its path: why, and what to do about it."""
+    """A scan is refused by a part of its reader that does not know the path: why, and what to do about it."""
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
 
 
 def serve(connection: int, module: str, function: str, path: str, size: int, seconds: int) -> None:
-    """Read one file in so many seconds of a processor, and send what came of it to the other side."""
+    """Read one file in so many seconds of a processor, and send the scan or the error to the parent."""
     pipe: Connection[Scan | Exception, None] = Connection(connection)
     _bound(seconds)
     try:

@@ -1,4 +1,4 @@
-"""Light on colours that were not captured: by the normals and, of a mesh, by what keeps light away from corners."""
+"""Shading of colours that were not captured: by normals and, on a mesh, by ambient occlusion."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LIGHT = np.array([0.48, 0.30, 0.82], np.float32)
 DARKEST, BRIGHTEST = 70.0, 235.0
 """Levels of a scan without colours that faces away from the light, and into it."""
 
-GENTLE = 0.6
+UNLIT_SHARE = 0.6
 """The share of its level that a plain colour keeps where it faces away from the light."""
 
-DIMMED = 0.4
+CORNER_LOSS_SHARE = 0.4
 """The share of its level that a plain colour loses in a corner, where things meet."""
 
 LONGEST_METRES = 0.2
@@ -43,11 +43,11 @@ MAX_PIECES = 2_000_000
 BLUR_CELLS, ASIDE_CELLS = 2.5, 3.0
 """Cells: the standard deviation of what counts as near a vertex, and how far before it that is counted."""
 
-BARE = 1.6
+BARE_RATIO = 1.6
 """Less than so many times what a bare plane has there keeps no light away: the other side of a thin wall counts, too."""
 
 
-def lit(scan: Scan) -> Scan:
+def shaded(scan: Scan) -> Scan:
     """Return a mesh with colours, those that were not captured in a light of every side.
 
     The light depends on the mesh alone, so that a surface looks the same from everywhere. Without
@@ -67,8 +67,10 @@ def lit(scan: Scan) -> Scan:
     chosen = scan.faces[_plain(scan)]
     at = np.unique(chosen)
     normals = _vertex_normals(scan.points, chosen)
-    share = GENTLE + (1 - GENTLE) * _agreement(normals[at])
-    share *= 1 - DIMMED * occlusion(scan.points, scan.faces, scan.points[at], normals[at])
+    share = UNLIT_SHARE + (1 - UNLIT_SHARE) * _agreement(normals[at])
+    share *= 1 - CORNER_LOSS_SHARE * occlusion(
+        scan.points, scan.faces, scan.points[at], normals[at]
+    )
     colours = scan.colours.copy()
     colours[at] = np.rint(colours[at] * share[:, None])
     return replace(scan, colours=colours)
@@ -155,7 +157,7 @@ def occlusion(
     shadow: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
     # Of the blur of one plane, in the middle of its cubes.
     peak = 1 / (BLUR_CELLS * np.sqrt(2 * np.pi))
-    bare = BARE * peak * np.exp(-0.5 * (ASIDE_CELLS / BLUR_CELLS) ** 2)
+    bare = BARE_RATIO * peak * np.exp(-0.5 * (ASIDE_CELLS / BLUR_CELLS) ** 2)
     return np.asarray(np.clip((shadow - bare) / (2 * peak), 0, 1), np.float32)
 
 

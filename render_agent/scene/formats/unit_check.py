@@ -19,13 +19,13 @@ LARGEST_METRES = 1000.0
 
 WIDEST_METRES = 200.0
 HIGHEST_METRES = 50.0
-"""Metres: a scan that is wider or higher is no room, unless its unit was told."""
+"""Metres: a scan that is wider or higher is no room, unless its unit was declared."""
 
 NARROWEST_METRES = 0.4
 """Metres: neither is one that is smaller."""
 
 SMALLEST_METRES = 0.01
-"""Metres: nor one that is smaller than this, whatever was told."""
+"""Metres: nor one that is smaller than this, whatever was declared."""
 
 ROOM_HEIGHT_METRES = 2.6
 """Metres: how high rooms usually are."""
@@ -37,27 +37,27 @@ FEET_HIGH = (7.0, 12.0)
 """Heights of rooms in feet; in inches a room would be too high to be one in metres."""
 
 QUANTILES = (0.01, 0.99)
-SAMPLED = 65536
+SAMPLED_POINTS = 65536
 
 
-def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, told: bool) -> None:
-    """SceneError where a scan is far wider than a room, whatever flies about in it.
+def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, declared: bool) -> None:
+    """SceneError where a scan is far wider than a room, outliers aside.
 
-    points: (n, 3), metres. metres: how long the unit of its file was taken to be. told: whether whoever
-    opened it said so.
+    points: (n, 3), metres. metres: how long the unit of its file was taken to be. declared: whether the unit was given
+    with `--unit`.
     """
-    low, high = np.quantile(points[:: max(1, len(points) // SAMPLED)], QUANTILES, axis=0)
+    low, high = np.quantile(points[:: max(1, len(points) // SAMPLED_POINTS)], QUANTILES, axis=0)
     size = (high - low).astype(np.float64)
-    if _too_large(size, told=told):
-        raise _impossible(size, path, metres, told=told)
+    if _too_large(size, declared=declared):
+        raise _impossible(size, path, metres, declared=declared)
 
 
-def refuse_impossible(measured: Extent, path: Path, metres: float, *, told: bool) -> None:
+def refuse_impossible(measured: Extent, path: Path, metres: float, *, declared: bool) -> None:
     """SceneError where a room is as large or as small as no room is; arguments as in `refuse_too_wide`."""
     size = measured.bounds[1] - measured.bounds[0]
-    least = SMALLEST_METRES if told else NARROWEST_METRES
-    if size.max() <= least or _too_large(size, told=told):
-        raise _impossible(size, path, metres, told=told)
+    least = SMALLEST_METRES if declared else NARROWEST_METRES
+    if size.max() <= least or _too_large(size, declared=declared):
+        raise _impossible(size, path, metres, declared=declared)
 
 
 def unit_note(measured: Extent) -> str | None:
@@ -78,18 +78,20 @@ def side_note(measured: Extent) -> str | None:
     return f"it is {y:.1f} m along y and {z:.1f} m along z: if it lies on its side, give --up y"
 
 
-def _too_large(size: NDArray[np.float64], *, told: bool) -> bool:
+def _too_large(size: NDArray[np.float64], *, declared: bool) -> bool:
     """Whether a scan of this size, (3,) metres, is larger than rooms are."""
-    if told:
+    if declared:
         return bool(size.max() > LARGEST_METRES)
     return bool(size.max() > WIDEST_METRES or size[2] > HIGHEST_METRES)
 
 
-def _impossible(size: NDArray[np.float64], path: Path, metres: float, *, told: bool) -> SceneError:
+def _impossible(
+    size: NDArray[np.float64], path: Path, metres: float, *, declared: bool
+) -> SceneError:
     sides = (f"{side:,.0f}" if side >= 100 else f"{side:.3g}" for side in size)
     wide = "it is " + " x ".join(sides) + " m large"
     unit = _likely_unit(size / metres)
-    if told:
+    if declared:
         return unreadable(path, wide, "export it in metres, or give another --unit")
     remedy = "give its unit, such as --unit mm" if size.max() > 1 else "export it in metres"
     if unit is not None:

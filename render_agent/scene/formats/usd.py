@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Appearance:
     """A material: its colour, linear light, or the asset of its picture, and the primvar that lays it."""
 
     colour: tuple[float, float, float] = GREY
@@ -51,14 +51,14 @@ class _Look:
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Faces, (m, 3) or None for points, on points (n, 3), the colours (n, 3) of these, linear light or
-    None, where they lie in their pictures, (n, 2) or None, and the look of each face."""
+    None, where they lie in their pictures, (n, 2) or None, and the appearance of each face."""
 
     points: Floats
     faces: NDArray[np.int64] | None
     colours: Floats | None
     uv: Floats | None = None
-    looks: tuple[_Look, ...] = ()
-    face_looks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    appearances: tuple[_Appearance, ...] = ()
+    face_appearances: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def read_usd(path: Path, size: int) -> Scan:
@@ -166,8 +166,8 @@ def _mesh(
     faces = np.column_stack([first, first + step + 1, first + step + 2])
     if (mesh.GetOrientationAttr().Get(time) == "leftHanded") != flipped:
         faces = faces[:, [0, 2, 1]]
-    looks, face_looks = _looks(prim, len(counts))
-    names = {look.primvar for look in looks if look.asset}
+    appearances, face_appearances = _appearances(prim, len(counts))
+    names = {appearance.primvar for appearance in appearances if appearance.asset}
     colours, by_corner = _primvar(prim, "displayColor", time, len(points), indices, counts)
     uv: Floats | None = None
     if names:
@@ -182,10 +182,10 @@ def _mesh(
         points = points[indices]
     else:
         faces = indices[faces]
-    return _Part(points, faces, colours, uv, looks, face_looks[face_of])
+    return _Part(points, faces, colours, uv, appearances, face_appearances[face_of])
 
 
-_PLAIN = _Look()
+_PLAIN = _Appearance()
 
 
 def _primvar(
@@ -218,22 +218,22 @@ def _primvar(
     return None, False
 
 
-def _looks(prim: Any, faces: int) -> tuple[tuple[_Look, ...], NDArray[np.int64]]:
-    """Return the looks of a mesh, and which of them each of its faces has."""
+def _appearances(prim: Any, faces: int) -> tuple[tuple[_Appearance, ...], NDArray[np.int64]]:
+    """Return the appearances of a mesh, and which of them each of its faces has."""
     from pxr import UsdShade
 
     binding = UsdShade.MaterialBindingAPI(prim)
-    looks = [_look(binding.ComputeBoundMaterial()[0])]
+    appearances = [_appearance(binding.ComputeBoundMaterial()[0])]
     chosen = np.zeros(faces, np.int64)
     for subset in binding.GetMaterialBindSubsets():
         own = UsdShade.MaterialBindingAPI(subset.GetPrim()).ComputeBoundMaterial()[0]
         at = np.array(subset.GetIndicesAttr().Get() or [], np.int64)
-        chosen[at[(at >= 0) & (at < faces)]] = len(looks)
-        looks.append(_look(own))
-    return tuple(looks), chosen
+        chosen[at[(at >= 0) & (at < faces)]] = len(appearances)
+        appearances.append(_appearance(own))
+    return tuple(appearances), chosen
 
 
-def _look(material: Any) -> _Look:
+def _appearance(material: Any) -> _Appearance:
     """Return what a material looks like: the diffuse colour of its UsdPreviewSurface, or its picture."""
     surface = material.ComputeSurfaceSource()[0] if material else None
     diffuse = surface.GetInput("diffuseColor") if surface else None
@@ -243,7 +243,9 @@ def _look(material: Any) -> _Look:
     if not connected:
         value = diffuse.Get()
         return (
-            _PLAIN if value is None else _Look((float(value[0]), float(value[1]), float(value[2])))
+            _PLAIN
+            if value is None
+            else _Appearance((float(value[0]), float(value[1]), float(value[2])))
         )
     texture = _shader(connected[0].source)
     file = texture.GetInput("file")
@@ -261,7 +263,7 @@ def _look(material: Any) -> _Look:
             name = str(named.Get())
             break
         st = reader.GetInput("in")
-    return _Look(GREY, str(asset.resolvedPath or asset.path), (s, t), name)
+    return _Appearance(GREY, str(asset.resolvedPath or asset.path), (s, t), name)
 
 
 def _shader(source: Any) -> Any:
@@ -285,30 +287,34 @@ def _opened(stage: Any, path: Path, asset: str) -> Picture:
 
 def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
     """Return the parts as one scan. Refused where their pictures are too large."""
-    assets = dict.fromkeys(look.asset for part in parts for look in part.looks if look.asset)
+    assets = dict.fromkeys(
+        appearance.asset for part in parts for appearance in part.appearances if appearance.asset
+    )
     sources = {asset: partial(_opened, stage, path, asset) for asset in assets}
     pictures, notes = decoded(sources, apart=True)
     materials = {
-        look: Material(pictures[look.asset], wrap=look.wrap)
-        if look.asset in pictures
-        else Material(None, (*look.colour, 1.0), captured=False)
+        appearance: Material(pictures[appearance.asset], wrap=appearance.wrap)
+        if appearance.asset in pictures
+        else Material(None, (*appearance.colour, 1.0), captured=False)
         for part in parts
-        for look in part.looks
+        for appearance in part.appearances
     }
     shown = []
     for part in parts:
         if part.faces is None:
             shown.append(Part(part.points, None, colours=part.colours))
             continue
-        for number, look in enumerate(part.looks):
-            at, corners = np.unique(part.faces[part.face_looks == number], return_inverse=True)
+        for number, appearance in enumerate(part.appearances):
+            at, corners = np.unique(
+                part.faces[part.face_appearances == number], return_inverse=True
+            )
             if not len(at):
                 continue
-            material: Material | None = materials[look]
+            material: Material | None = materials[appearance]
             colours = None if part.colours is None else part.colours[at]
-            if materials[look].picture is not None:
+            if materials[appearance].picture is not None:
                 colours = None
-            elif colours is not None or look == _PLAIN:
+            elif colours is not None or appearance == _PLAIN:
                 material = None
             uv = None if part.uv is None else part.uv[at, :2] * [1, -1] + [0, 1]
             shown.append(Part(part.points[at], corners.reshape(-1, 3), material, uv, colours))

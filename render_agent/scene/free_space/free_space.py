@@ -130,7 +130,7 @@ class FreeSpace:
         inside = (wanted >= self.bounds[0]).all() and (wanted <= self.bounds[1]).all()
         if inside and self.clearance(wanted) >= radius:
             return wanted
-        free = free_place(self._as_it_was, self.bounds, self._mirrored(wanted), radius)
+        free = free_place(self._unmirrored_clearances, self.bounds, self._mirrored(wanted), radius)
         return self.start_position() if free is None else self._mirrored(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
@@ -139,13 +139,17 @@ class FreeSpace:
         Of the places over scanned floor, the middle of the largest area that hangs together.
         """
         samples = self._mirrored(np.asarray(self.tree.data))
-        place = standing_place(samples, self._as_it_was, self.bounds, self.floor, height)
+        place = standing_place(
+            samples, self._unmirrored_clearances, self.bounds, self.floor, height
+        )
         return self._mirrored(place)
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
         """Return the free places, (n, 3) metres, `height` metres above scanned floor, on a lattice."""
         samples = self._mirrored(np.asarray(self.tree.data))
-        places = standing_places(samples, self._as_it_was, self.bounds, self.floor, height)
+        places = standing_places(
+            samples, self._unmirrored_clearances, self.bounds, self.floor, height
+        )
         return self._mirrored(places)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
@@ -159,7 +163,7 @@ class FreeSpace:
             return places
         return places * (-1.0, 1.0, 1.0) + (2 * self.mirrored_at, 0.0, 0.0)
 
-    def _as_it_was(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
+    def _unmirrored_clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, from places of the scene before it was mirrored."""
         return self._clearances(self._mirrored(places), farthest)
 

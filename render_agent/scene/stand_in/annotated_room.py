@@ -6,122 +6,28 @@ import colorsys
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
 from render_agent.errors import SceneError
 from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import BoxedObject, SceneAnnotation
+from render_agent.scene.stand_in.floor import Floor, floor_under
+from render_agent.scene.stand_in.lettering import traced
 
 FloatArray = NDArray[np.float64]
 
-CELL_METRES = 0.2
-"""Metres: about the side of the square cells that a floor is made of."""
-
-
-@dataclass(frozen=True, eq=False)
-class Floor:
-    """A floor of square cells, turned by `yaw` radians about the world's z axis.
-
-    cells: (n, 2) integers, each once. side: metres. A cell's lowest corner lies at cell × side in the
-    turned frame; `turn`, (2, 2), holds that frame's axes in its rows.
-    """
-
-    cells: NDArray[np.int64]
-    side: float
-    turn: FloatArray
-
-    @property
-    def area(self) -> float:
-        """Square metres."""
-        return len(self.cells) * self.side**2
-
-    def squares(self) -> FloatArray:
-        """Return the corners of the cells, counter-clockwise: (n, 4, 2) metres, world frame."""
-        around = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-        corners: FloatArray = (self.cells[:, None] + around) * self.side @ self.turn
-        return corners
-
-    def border(self) -> FloatArray:
-        """Return the sides of cells beyond which there is no floor: (k, 2, 2) ends, metres, world."""
-        here = {(int(x), int(y)) for x, y in self.cells}
-        sides = (((0, -1), 0, 1), ((1, 0), 1, 2), ((0, 1), 2, 3), ((-1, 0), 3, 0))
-        squares = self.squares()
-        ends = [
-            (squares[number, first], squares[number, second])
-            for number, (x, y) in enumerate(self.cells.tolist())
-            for (right, up), first, second in sides
-            if (x + right, y + up) not in here
-        ]
-        return np.array(ends).reshape(-1, 2, 2)
-
-
-def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Floor:
-    """Return a floor of exactly `area` square metres under some boxes.
-
-    corners: (b, 8, 3) metres, world frame. directions: (d, 2), horizontal edges of the boxes, metres:
-    the floor is parallel to most of them. A rectangle around the boxes where the area is enough for
-    one, else of that rectangle what is nearest to them.
-    """
-    turn = _turn(directions)
-    count = max(1, round(area / CELL_METRES**2))
-    side = float(np.sqrt(area / count))
-    turned = corners[:, :, :2] @ turn.T
-    low, high = turned.min(axis=1), turned.max(axis=1)
-    inner = low.min(axis=0), high.max(axis=0)
-    # So wide that the rectangle of all cells has more than the area, however thin its middle is.
-    margin = np.sqrt(area) / 2 + 2 * side
-    first = np.floor((inner[0] - margin) / side).astype(np.int64)
-    last = np.ceil((inner[1] + margin) / side).astype(np.int64)
-    cells = np.stack(
-        np.meshgrid(*(np.arange(a, b) for a, b in zip(first, last, strict=True)), indexing="ij"),
-        axis=-1,
-    ).reshape(-1, 2)
-    middles = (cells + 0.5) * side
-    outside = _away(middles, inner[0][None], inner[1][None])
-    # Within half a cell the rectangle's edge is rounded to whole cells.
-    outside = np.where(outside <= side / 2, 0.0, outside)
-    order = np.lexsort((cells[:, 0], cells[:, 1], _away(middles, low, high).round(6), outside))
-    return Floor(cells[np.sort(order[:count])], side, turn)
-
-
-def _turn(directions: FloatArray) -> FloatArray:
-    """Return the axes, (2, 2) rows, to which most of the given edges are parallel or at right angles."""
-    turns = directions[:, 0] + 1j * directions[:, 1]
-    lengths = np.abs(turns)
-    used = lengths > 1e-9
-    # To the fourth power, edges that differ by right angles point the same way.
-    mean = ((turns[used] / lengths[used]) ** 4 * lengths[used]).sum() if used.any() else 1.0
-    yaw = float(np.angle(mean)) / 4 if abs(mean) > 1e-9 else 0.0
-    return np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
-
-
-def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]:
-    """Return how far places (n, 2) lie outside the nearest rectangle (r, 2) to (r, 2): (n,) metres.
-
-    The larger of the two distances along the axes counts, so that what is equally far from a
-    rectangle is a rectangle.
-    """
-    nearest = np.full(len(places), np.inf)
-    for lowest, highest in zip(low, high, strict=True):
-        along = np.maximum(lowest - places, places - highest).T
-        nearest = np.minimum(nearest, np.maximum(np.maximum(*along), 0.0))
-    return nearest
-
-
 WALL_METRES = 0.5
-"""Metres: the height of the walls, low enough to look over."""
+"""The height of the walls, low enough to look over."""
 
 ROOM_HEIGHT_METRES = 2.6
-"""Metres: at least so high above the floor a camera may rise."""
+"""At least so high above the floor a camera may rise."""
 
 WIDEST_METRES = 200.0
-"""Metres: boxes that lie farther apart than this are a fault of the annotations."""
+"""Boxes that lie farther apart than this are a fault of the annotations."""
 
 TILE_METRES = 0.5
 TILE_COLOURS = ((206, 203, 196), (186, 182, 174))
@@ -129,16 +35,16 @@ WALL_COLOUR = (226, 222, 214)
 INK_COLOURS = ((20, 20, 24), (250, 250, 246))
 
 LETTER_METRES = 0.005, 0.3
-"""Metres: letters that came out lower are left out, none are higher."""
+"""Letters that came out lower are left out, none are higher."""
 
 PROUD_METRES = 0.003
 """Metres that letters stand off their face."""
 
 BAR_METRES = 0.03
-"""Metres: how thick the edges are of a box that holds another one."""
+"""How thick the edges are of a box that holds another one."""
 
 STRIP_METRES = 0.15
-"""Metres: at most so high are the strips on such a box that carry its name."""
+"""At most so high are the strips on such a box that carry its name."""
 
 LIGHT = np.array([0.35, 0.2, 0.9])
 
@@ -354,41 +260,3 @@ def _scene(name: str, parts: list[_Quads], level: float, source: Path | None) ->
         bounds=bounds,
         source=source,
     )
-
-
-FONT_PIXELS = 14
-"""The size of the letters that are traced."""
-
-
-@lru_cache(maxsize=1024)
-def traced(words: str) -> FloatArray:
-    """Return words as rectangles, (k, 4): left, bottom, right, top, in heights of the line.
-
-    The line is 1 high and lies about (0, 0); its ends are the lowest left and the highest right.
-    """
-    font = ImageFont.load_default(FONT_PIXELS)
-    left, top, right, bottom = font.getbbox(words)
-    size = max(int(np.ceil(right - left)), 1), max(int(np.ceil(bottom - top)), 1)
-    image = Image.new("L", size)
-    ImageDraw.Draw(image).text((-left, -top), words, fill=255, font=font)
-    boxes = _rectangles(np.asarray(image) > 110)
-    width, height = size
-    middle = np.array([width, height, width, height]) / 2
-    strokes: FloatArray = (boxes - middle) / height * (1, -1, 1, -1)
-    return strokes[:, [0, 3, 2, 1]]
-
-
-def _rectangles(ink: NDArray[np.bool_]) -> FloatArray:
-    """Return rectangles, (k, 4) left, top, right, bottom in pixels, that cover a picture's ink."""
-    rectangles: list[tuple[int, int, int, int]] = []
-    growing: dict[tuple[int, int], int] = {}
-    for row, line in enumerate(np.pad(ink, ((0, 1), (1, 1))).astype(np.int8)):
-        change = np.diff(line)
-        runs = set(
-            zip(np.flatnonzero(change == 1).tolist(), np.flatnonzero(change == -1).tolist(), strict=True)
-        )  # fmt: skip
-        ended = growing.keys() - runs
-        rectangles.extend((run[0], growing.pop(run), run[1], row) for run in ended)
-        for run in runs:
-            growing.setdefault(run, row)
-    return np.array(sorted(rectangles), np.float64).reshape(-1, 4)

@@ -23,13 +23,21 @@ FILES = "*_meta_info*.json"
 MIN_SIZE_METRES = 1e-3
 """Metres: a box is at least so thick."""
 
-LARGEST_NUMBER = 1e6
+LARGEST_METRES = 1e6
 """Metres: no coordinate and no length is larger."""
 
 SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000
 """Square metres: a room is neither smaller nor larger; the smallest of the official ones has 2.4."""
 
-WRONG = (KeyError, TypeError, ValueError, SyntaxError, OverflowError, MemoryError, RecursionError)
+ENTRY_ERRORS = (
+    KeyError,
+    TypeError,
+    ValueError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+)
 """What an entry raises that is not in the official format, its texts read as literals included."""
 
 FloatArray = NDArray[np.float64]
@@ -97,7 +105,7 @@ def _read(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
     for scene, entry in scenes.items():
         try:
             annotations[scene] = _annotation(scene, entry, _dataset(file))
-        except WRONG as error:
+        except ENTRY_ERRORS as error:
             raise QuestionsError(
                 f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
             ) from error
@@ -156,8 +164,8 @@ def vector(values: Any, length: int) -> FloatArray:
         numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{values!r:.60} is no list of {length} numbers") from error
-    if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_NUMBER).all():
-        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST_NUMBER:g}")
+    if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_METRES).all():
+        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST_METRES:g}")
     return numbers
 
 

@@ -128,7 +128,7 @@ class GraphDecoder(Decoder):
         return graph
 
     def _compute(self, rows: int) -> None:
-        """Leave the likeliest tokens and all logits of some rows where they are looked for."""
+        """Compute the logits and the likeliest tokens of some rows into the buffers of `step`."""
         inputs = self._given[:rows]
         lengths, tables = inputs[:, LENGTH].contiguous(), inputs[:, PAGES:]
         call = DecodeAttention(self.cache.layers, page_slots(tables, lengths), tables, lengths + 1)

@@ -12,12 +12,12 @@ from render_agent.engines.memory.device import DeviceMemory, spare
 from render_agent.engines.memory.faults import Fault
 
 LOG = logging.getLogger(__name__)
-Given = TypeVar("Given")
+Outcome = TypeVar("Outcome")
 
-FRACTION = 0.1
+FREE_FRACTION = 0.1
 """Of all memory, what is kept free: blocks are never filled quite, and what was seen is no promise."""
 
-REACH = 16
+MAX_GROWTH = 16
 """How many times the tokens of the largest batch so far may be dared next: masks grow faster than tokens do."""
 
 GROW_AFTER = 32
@@ -63,7 +63,7 @@ class Sizing:
 
     memory: DeviceMemory
     most_rows: int
-    fraction: float = FRACTION
+    fraction: float = FREE_FRACTION
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(GROW_AFTER))
     largest: int = field(default=0, init=False)
     needed: int = field(default=0, init=False)
@@ -84,7 +84,7 @@ class Sizing:
         limits = [] if self.ceiling.most is None else [self.ceiling.most]
         if self.largest:
             room = spare(self.memory, self.fraction) * self.largest // self.needed
-            limits += [room, REACH * self.largest]
+            limits += [room, MAX_GROWTH * self.largest]
         return min(limits, default=None)
 
     def rows_that_fit(self, tokens: int) -> int:
@@ -132,9 +132,9 @@ def grouped(
 
 def fit_rows(
     lengths: Sequence[int],
-    attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
+    attempt: Callable[[Sequence[int]], Sequence[Outcome] | Fault],
     sizing: Sizing,
-) -> list[Given | Fault]:
+) -> list[Outcome | Fault]:
     """Return the result of every row, in their order, or why it has none.
 
     lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
@@ -142,7 +142,7 @@ def fit_rows(
     halved, until a single row is left that has failed twice where memory ran out: what is in the way of the first
     attempt may be gone in the second.
     """
-    results: dict[int, Given | Fault] = {}
+    results: dict[int, Outcome | Fault] = {}
     waiting = deque(sizing.batches(lengths))
     retried: set[int] = set()
     while waiting:

@@ -265,7 +265,7 @@ def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class PictureValues:
-    """Gives the tensors of one picture; equal for all who are shown the same."""
+    """Gives the tensors of one picture; equal for equal pictures."""
 
     inputs: PromptBuilder
     form: PictureForm

@@ -79,8 +79,8 @@ class LoadedModel:
         """
         if self.marks is None:
             return None
-        asked = chat.message("user", chat.text("Where is the door?"))
-        history = self.inputs.written([asked, chat.assistant("{}"), asked], generate=False)
+        user = chat.message("user", chat.text("Where is the door?"))
+        history = self.inputs.written([user, chat.assistant("{}"), user], generate=False)
         instead = "an empty one" if self.marks.opens in history else "nothing"
         return (
             f"between {self.marks.opens} and {self.marks.closes}; in the history {instead} stands for earlier ones,"
@@ -142,7 +142,7 @@ class LoadedModel:
         free_memory()
 
     def fault_text(self, fault: Fault, prompt: PreparedPrompt) -> str:
-        """Return why a prompt failed that had a call of the model to itself."""
+        """Return in one sentence why a prompt failed that was alone in its call of the model."""
         if not fault.out_of_memory:
             return f"the model failed on this prompt: {fault.reason}"
         return (

@@ -66,7 +66,7 @@ class SequenceStates:
         return [(start, kept, source, first), (kept, end, first, second)]
 
     def mark_read(self) -> None:
-        """What was to be read has been."""
+        """Note that the parts that were planned have been read."""
         if self._next is not None:
             (self.slots, self.kept_at, self.live_at), self._next = self._next, None
 
@@ -141,7 +141,7 @@ class StatePool:
         return True
 
     def rest(self, states: SequenceStates, keeps_reply: bool) -> None:
-        """Take back what a dialogue does not need until its next turn.
+        """Free the slots that a dialogue does not need until its next turn.
 
         keeps_reply: whether its next prompt may go on behind the very tokens of its reply.
         """

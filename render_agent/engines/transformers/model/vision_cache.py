@@ -1,4 +1,4 @@
-"""What a vision tower made of a picture, kept so that it is not made again on the question's next turn."""
+"""The features that a vision tower computed for pictures, kept for the question's next turns."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class VisionCache:
         return _joined(self._output, shown)
 
     def _owner_of_each(self, counts: Sequence[int]) -> list[str | None]:
-        """Return the question of each picture; None for all where it was not said, or wrongly."""
+        """Return the question of each picture; None for all where `showing` named none, or another number."""
         rows = [question for question, number in self._owners for _ in range(number)]
         if len(rows) != sum(counts):
             return [None] * len(counts)

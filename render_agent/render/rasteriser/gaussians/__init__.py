@@ -1,5 +1,5 @@
 """Gaussian splats drawn on the processor: projected, sorted by depth, blended from front to back.
 
-Imports `render.rasteriser.kernels`, `render.rasteriser.blocks`, `render.base`, `scene` and below. Start with
+Imports `kernels`, `blocks` and `morton` of `render.rasteriser`, `render.base`, `scene` and below. Start with
 `renderer`, then `ewa` and `blending`.
 """

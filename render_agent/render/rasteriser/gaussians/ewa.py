@@ -118,7 +118,7 @@ def _colour(harmonics: Any, source: Any, x: Any, y: Any, z: Any, record: Any) ->
 
 @inlined_kernel
 def _linear(m: Any, row: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return what a row of the projection makes of a place in metres: u and v times depth (0, 1), or depth (3)."""
+    """Return a row of the projection applied to a place in metres: u and v times depth (rows 0, 1), or depth (row 3)."""
     return m[row, 0] * x + m[row, 1] * y + m[row, 2] * z + m[row, 3]
 
 

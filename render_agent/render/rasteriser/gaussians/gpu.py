@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def gpu_renderer() -> GpuGaussians | None:
-    """Return what draws splats on the GPU; None where there is none, or gsplat is not installed or fails."""
+    """Return the renderer of splats on the GPU; None where there is no GPU, or gsplat is not installed or fails."""
     if find_spec("gsplat") is None or find_spec("torch") is None:
         return None
     import torch

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 1_000_000
@@ -59,7 +59,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
         raise unreadable(
             path, f"it promises {promised:,} points, which its {size:,} bytes cannot hold"
         )
-    cloud = GatheredCloud(bits=0)
+    cloud = CloudBuilder(bits=0)
     for scan in scans:
         if scan.points.childCount():
             _add(file, scan, cloud, path)
@@ -67,7 +67,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     return Scan(gathered.points, gathered.colours)
 
 
-def _add(file: Any, scan: Any, cloud: GatheredCloud, path: Path) -> None:
+def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
     """Add the points of one scan to the cloud."""
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian

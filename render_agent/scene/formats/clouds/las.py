@@ -16,7 +16,7 @@ import numpy as np
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 2_000_000
@@ -73,7 +73,7 @@ def read_whole(path: Path, size: int) -> Scan:
     with parser_errors(path, "LAS"), laspy.open(path, read_evlrs=False) as reader:
         metres = _metres(path, reader.header)
         names = set(reader.header.point_format.dimension_names)
-        cloud = GatheredCloud(bits=16)
+        cloud = CloudBuilder(bits=16)
         for chunk in reader.chunk_iterator(CHUNK_POINTS):
             colours = None
             if {"red", "green", "blue"} <= names:

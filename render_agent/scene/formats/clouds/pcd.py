@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scene.formats.ply.ascii import text_numbers, typed
 
 LONGEST_HEADER = 1 << 16
@@ -169,7 +169,7 @@ def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
         colours = np.column_stack([columns[name] for name in "rgb"])
         bits = 0 if colours.dtype.kind == "f" and np.nanmax(colours, initial=0) <= 1 else 8
     intensity = columns.get("intensity", columns.get("i"))
-    cloud = GatheredCloud(bits)
+    cloud = CloudBuilder(bits)
     for first in range(0, len(columns["x"]), CHUNK_POINTS):
         part = slice(first, first + CHUNK_POINTS)
         cloud.add(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.gathered import GatheredCloud
+from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scene.formats.intensity import INTENSITY_NAMES
 from render_agent.scene.formats.ply.ascii import text_numbers
 
@@ -60,7 +60,7 @@ def read_columns(path: Path, size: int) -> Scan:
     table = np.array([row for row in rows if len(row) == across])
     columns = _named(names, across, decimal_comma) or _guessed(table)
     floats = _are_shares(table, columns)
-    cloud = GatheredCloud(bits=0 if floats else 8)
+    cloud = CloudBuilder(bits=0 if floats else 8)
     for numbers, rows_read in _blocks(path, decimal_comma, lines[0].isdigit()):
         if len(numbers) != across * rows_read:
             raise unreadable(path, f"not all its lines have {across} numbers")

@@ -13,10 +13,10 @@ from render_agent.scene.formats.cleaning import Polygons, unreadable
 from render_agent.scene.formats.ply.header import Columns, Element, Header, corner_list, cut_short
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
-LONGEST_ROW = 1 << 30
+LONGEST_ROW_BYTES = 1 << 30
 """Bytes; numpy's rows end at 2 GiB."""
 
-GATHERED = 1 << 20
+POLYGONS_PER_CHUNK = 1 << 20
 """Polygons that are gathered at a time; bounds the memory that it takes."""
 
 
@@ -97,11 +97,11 @@ def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArr
         length = np.frombuffer(file.read(count.itemsize).ljust(count.itemsize, b"\0"), count)[0]
         fields += [(f"n{i}", count), (f"v{i}", order + column.type, (int(length),))]
         size += count.itemsize + width * int(length)
-        if length < 0 or size > LONGEST_ROW:
+        if length < 0 or size > LONGEST_ROW_BYTES:
             break
     file.seek(start)
     negative = any(field[2][0] < 0 for field in fields if len(field) > 2)
-    if negative or size > LONGEST_ROW or element.count * size > left:
+    if negative or size > LONGEST_ROW_BYTES or element.count * size > left:
         return None
     rows = np.fromfile(file, np.dtype(fields), element.count)
     lists = [i for i, column in enumerate(element.properties) if column.count]
@@ -180,7 +180,7 @@ def _uneven_polygons(
     for length in np.unique(lengths[lengths >= 3]):
         places = starts[lengths == length]
         span = np.arange(int(length) * kind.itemsize)
-        step = max(1, 3 * GATHERED // int(length))
+        step = max(1, 3 * POLYGONS_PER_CHUNK // int(length))
         parts = [
             data[places[first : first + step, None] + span].view(kind)
             for first in range(0, len(places), step)

@@ -1,4 +1,4 @@
-"""The scan of a splat from what its file holds, whatever the format: checked, its colours and its notes made."""
+"""The scan of a splat from the arrays of its file, for every format: broken Gaussians dropped, colours computed."""
 
 from __future__ import annotations
 

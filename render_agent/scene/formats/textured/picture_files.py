@@ -177,7 +177,7 @@ def fit(pictures: Sequence[Picture], *, apart: bool) -> bool:
 def decoded(
     sources: Mapping[Key, Callable[[], Picture]], *, apart: bool
 ) -> tuple[dict[Key, NDArray[np.uint8]], list[str]]:
-    """Return pictures, (h, w, 4) uint8, by their key, and what is to be said about them.
+    """Return pictures, (h, w, 4) uint8, by their key, and notes about them.
 
     sources: open each; all headers are read before any is decoded. Those that cannot be shown are left
     out. apart: as in `fit`. Refused where they are too large.

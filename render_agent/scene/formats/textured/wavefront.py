@@ -37,7 +37,7 @@ MAX_LINE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class _Library:
+class _MtlMaterial:
     """A material of an MTL file: its colour (a screen's, 0 to 1), its picture's name, and that of its alpha."""
 
     colour: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -95,7 +95,9 @@ def read_obj(path: Path, *, apart: bool) -> Scan:
 
 
 def _part(
-    geometry: dict[str, Any], look: tuple[Material, _Library] | None, uv: NDArray[Any] | None
+    geometry: dict[str, Any],
+    appearance: tuple[Material, _MtlMaterial] | None,
+    uv: NDArray[Any] | None,
 ) -> Part:
     points = np.asarray(geometry["vertices"], np.float64)
     if points.ndim != 2 or points.shape[1] != 3:
@@ -110,9 +112,9 @@ def _part(
         else:
             colours = linear(colours.astype(np.float64) / (255 if colours.dtype.kind == "u" else 1))
             colours = np.clip(np.nan_to_num(colours), 0, 1)
-    if look is None:
+    if appearance is None:
         return Part(points, faces, None, None, colours)
-    material, entry = look
+    material, entry = appearance
     if colours is not None and material.picture is None and entry.colour == _grey(entry.colour):
         material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
     placed = None
@@ -130,9 +132,9 @@ def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
 
 def _materials(
     folder: Path, libraries: list[str], used: set[str], *, apart: bool
-) -> tuple[dict[str, tuple[Material, _Library]], list[str]]:
-    """Return the materials that are used, by name, and what is to be said about them."""
-    entries: dict[str, _Library] = {}
+) -> tuple[dict[str, tuple[Material, _MtlMaterial]], list[str]]:
+    """Return the materials that are used, by name, and notes about them."""
+    entries: dict[str, _MtlMaterial] = {}
     notes = []
     for line in libraries:
         for name in dict.fromkeys([line.strip(), *line.split()]):
@@ -146,18 +148,18 @@ def _materials(
     entries = {name: entry for name, entry in entries.items() if name in used}
     wanted = {entry.picture: None for entry in entries.values() if entry.picture}
     wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
-    pictures, said = decoded(
+    pictures, picture_notes = decoded(
         {name: partial(_opened, folder, name) for name in wanted if name}, apart=apart
     )
     made = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
-    return made, notes + said
+    return made, notes + picture_notes
 
 
 def _opened(folder: Path, name: str) -> Picture:
     return Picture.of(file_beside(folder, name), name)
 
 
-def _material(entry: _Library, pictures: dict[str, NDArray[np.uint8]]) -> Material:
+def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
     picture = pictures.get(entry.picture or "")
     colour = entry.colour
     if picture is not None and colour == _grey(colour):
@@ -178,16 +180,16 @@ def _material(entry: _Library, pictures: dict[str, NDArray[np.uint8]]) -> Materi
     )
 
 
-def _library(text: str) -> dict[str, _Library]:
+def _library(text: str) -> dict[str, _MtlMaterial]:
     """Return the materials of an MTL file by name; what cannot be read in it is left out."""
-    entries: dict[str, _Library] = {}
+    entries: dict[str, _MtlMaterial] = {}
     name: str | None = None
     for line in text.splitlines():
         key, _, rest = line.strip().partition(" ")
         key, rest = key.lower(), rest.strip()
         if key == "newmtl":
             name = " ".join(rest.split())
-            entries[name] = _Library()
+            entries[name] = _MtlMaterial()
         elif name is None:
             continue
         elif key == "kd":

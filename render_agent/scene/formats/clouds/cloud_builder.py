@@ -1,4 +1,4 @@
-"""A cloud gathered part by part: never more of it in memory than is kept, colours made of what there is."""
+"""Builds a cloud from parts: no more in memory than is kept, colours from whatever the file has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST = np.float32(1e30)
 """What colours and intensities are cut off at, so that sums of them are numbers."""
 
 
-class GatheredCloud:
+class CloudBuilder:
     """Points that come in parts, of which at most about `most` are kept: then they are means of cells.
 
     bits: of the colours as they come; 8, 16, or 0 for numbers from 0 to 1. Of 16 bits that never exceed

@@ -1,0 +1,98 @@
+"""How large the points of a cloud are drawn: block by block, by the distances between neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.geometry.camera import FloatArray
+from render_agent.render.rasteriser.kernels import kernel
+
+NEIGHBOUR = 8
+SAMPLES_PER_BLOCK = 9
+WINDOW_BLOCKS = 32
+"""Blocks on either side along the curve in which a sample's neighbours are looked for."""
+
+RADIUS_SPACINGS = 1.0
+"""Half the side of a splat, in distances to the eighth neighbour."""
+
+ALONE_METRES = 0.02
+"""Half the side, in metres, of the splats of a cloud with too few points to have a spacing."""
+
+SPREAD_RATIO = 4.0
+"""A block's splats are at most this much larger or smaller than those of the middle block …"""
+
+FAR_RATIO = 16.0
+FAR_METRES = 0.12
+"""… or up to FAR_RATIO larger where they stay below FAR_METRES: walls far from the scanner are so thin."""
+
+
+def splat_radii(
+    points: NDArray[np.float32], starts: NDArray[np.int32], boxes: FloatArray
+) -> FloatArray:
+    """Return half the side of each block's splats, (b,) metres.
+
+    points: (3, n) metres, in blocks that begin at starts, (b + 1,), with boxes (b, 6). Scans are
+    dense near the scanner and thin far from it, so each block has its own radius; one with stray
+    points only is kept near to the others.
+    """
+    if points.shape[1] <= NEIGHBOUR:
+        return np.full(len(starts) - 1, ALONE_METRES)
+    distances = _block_spacings(points, starts, boxes)
+    known = distances[distances > 0]
+    if not len(known):
+        return np.full(len(starts) - 1, ALONE_METRES)
+    middle = float(np.median(known))
+    most = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
+    radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, most)
+    return radii
+
+
+@kernel
+def _gap(box: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return the squared distance from a point to a box, in square metres."""
+    dx = max(box[0] - x, 0.0, x - box[3])
+    dy = max(box[1] - y, 0.0, y - box[4])
+    dz = max(box[2] - z, 0.0, z - box[5])
+    return dx * dx + dy * dy + dz * dz
+
+
+@kernel
+def _search(points: Any, start: Any, stop: Any, x: Any, y: Any, z: Any, best: Any) -> None:
+    """Insert the squared distances of points start … stop-1 into `best`, ascending."""
+    for i in range(start, stop):
+        dx, dy, dz = points[0, i] - x, points[1, i] - y, points[2, i] - z
+        distance = dx * dx + dy * dy + dz * dz
+        if distance >= best[-1]:
+            continue
+        slot = len(best) - 1
+        while slot > 0 and best[slot - 1] > distance:
+            best[slot] = best[slot - 1]
+            slot -= 1
+        best[slot] = distance
+
+
+@kernel
+def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
+    """Return each block's median distance, (b,) metres, from a sample to its eighth neighbour."""
+    blocks = len(starts) - 1
+    spacings = np.empty(blocks, np.float64)
+    squared_distances = np.empty(SAMPLES_PER_BLOCK, np.float64)
+    best = np.empty(NEIGHBOUR + 1, np.float64)
+    for block in range(blocks):
+        size = starts[block + 1] - starts[block]
+        for sample in range(SAMPLES_PER_BLOCK):
+            i = starts[block] + size * (2 * sample + 1) // (2 * SAMPLES_PER_BLOCK)
+            x, y, z = np.float64(points[0, i]), np.float64(points[1, i]), np.float64(points[2, i])
+            best[:] = np.inf
+            _search(points, starts[block], starts[block + 1], x, y, z, best)
+            for other in range(
+                max(0, block - WINDOW_BLOCKS), min(blocks, block + WINDOW_BLOCKS + 1)
+            ):
+                if other != block and _gap(boxes[other], x, y, z) < best[-1]:
+                    _search(points, starts[other], starts[other + 1], x, y, z, best)
+            squared_distances[sample] = best[-1]
+        spacings[block] = np.sqrt(np.median(squared_distances))
+    return spacings
