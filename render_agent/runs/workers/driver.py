@@ -230,7 +230,7 @@ class Driver:
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
     def _dispatch(self, slot: WorkerSlot, slots: Sequence[WorkerSlot]) -> None:
-        """TaskBatch the next scenes to a free worker, if there are any for it."""
+        """Give the next scenes to a free worker, if there are any for it."""
         free = sum(not other.scenes for other in slots)
         numbers = [other.number for other in slots]
         slot.scenes = self.queue.take(slot.number, slot.batch_size, numbers, free)
