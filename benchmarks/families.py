@@ -36,7 +36,7 @@ from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.base import Request
 from render_agent.engines.families.registry import family_of
-from render_agent.engines.transformers.cache_check import compared as scores_compared
+from render_agent.engines.transformers.cache_check import score_difference
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.model.load import open_model
@@ -141,7 +141,7 @@ def compared(
     count = len(dialogues.turns)
     found = None
     if best["reuse"] == "keys":
-        found, _ = scores_compared(open_model("random", pretrained=model))
+        found, _ = score_difference(open_model("random", pretrained=model))
     return {
         "family": name,
         "view": dialogues.size,

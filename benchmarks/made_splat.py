@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from render_agent.scene import Scene, load_scene
-from render_agent.scene.conversion import as_splat, surface_samples
+from render_agent.scene.conversion import as_splat, stratified_samples
 
 HOUSE = os.environ.get("RENDER_AGENT_BENCHMARK_HOUSE", "../shared/data/scenes/aws_small_house.ply")
 """A furnished house, used where it is there; else a bundled room is."""
@@ -33,7 +33,7 @@ def captured_room(count: int, seed: int = 0) -> Scene:
     gaussians = scene.gaussians
     assert gaussians is not None
     random = np.random.default_rng(seed)
-    spacing = surface_samples(mesh, 1000).spacing * np.sqrt(1000 / count)
+    spacing = stratified_samples(mesh, 1000).spacing * np.sqrt(1000 / count)
     scales = spacing * np.exp(random.normal(0.0, 0.7, (count, 3)))
     scales[:, 2] *= 0.15
     harmonics = np.zeros((count, 16, 3), np.float32)

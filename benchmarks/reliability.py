@@ -46,20 +46,20 @@ NOT_HELD = (
 
 FAULTS = (
     "tests/faults/test_killed_runs.py",
-    "tests/test_workers.py",
+    "tests/runs/workers/test_workers.py",
     "tests/engines/test_openai_server.py",
     "tests/engines/test_transformers_faults.py",
-    "tests/test_common_faults.py",
-    "tests/run_log/test_lock.py",
+    "tests/runs/test_failures.py",
+    "tests/runs/log/test_folder_lock.py",
 )
 """Tests that inject what the campaign does not: Ray workers and servers that die, a device out of memory."""
 
 NEWCOMER = (
-    "tests/test_readme.py",
-    "tests/test_help.py",
-    "tests/test_completion.py",
-    "tests/test_docs.py",
-    "tests/test_doctor.py",
+    "tests/project/test_readme.py",
+    "tests/cli/test_help.py",
+    "tests/cli/test_completion.py",
+    "tests/project/test_docs.py",
+    "tests/doctor/test_doctor.py",
     "tests/extending",
 )
 """Tests of what is printed for whoever begins: commands, pages of help, completion, pages of the documentation with what

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.ply.binary import binary_ply
 
 READERS = "render_agent,rows only,trimesh,open3d"
 SCANS = "1000000f,5000000f,10000000p"

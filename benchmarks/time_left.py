@@ -3,8 +3,8 @@
     python benchmarks/time_left.py --output benchmarks/results/time_left
 
 A reading holds where it is within a factor of 1.5 of the time that the run really took from then on; of a range, its
-middle is. With --processor the clock is the processor's time of this process, which other programs do not change, and the
-time left is told from the second second on in the place of the twentieth, as these runs are short. With
+middle is. The time left is told from the second second on in the place of the twentieth, as these runs are short. With
+--processor the clock is the processor's time of this process, which other programs do not change. With
 --replay FILE nothing is run: the turn times of runs are read that --record FILE wrote, so that two ways to tell can
 be compared in seconds.
 """
@@ -31,8 +31,9 @@ sys.path[0] = str(
 
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.config.flags import checked  # noqa: E402
-from render_agent.dialogue.state import QuestionState, Status, Turn  # noqa: E402
-from render_agent.runs import progress  # noqa: E402
+from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
+from render_agent.runs import forecast  # noqa: E402
+from render_agent.runs.forecast import Forecast  # noqa: E402
 from render_agent.runs.progress import Progress  # noqa: E402
 from render_agent.runs.runner import start_run  # noqa: E402
 from render_agent.text.console import plain_console  # noqa: E402
@@ -48,21 +49,22 @@ Range = tuple[float, float]
 Told = tuple[float, list[Range | None]]
 """The seconds of a run from its first turn on, and what it said was left at each share, None where nothing."""
 
-SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24, "limit": 60}
+SCRIPTED = {"engine": "scripted", "model": "wanderer", "max_turns": 24, "limit": 72}
+RULE = {"engine": "scripted", "model": "explorer", "image_size": "800x600"}
 SMALL = {"engine": "transformers", "model": "small"}
 KINDS: dict[str, dict[str, Any]] = {
     "scripted, default phases": SCRIPTED,
-    "scripted, no batched turns": {**SCRIPTED, "max_batched_turns": 0},
-    "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 24},
+    "scripted, no batched turns": {**SCRIPTED, "max_batched_turns": 0, "batch_size": 16},
+    "scripted, all turns batched": {**SCRIPTED, "max_batched_turns": 24, "batch_size": 16},
     "scripted, one after the other": {**SCRIPTED, "max_batched_turns": 0, "finish_together": 1},
-    "scripted, 16 turns, batches of ten": {**SCRIPTED, "max_turns": 16, "limit": 80, "batch_size": 10},
+    "scripted, 16 turns, batches of ten": {**SCRIPTED, "max_turns": 16, "limit": 108, "batch_size": 10},
     "scripted, three samples a turn": {**SCRIPTED, "agent": "vote:3", "temperature": 1.0},
-    "scripted, ends by rule, 20 turns": {**SCRIPTED, "model": "explorer", "limit": None, "max_turns": 20, "agent": "vote:3", "temperature": 1.0},
+    "scripted, ends by rule, 20 turns": {**RULE, "max_turns": 20, "agent": "vote:3", "temperature": 1.0},
     "small model, default phases": SMALL,
     "small model, no batched turns": {**SMALL, "max_batched_turns": 0},
-    "small model, batches of four": {**SMALL, "limit": 70, "batch_size": 4},
-    "small model, one after the other": {**SMALL, "limit": 60, "max_batched_turns": 0, "finish_together": 1},
-    "small model, sampled, three side by side": {**SMALL, "limit": 80, "shuffle": True, "temperature": 1.0, "seed": 2, "finish_together": 3},
+    "small model, batches of four": {**SMALL, "limit": 100, "batch_size": 4},
+    "small model, one after the other": {**SMALL, "limit": 100, "max_batched_turns": 0, "finish_together": 1},
+    "small model, sampled, three side by side": {**SMALL, "limit": 100, "shuffle": True, "temperature": 1.0, "seed": 2, "finish_together": 3},
 }  # fmt: skip
 
 
@@ -72,11 +74,11 @@ class Readings(Progress):
     def took(self, state: QuestionState, turn: Turn) -> None:
         """Take the turn and read the clock."""
         super().took(state, turn)
-        at = round(self._marks[-1].when, 2)
-        self.turns.append((at, turn.number, int(not state.active), turn.batch_size))
-        self.readings.append((at, self.seconds_range))
+        at, finishing = round(self.elapsed, 2), int(self.phase == "finishing")
+        self.turns.append((at, turn.number, int(not state.active), turn.batch_size, finishing))
+        self.readings.append((at, self.forecast.range))
 
-    turns: list[tuple[float, int, int, int]]
+    turns: list[tuple[float, int, int, int, int]]
     readings: list[tuple[float, Range | None]]
 
 
@@ -108,32 +110,16 @@ def read(name: str, output: Path, record: list[dict[str, Any]]) -> Told:
     return told_at(observer.readings)
 
 
-class Replayed(Progress):
-    """Counts turns that were recorded, at their times."""
-
-    elapsed = 0.0
-
-    def again(self, seconds: float, number: int, ends: int, batch: int) -> None:
-        """Take a turn as it was taken."""
-        self.elapsed = seconds
-        self.passed[number] += 1
-        self.reached[number] -= 1
-        self.reached[number + 1] += not ends
-        self.ended[number] += ends
-        self.counts[Status.ACTIVE] -= ends
-        self.timed(number, batch)
-
-
 def replay(recorded: dict[str, Any]) -> Told:
     """Return of a recorded run what `read` returns of a run."""
-    observer = Replayed(
-        (), Quiet(plain_console()), max_batched_turns=0, max_turns=recorded["max_turns"]
-    )
-    observer.reached[0] = observer.counts[Status.ACTIVE] = recorded["questions"]
-    readings = []
-    for turn in recorded["turns"]:
-        observer.again(*turn)
-        readings.append((turn[0], observer.seconds_range))
+    forecasted = Forecast(recorded["max_turns"], [(0, True)] * recorded["questions"])
+    finished, readings = 0, []
+    for at, number, ends, batch, finishing in recorded["turns"]:
+        if finishing != finished:
+            forecasted.began_phase()
+        finished = finishing
+        forecasted.took(number, batch, at, ended=bool(ends))
+        readings.append((at, forecasted.range))
     return told_at(readings)
 
 
@@ -161,7 +147,7 @@ def as_row(name: str, measured: Told) -> dict[str, Any]:
 def verdict(rows: Sequence[dict[str, Any]]) -> str:
     """Return how many readings hold, in words."""
     told = [row[f"{share:.0%}"] for row in rows for share in SHARES if row[f"{share:.0%}"]]
-    sharp = [both for both in told if both[1] <= progress.SHARP_RANGE * both[0]]
+    sharp = [both for both in told if both[1] <= forecast.SHARP_RANGE * both[0]]
     wide = [both for both in told if both not in sharp]
     silent = [
         row
@@ -192,7 +178,7 @@ def cell(both: Sequence[float] | None) -> str:
     """Return a reading in the table."""
     if both is None:
         return "–"
-    wide = both[1] > progress.SHARP_RANGE * both[0]
+    wide = both[1] > forecast.SHARP_RANGE * both[0]
     return f"*{middle(both):.2f}*" if wide else f"{middle(both):.2f}"
 
 
@@ -210,9 +196,9 @@ def main(
     output: Path | None, only: str, processor: bool, recorded: Path | None, record: Path | None
 ) -> None:
     """Measure and write the table."""
-    if processor or recorded:
+    forecast.KNOWN_SECONDS = SOON_SECONDS
+    if processor:
         Readings.clock = staticmethod(time.process_time)
-        progress.KNOWN_SECONDS = SOON_SECONDS
     kept = output.with_suffix(".json") if output else None
     rows: dict[str, dict[str, Any]] = {}
     if only and kept and kept.exists():
@@ -252,12 +238,11 @@ def main(
         cells = [cell(row[f"{share:.0%}"]) for share in SHARES]
         mark = " †" if row in held_out else ""
         words.append(f"| {row['run']}{mark} | {row['seconds']} | " + " | ".join(cells) + " |")
-    clock = (
-        f" Seconds are the processor's, since other programs ran meanwhile; a time is told from {SOON_SECONDS:g} s on."
-        if processor or recorded
-        else ""
+    clock = " Seconds are the processor's, since other programs ran meanwhile." * (
+        processor or recorded is not None
     )
-    words += ["", f"{platform.platform()}, Python {platform.python_version()}.{clock}"]
+    told_from = f"A time is told from {SOON_SECONDS:g} s on, in the place of 20."
+    words += ["", f"{platform.platform()}, Python {platform.python_version()}. {told_from}{clock}"]
     text = "\n".join(words) + "\n"
     print(text)
     if output is not None:

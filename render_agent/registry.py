@@ -69,9 +69,9 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     },
     "renderer": {
         "rasteriser": "render_agent.render.rasteriser.renderer:Rasteriser",
-        "pyrender": "render_agent.render.registry:make_pyrender",
-        "moderngl": "render_agent.render.registry:make_moderngl",
-        "raycast": "render_agent.render.registry:make_ray_caster",
+        "pyrender": "render_agent.render.opengl.pyrender_renderer:Pyrender",
+        "moderngl": "render_agent.render.opengl.moderngl_renderer:ModernGL",
+        "raycast": "render_agent.render.raycast:RayCaster",
     },
     "benchmark": {
         "vsibench": "render_agent.questions.vsibench:VSI_BENCH",

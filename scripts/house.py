@@ -1,6 +1,6 @@
 """The plan of the house as data: the levels of its rooms, and where heavy libraries may be imported.
 
-`tests/test_house.py` holds the tree to it, and `scripts/reference.py` writes it into docs/architecture.md.
+`tests/project/test_house.py` holds the tree to it, and `scripts/reference.py` writes it into docs/architecture.md.
 """
 
 from __future__ import annotations

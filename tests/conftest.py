@@ -40,11 +40,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONG = [
     f"test_{name}.py"
     for name in (
-        "kept_families view workers play whose_code_runs question_pages splat_formats real_model"
-        " cloud_formats homes pages_policy comparison_pages verifier_training index_page questions"
-        " code_in_files killed_runs diagnose choice_pages apart keys_and_tokens broken_scans fuzz"
-        " cuda_graphs free_space passive stress end_to_end scoring odd_runs policies export_inspect"
-        " judge campaign continuous docstrings build_report run_memory"
+        "family_caches live_view workers play whose_code_runs question_pages splat_formats"
+        " small_model_runs cloud_formats homes pages_policy comparison_pages verifier_training"
+        " index_page room_questions code_in_files killed_runs diagnose choice_pages"
+        " subprocess_renderer keys_and_tokens broken_scans fuzz cuda_graphs free_space"
+        " passive_views picture_stress end_to_end score_commands odd_runs view_policies"
+        " export_inspect judge_scores campaign continuous_batching docstrings build_report"
+        " runs_out_of_memory"
     ).split()
 ]
 """Files that take longest, so that they come first: the other processes still have work meanwhile."""

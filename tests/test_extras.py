@@ -5,10 +5,10 @@ import re
 import subprocess
 import sys
 from configparser import ConfigParser
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from factories import TREE
 from factories.runs import make_config, make_questions, play, walking
 from packaging.requirements import Requirement
 
@@ -31,7 +31,7 @@ PACKAGES = {
 def declared():
     """Return the names of the packages of each extra, and those that always come, under ""."""
     read = ConfigParser()
-    read.read(Path(__file__).parents[1] / "setup.cfg", "utf-8")
+    read.read(TREE / "setup.cfg", "utf-8")
     texts = {"": read["options"]["install_requires"], **read["options.extras_require"]}
     return {
         extra: {
@@ -51,7 +51,7 @@ def test_every_extra_brings_what_it_is_asked_for(module, extra):
 
 
 def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldest_tries():
-    tree = Path(__file__).parents[1]
+    tree = TREE
     (tried,) = re.findall(
         r"^version=(\d+\.\d+)\.", (tree / "scripts/test-oldest").read_text(), re.M
     )

@@ -28,7 +28,7 @@ from render_agent.render.views import Viewer
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.formats.meshes import scan_of_geometry
-from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import is_annotations

@@ -50,6 +50,7 @@ def from_file(context: click.Context, parameter: click.Parameter, file: str | No
 CONTINUE = click.Option(
     ["--continue", "continue_run"],
     metavar="recent|NAME|PATH",
+    envvar=f"{PREFIX}CONTINUE",
     help="Go on with a run: the newest, a name in --output, or a path.",
     shell_complete=completion.runs,
 )
@@ -194,8 +195,14 @@ def _hand_on(context: click.Context) -> None:
     """
     name = context.invoked_subcommand or ""
     command = context.command.get_command(context, name)  # type: ignore[attr-defined]
-    known = {p.name for p in (command.params if command else ()) if isinstance(p, click.Option)}
-    inherited = {key: value for key, value in given_options(context).items() if key in known}
+    own = [p for p in (command.params if command else ()) if isinstance(p, click.Option)]
+    options = given_options(context)
+    inherited = {}
+    for parameter in own:
+        key = "json" if parameter.name == "as_json" else parameter.name or ""
+        # doctor --probe is a flag, --probe of a run is not
+        if key in options and parameter.is_flag == isinstance(OPTIONS[key].default, bool):
+            inherited[parameter.name] = options[key]
     context.default_map = {**(context.default_map or {}), name: inherited}
 
 

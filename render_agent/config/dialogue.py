@@ -143,8 +143,12 @@ class DialogueSpec:
 
     def check_dialogue(self, *, change_at: int) -> None:
         """Raise UsageError where these options contradict each other, or the turn at which rooms change, from 0."""
-        if not (isfinite(self.temperature) and isfinite(self.field_of_view)):
-            raise UsageError("--temperature and --field-of-view must be finite numbers")
+        for flag, value in (
+            ("--temperature", self.temperature),
+            ("--field-of-view", self.field_of_view),
+        ):
+            if not isfinite(value):
+                raise UsageError(f"{flag} {value} is no finite number")
         _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown
         if self.probe and self.blind:
             raise UsageError(

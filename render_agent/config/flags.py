@@ -47,7 +47,7 @@ class Named(click.Choice[str]):
             known = registry.names(self.kind)
             self.fail(
                 f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
-                " package that brings it"
+                f" package that brings it{did_you_mean(str(value), known)}"
             )
         return str(value)
 

@@ -78,9 +78,9 @@ def _tried(make: Callable[[str], Any], device: str, dtype: str) -> Mapping[str, 
 
 
 def _probed(loaded: Any) -> dict[str, str | None]:
-    from render_agent.engines.transformers.cache_check import why_not_kept
+    from render_agent.engines.transformers.cache_check import cache_mismatch
 
-    why = loaded.inputs.family.why or why_not_kept(loaded)
+    why = loaded.inputs.family.why or cache_mismatch(loaded)
     return {"batch": _why_batch_differs(loaded), "reuse": why}
 
 
@@ -90,13 +90,17 @@ def _why_batch_differs(loaded: Any) -> str | None:
 
     from render_agent.dialogue import chat
     from render_agent.engines.base import Request
-    from render_agent.engines.transformers.cache_check import apart, awkward, scores_anew
+    from render_agent.engines.transformers.cache_check import (
+        misaligned,
+        row_differences,
+        uncached_scores,
+    )
     from render_agent.engines.transformers.generate_engine import TransformersEngine
 
     def request(text: str, *files: str) -> Request:
         pieces = [chat.text(text), *(chat.picture(file) for file in files)]
         plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
-        return replace(awkward(loaded, plain), max_new_tokens=NEW_TOKENS)
+        return replace(misaligned(loaded, plain), max_new_tokens=NEW_TOKENS)
 
     requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
     if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:
@@ -110,8 +114,8 @@ def _why_batch_differs(loaded: Any) -> str | None:
         return None
     # Rounding alone may turn a greedy choice.
     prompts = [loaded.inputs.prepare(each) for each in requests]
-    apiece = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
-    difference = float(apart(scores_anew(loaded, prompts), apiece, exact=False).max())
+    apiece = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
+    difference = float(row_differences(uncached_scores(loaded, prompts), apiece, exact=False).max())
     if difference <= ROUGH:
         return None
     return f"scores differ by {difference:.2g} of their range when others are read with them"

@@ -168,7 +168,7 @@ def figures(estimate: Estimate, prices: Prices | None) -> dict[str, Any]:
 def sentence(estimate: Estimate, prices: Prices | None) -> str:
     """Return an estimate in words."""
     text = (
-        f"at the most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
+        f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
         f" ({estimate.cached_tokens:,} of them from a prefix cache, where the server has one) and"
         f" {estimate.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
         " the model's usual cost of a picture"
@@ -176,7 +176,7 @@ def sentence(estimate: Estimate, prices: Prices | None) -> str:
     if estimate.judge_requests:
         whose = "" if estimate.judge_model is None else f" {estimate.judge_model}"
         text += (
-            f"; the judge{whose} is asked {estimate.judge_requests:,} times at the most, and reads about"
+            f"; the judge{whose} is asked at most {estimate.judge_requests:,} times, and reads about"
             f" {estimate.judge_prompt_tokens:,} tokens and writes {estimate.judge_reply_tokens:,}"
         )
     if prices is None:

@@ -65,6 +65,8 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         raise QuestionsError(
             f"the column {missing[0]!r} is missing: VSI-Bench's format has {REQUIRED_COLUMNS}"
         )
+    if not str(row["question"]).strip():
+        raise QuestionsError("the column 'question' is empty: write what is asked")
     for column in NAME_COLUMNS:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])

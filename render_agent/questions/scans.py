@@ -125,7 +125,7 @@ def find_scan(
 
 def find_beside(folder: Path, scene: str, kinds: Sequence[str] = tuple(KINDS)) -> Path | None:
     """Return the scan in a folder that is named after a scene, of the first kind that is there; None where there is none."""
-    from render_agent.scene.formats.splats.recognise import SCAN_SUFFIXES, scan_kind
+    from render_agent.scene.formats.registry import SCAN_SUFFIXES, scan_kind
 
     if not is_name(scene):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.questions.counterfactual.pairs import with_counterparts
-from render_agent.questions.rooms import QuestionFile
+from render_agent.questions.rooms import QUESTIONS, QuestionFile
 from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
 from render_agent.questions.vsibench import read_ids
@@ -115,6 +116,10 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
         raise UsageError("one --option is no choice: give at least two, or none")
     if len(options) > MAX_OPTIONS:
         raise UsageError(f"{len(options)} choices are too many: give at most {MAX_OPTIONS}")
+    if repeated := [
+        option for option, count in Counter(map(str.strip, options)).items() if count > 1
+    ]:
+        raise UsageError(f"two choices are the same, {repeated[0]!r:.80}: leave one out")
     texts = letters(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
@@ -134,6 +139,11 @@ def _maker(config: RunConfig) -> Any:
         return QuestionFile(path, path.stem)
     if config.benchmark not in registry.names("benchmark"):
         known = registry.names("benchmark")
+        if Path(config.benchmark).is_dir():
+            raise SetupError(
+                f"--benchmark {config.benchmark} is a folder: name the file of questions in it, such as"
+                f" {Path(config.benchmark, QUESTIONS)}"
+            )
         raise SetupError(
             f"--benchmark {config.benchmark!r} is neither {', '.join(known)} nor a file of questions, and"
             f" no installed package brings it{did_you_mean(config.benchmark, known)}"
@@ -190,8 +200,10 @@ def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]
         known = {getattr(question, name) for question in questions}
         for value in getattr(config, name):
             if value not in known:
-                spelled = f" (there are {', '.join(sorted(known))})" if len(known) < 20 else ""
-                raise QuestionsError(f"no question is left: none has the {name} {value!r}{spelled}")
+                spelled = f": there are {', '.join(sorted(known))}" if len(known) < 20 else ""
+                raise QuestionsError(
+                    f"no question has the {name} {value!r}{spelled}{did_you_mean(value, known)}"
+                )
     return [
         question
         for question in questions

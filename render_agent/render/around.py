@@ -34,18 +34,16 @@ def draw_around(
 
     size: width and height of the whole in pixels; each direction keeps the pitch of `camera`.
     """
-    directions, columns, _ = _layout(size)
-    cell_width, cell_height = cell_size(size)
+    directions, _, _ = _layout(size)
     ahead = camera_ahead(camera, size)
     image = Image.new("RGB", size, INK)
-    for index, (name, left) in enumerate(directions):
-        row, column = divmod(index, columns)
+    for (name, left), place in zip(directions, cell_places(size), strict=True):
         view = ahead.turned(left)
-        cell = Image.fromarray(renderer.draw(scene, view, cell_width, cell_height).colours)
+        cell = Image.fromarray(renderer.draw(scene, view, *cell_size(size)).colours)
         scale = unit(*size)
         words = f"{name}, yaw {round(view.yaw)}°"
         write(cell, (cell.width / 2, 14 * scale), words, 17 * scale, fill=PAPER, edge=INK)
-        image.paste(cell, (column * (cell_width + GAP_PIXELS), row * (cell_height + GAP_PIXELS)))
+        image.paste(cell, place)
     return np.array(image), ahead
 
 
@@ -83,6 +81,14 @@ def direction_of(ahead: Camera, size: tuple[int, int], number: int) -> Camera:
     """Return the camera of one direction of a picture of this size whose direction ahead has this camera."""
     directions, _, _ = _layout(size)
     return ahead.turned(directions[number][1])
+
+
+def cell_places(size: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the left and upper pixel of each direction in a picture of this size, in the order of their numbers."""
+    directions, columns, _ = _layout(size)
+    width, height = (side + GAP_PIXELS for side in cell_size(size))
+    places = (divmod(number, columns) for number in range(len(directions)))
+    return [(column * width, row * height) for row, column in places]
 
 
 def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:

@@ -53,6 +53,25 @@ def check_size(width: int, height: int) -> None:
         raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
 
 
+def sound_faces(scene: Scene) -> NDArray[np.int32]:
+    """Return the faces of a mesh, (m, 3) int32, all within its points.
+
+    Raises RenderError where a face names a vertex that the scene does not have, and for a cloud.
+    """
+    if scene.faces is None:
+        raise RenderError(
+            f"{scene.id} is a point cloud, which this renderer cannot draw; "
+            "use the renderer rasteriser."
+        )
+    faces = np.ascontiguousarray(scene.faces, np.int32)
+    if len(faces) and (faces.min() < 0 or faces.max() >= len(scene.points)):
+        raise RenderError(
+            f"{scene.id} has faces that name vertices which it does not have; "
+            "export the scan again."
+        )
+    return faces
+
+
 class Renderer(Protocol):
     """Draws scenes; made once a process, used by one thread at a time.
 

@@ -56,7 +56,7 @@ def focal_scale(camera: Camera | MapCamera, height: int) -> float:
     return camera.focal(height)
 
 
-def corners_of(points: NDArray[np.float32]) -> FloatArray:
+def box_corners(points: NDArray[np.float32]) -> FloatArray:
     """Return the corners, (8, 3) metres, of the bounding box of points (n, 3)."""
     low, high = points.min(axis=0), points.max(axis=0)
     return np.array(

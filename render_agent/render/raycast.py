@@ -8,9 +8,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.errors import SetupError
+from render_agent.extras import require
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size
-from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size, sound_faces
 from render_agent.render.rasteriser.mipmaps import mip_levels
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import linear, screen
@@ -31,8 +32,15 @@ class RayCaster:
     name = "raycast"
 
     def __init__(self) -> None:
-        import open3d
-
+        """Load Open3D. SetupError where it is not installed, or does not load."""
+        require("the renderer raycast", "open3d")
+        try:
+            import open3d
+        except (ImportError, OSError) as error:
+            raise SetupError(
+                f"The renderer raycast cannot load open3d ({error}); on Debian: "
+                "apt-get install libgl1 libgomp1 libusb-1.0-0."
+            ) from error
         self._open3d: Any = open3d
         self._trees: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
         self._levels: WeakKeyDictionary[Material, Levels] = WeakKeyDictionary()

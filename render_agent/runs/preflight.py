@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from render_agent import registry
-from render_agent.config import RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
 from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
 from render_agent.dialogue.state import Question
-from render_agent.engines.registry import check_model, engine_choice
-from render_agent.errors import SetupError
+from render_agent.engines.registry import BuiltIn, check_model, engine_choice
+from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
@@ -22,6 +22,9 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scene.formats.registry import require_readers
 from render_agent.text.display import size
+
+NARROWING = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
+"""The options that choose among the questions of a benchmark."""
 
 
 class Machine(Choice):
@@ -71,6 +74,34 @@ def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: 
         choice.check(config, questions)
         if at_hand:
             choice.check_at_hand(config)
+
+
+def refuse_idle_options(config: RunConfig) -> None:
+    """Raise UsageError where a new run has an option that would do nothing; runs that began with one go on."""
+    engine = engine_choice(config)
+    idle: dict[str, tuple[bool, str]] = {
+        **dict.fromkeys(
+            NARROWING,
+            (config.ply is not None, "chooses among a benchmark's questions, and --ply asks one"),
+        ),
+        "probe_every": (not config.probe, "says when --probe asks, and there is none"),
+        "fusion": (
+            not config.verifiers,
+            f"fuses scores, and --agent {config.agent} has no verifiers",
+        ),
+        "judge_mode": (not config.judges, "is for --verifier judge"),
+        "rubric": (not config.judges, "is for --verifier judge"),
+    }
+    for name, belongs in (
+        ("port", "human"),
+        ("base_url", "openai"),
+        ("follow_redirects", "openai"),
+    ):
+        foreign = isinstance(engine, BuiltIn) and config.engine != belongs and not config.judges
+        idle[name] = (foreign, f"is for --engine {belongs}")
+    for name, (is_idle, reason) in idle.items():
+        if is_idle and getattr(config, name) != OPTIONS[name].default:
+            raise UsageError(f"--{name.replace('_', '-')} {reason}: leave it out")
 
 
 def input_hashes(

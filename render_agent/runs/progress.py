@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from bisect import bisect_right
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
+from render_agent.runs.forecast import SHARP_RANGE, Forecast
 from render_agent.runs.log.results import counted, scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
@@ -22,45 +21,10 @@ from render_agent.text.display import Display, duration
 SCORE_SECONDS = 5.0
 """The score so far is computed anew no sooner than this many seconds after the last time."""
 
-KNOWN_SHARE, KNOWN_SECONDS = 0.03, 20.0
-"""The time left is told once a run has taken this share of its time and these seconds."""
-
-FEWEST_TURNS, FEWEST_BATCHES = 12, 2
-"""And once so many turns, of so many batches, are timed."""
-
-SHARP_RANGE, WIDEST_RANGE = 2.25, 6.0
-"""The longest time that is likely is at most so many times the shortest where one number is told, or a range at all."""
-
-RECENT_SHARE, PACE_FACTOR = 0.5, 1.2
-"""The pace is that of the last half of the time, and is likely to change by so much."""
-
-LEAST_SHARE = 0.1
-"""The first batch, in which kernels are compiled, is left out; the pace is known once the others took this share."""
-
-USUAL_HAZARD, HAZARD_FACTOR = 0.2, 2.5
-"""How often a question usually ends in a turn, and by what factor a guess of that is likely to be wrong."""
-
-FEW_QUESTIONS = 8
-"""What a turn tells of others counts half where so few questions took it."""
-
-BATCHES = 8
-"""The batches to come are as large as the largest of so many turns of late, where so many questions are left."""
-
-BATCH_SAVING, TURN_GROWTH = 1 / 4, 0.02
-"""A turn's cost falls with this power of its batch, and grows by this share with each turn before it."""
-
 SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
 """The short line has at most so many columns; a terminal of so many has a second line."""
 
 BAR_CELLS = 5
-
-
-class Mark(NamedTuple):
-    """A turn that was taken: when, and the work and the batches of all turns up to it."""
-
-    when: float = 0.0
-    work: float = 0.0
-    batches: float = 0.0
 
 
 class Progress:
@@ -85,19 +49,11 @@ class Progress:
         self.turn = 0
         self.batch = 0
         self.counts = Counter(state.status for state in self.states)
-        self.taken = self.tokens = self.pictures = 0
-        self.reached = Counter(len(state.turns) for state in self.states if state.active)
-        """How many active questions have taken so many turns."""
-        self.ended: Counter[int] = Counter()
-        self.passed: Counter[int] = Counter()
-        """How many questions ended in their turn of this number, and how many took it at all."""
+        self.taken = self.retired = self.tokens = self.pictures = 0
+        self.forecast = Forecast(
+            max_turns, [(len(state.turns), state.active) for state in self.states]
+        )
         self._began: float | None = None
-        self._marks = [Mark()]
-        self._batches: deque[int] = deque(maxlen=BATCHES)
-        self._first_batch = 0
-        """How many turns the first batch has."""
-        self.seconds_range: tuple[float, float] | None = None
-        """The shortest and the longest time that the turns to come are likely to take; None where too little is known."""
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(counted(retired))
         self._score = ""
@@ -107,6 +63,8 @@ class Progress:
         """A phase, or a batched turn, begins with these questions."""
         if self._began is None:
             self._began = self.clock()
+        if phase != self.phase:
+            self.forecast.began_phase()
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
         self.display.note(f"{self.place}: {_many(len(states), 'question')}")
@@ -115,19 +73,18 @@ class Progress:
         """A question took a turn."""
         self.tokens += turn.tokens.reply
         self.pictures += len(turn.views)
-        self.passed[turn.number] += 1
-        self.reached[turn.number] -= 1
-        if state.active:
-            self.reached[turn.number + 1] += 1
-        else:
+        self.taken += 1
+        self.batch = turn.batch_size
+        ended = not state.active
+        self.forecast.took(turn.number, turn.batch_size, self.elapsed, ended=ended)
+        if ended:
             self._retired(state)
-        self.timed(turn.number, turn.batch_size)
         self.display.detail(turn_summary(state, turn))
         self._show()
 
     def failed(self, state: QuestionState) -> None:
         """A question failed."""
-        self.reached[len(state.turns)] -= 1
+        self.forecast.failed(len(state.turns))
         self._retired(state)
         self.display.warn(f"question {state.id} failed: {state.error}")
 
@@ -165,7 +122,7 @@ class Progress:
     @property
     def questions_a_minute(self) -> float:
         """Questions retired a minute since this process took its first turn."""
-        return 60 * self.ended.total() / max(self.elapsed, 1e-6)
+        return 60 * self.retired / max(self.elapsed, 1e-6)
 
     @staticmethod
     def clock() -> float:
@@ -177,92 +134,14 @@ class Progress:
         """Seconds since the first turn of this process began; 0 before."""
         return 0.0 if self._began is None else self.clock() - self._began
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The time left: the geometric mean of the shortest and the longest that are likely, None where none is told."""
-        return None if self.seconds_range is None else math.sqrt(math.prod(self.seconds_range))
-
     def _left(self, words_of: Callable[[float], str]) -> str:
         """Return the time left in words: one number where both ends are near it, else both; empty where none is told."""
-        if self.seconds_range is None:
+        if self.forecast.range is None:
             return ""
-        short, long = self.seconds_range
+        short, long = self.forecast.range
         if long > SHARP_RANGE * short:
             return f"{words_of(short)} to {words_of(long)}"
         return words_of(math.sqrt(short * long))
-
-    def _estimated(self) -> tuple[float, float] | None:
-        """Return the shortest and the longest time left that are likely; None where too little is known."""
-        last = self._marks[-1]
-        if (
-            not self.counts[Status.ACTIVE]
-            or len(self._marks) <= FEWEST_TURNS
-            or last.batches < FEWEST_BATCHES
-        ):
-            return None
-        if (pace := self._pace()) is None:
-            return None
-        short = pace * self.work_to_come(1) / PACE_FACTOR
-        long = pace * self.work_to_come(-1) * PACE_FACTOR
-        least = max(KNOWN_SECONDS, KNOWN_SHARE * (last.when + math.sqrt(short * long)))
-        known = last.when >= least and long <= WIDEST_RANGE * short
-        return (short, long) if known or self.seconds_range else None  # told once, told to the end
-
-    def work_to_come(self, spread: float = 0.0) -> float:
-        """Return the work that is expected still, in first turns that are alone in their batch.
-
-        spread: how far hazards are from what is expected of them, 1 as far up and -1 as far down as is likely.
-        """
-        hazards = self._hazards(spread)
-        waiting = [float(self.reached[number]) for number in range(self.max_turns)]
-        largest, work = max(self._batches, default=1), 0.0
-        while (count := sum(waiting)) > 0.01:
-            batch = min(largest, count)
-            work += sum(_work(n, batch) * waiting[n] for n in range(self.max_turns) if waiting[n])
-            waiting = [0.0, *(w * (1 - h) for w, h in zip(waiting, hazards[:-1], strict=False))]
-        return work
-
-    def _hazards(self, spread: float) -> list[float]:
-        """Return how often a question ends in its turn of each number.
-
-        It is as often as those did that came to it (a life table, as of Kaplan and Meier 1958); in turns that few
-        came to yet, as often as in the known ones and as is usual. Who ends in the first turn says little of who goes on.
-        """
-        ended, weights = USUAL_HAZARD, 1.0
-        for number in self.passed.keys() - {0}:
-            weight = self.passed[number] / (self.passed[number] + FEW_QUESTIONS)
-            ended += weight * self.ended[number] / self.passed[number]
-            weights += weight
-        unknown = min(0.9, ended / weights * HAZARD_FACTOR**spread)
-        odds = math.exp(spread / math.sqrt(1 + self.ended.total()))  # the error of so many counts
-        hazards = []
-        for number in range(self.max_turns):
-            passed = self.passed[number]
-            known = min(1.0, self.ended[number] / max(1, passed))
-            known *= odds / (1 + known * (odds - 1))
-            hazards.append((passed * known + unknown) / (passed + 1))
-        return hazards
-
-    def _pace(self) -> float | None:
-        """Return the seconds that turns took of late for their work, None where too few were after the first batch."""
-        last = self._marks[-1]
-        recent = bisect_right(self._marks, RECENT_SHARE * last.when, key=lambda mark: mark.when) - 1
-        first = self._marks[max(recent, min(self._first_batch, len(self._marks) - 1))]
-        if last.when - first.when < LEAST_SHARE * last.when or last.work == first.work:
-            return None
-        return (last.when - first.when) / (last.work - first.work)
-
-    def timed(self, number: int, batch: int) -> None:
-        """Note that a turn of this number was taken now, and what is left by that."""
-        self.taken += 1
-        self.batch = batch
-        self._batches.append(batch)
-        self._first_batch = self._first_batch or batch
-        _, work, batches = self._marks[-1]
-        self._marks.append(
-            Mark(self.elapsed, work + _work(number, batch), batches + 1 / max(1, batch))
-        )
-        self.seconds_range = self._estimated()
 
     @property
     def _statuses(self) -> list[str]:
@@ -310,15 +189,10 @@ class Progress:
             self.display.update(f"{self.short_line}\n{' · '.join(self._statuses)}")
 
     def _retired(self, state: QuestionState) -> None:
-        self.ended[max(0, len(state.turns) - 1)] += 1
+        self.retired += 1
         self.counts[Status.ACTIVE] -= 1
         self.counts[state.status] += 1
         self._scored += scored_answers(counted([state]))
-
-
-def _work(number: int, batch: float) -> float:
-    """Return what the turn of a number costs in a batch, against the first turn in a batch of one."""
-    return (1 + TURN_GROWTH * number) * float(max(1.0, batch) ** -BATCH_SAVING)
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:

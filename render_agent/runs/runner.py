@@ -44,6 +44,7 @@ from render_agent.runs.preflight import (
     check_new,
     input_hashes,
     packages,
+    refuse_idle_options,
 )
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
@@ -202,6 +203,7 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
+    refuse_idle_options(config)
     questions = choose_questions(replace(config, allow_missing=True))
     check_choices(config, questions, at_hand=False)
     scenes, pictures = config.picture_stress.scenes(config, questions), Pictures(folder)
@@ -228,6 +230,7 @@ def check(
 
     SetupError where something is missing for the run. No model is loaded.
     """
+    refuse_idle_options(config)
     questions = choose_questions(config)
     check_new(config, questions)
     return questions, describe(config)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.scene.gaussians import CONSTANT_HARMONIC, Gaussians
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL
+from render_agent.scene.texture import Wrap, wrapped
 
 LEAST = 1e-7
 """Opacities and sizes are written as logarithms, in which there is no nothing and no whole."""
@@ -127,7 +128,7 @@ def as_cloud(scene: Scene, count: int = SAMPLES) -> Scene:
             gaussians=None,
             notes=(*scene.notes, note),
         )
-    samples = surface_samples(scene, count)
+    samples = stratified_samples(scene, count)
     return replace(
         scene,
         points=samples.points,
@@ -140,7 +141,7 @@ def as_cloud(scene: Scene, count: int = SAMPLES) -> Scene:
 
 def as_splat(scene: Scene, count: int = SAMPLES) -> Scene:
     """Return a mesh as a splat of `count` flat Gaussians, its colours as they are. SceneError for anything else."""
-    samples = surface_samples(scene, count)
+    samples = stratified_samples(scene, count)
     size = len(samples.points)
     scales = np.full((size, 3), SPREAD_SPACINGS * samples.spacing, np.float32)
     scales[:, 2] = min(THICKNESS_METRES, samples.spacing / 10)
@@ -169,7 +170,7 @@ def _kind(scene: Scene) -> str:
     return "a cloud" if scene.is_cloud else "a mesh"
 
 
-def surface_samples(scene: Scene, count: int, seed: int = 0) -> Samples:
+def stratified_samples(scene: Scene, count: int, seed: int = 0) -> Samples:
     """Return `count` samples of a mesh's surface, the same for the same seed. SceneError for another scan."""
     if scene.faces is None:
         raise SceneError(NO_SURFACE.format(scene=scene.id, kind=_kind(scene)))
@@ -230,13 +231,9 @@ def _colours(
     return colours
 
 
-def _texel(along: NDArray[np.float64], size: int, wrap: str) -> NDArray[np.intp]:
+def _texel(along: NDArray[np.float64], size: int, wrap: Wrap) -> NDArray[np.intp]:
     """Return the texel, (n,), under places along one side of a picture, 1 its length."""
-    if wrap == "repeat":
-        along = along % 1.0
-    elif wrap == "mirror":
-        along = 1 - np.abs(along % 2.0 - 1)
-    return np.clip(np.floor(along * size), 0, size - 1).astype(np.intp)
+    return np.clip(np.floor(wrapped(along, wrap) * size), 0, size - 1).astype(np.intp)
 
 
 def _turns_to(normals: NDArray[np.float32]) -> NDArray[np.float32]:

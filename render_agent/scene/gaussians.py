@@ -65,10 +65,6 @@ class Gaussians:
         """Return the Gaussians of a scene that was made larger by `factor`."""
         return replace(self, scales=self.scales * np.float32(factor))
 
-    def mirrored(self) -> Gaussians:
-        """Return the Gaussians of a scene whose x axis was turned round."""
-        return self.turned(MIRROR)
-
     @property
     def arrays(self) -> tuple[NDArray[np.float32], ...]:
         """What is there for each Gaussian: scales, rotations, opacities, harmonics."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.file_frame import FileFrame
-from render_agent.scene.gaussians import Gaussians
+from render_agent.scene.gaussians import MIRROR, Gaussians
 from render_agent.scene.texture import Texture
 
 
@@ -70,3 +70,19 @@ class Scene:
         arrays += [] if self.faces is None else [self.faces]
         further = [part.bytes for part in (self.texture, self.gaussians) if part is not None]
         return sum(array.nbytes for array in arrays) + sum(further)
+
+    def mirrored(self) -> Scene:
+        """Return its mirror image, left for right, about the upright plane x = the middle of its bounds.
+
+        Bounds, floor, ceiling and origin stay what they are; `mirrored_at` is where the plane lies.
+        The mirror image of a mirror image is the scene itself, but for the rounding of float32.
+        """
+        low, high = (float(corner[0]) for corner in self.bounds)
+        middle = (low + high) / 2 if self.mirrored_at is None else self.mirrored_at
+        points = self.points.copy()
+        points[:, 0] = 2 * middle - points[:, 0].astype(np.float64)
+        # A mirrored face is seen from the same side only where its corners are named the other way round.
+        faces = None if self.faces is None else np.ascontiguousarray(self.faces[:, [0, 2, 1]])
+        at = middle if self.mirrored_at is None else None
+        gaussians = None if self.gaussians is None else self.gaussians.turned(MIRROR)
+        return replace(self, points=points, faces=faces, mirrored_at=at, gaussians=gaussians)

@@ -75,7 +75,7 @@ def bilinear(
     """Return the colours, (k, 4) of 0 to 255, of a picture, (h, w, 4), at places (k, 2)."""
     height, width = picture.shape[:2]
     x, y = (
-        _wrapped(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
+        wrapped(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
         for axis, kind, side in ((0, wrap[0], width), (1, wrap[1], height))
     )
     left, top = np.floor(x), np.floor(y)
@@ -90,7 +90,7 @@ def bilinear(
     return blended
 
 
-def _wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
+def wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
     """Return places along one side, (k,), moved into the picture, 0 to 1."""
     if wrap == "clamp":
         return np.asarray(np.clip(places, 0, 1), np.float64)

@@ -5,6 +5,9 @@ Scores are fractions between 0 and 1; tables and `results.json` show them times 
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+
 NUMBER_TYPES = (
     "object_counting",
     "object_abs_distance",
@@ -28,6 +31,9 @@ ORDER = "obj_appearance_order"
 THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
 """The ten thresholds of mean relative accuracy, as `numpy.linspace(0.5, 0.95, 10)` gives them."""
 
+LARGEST_ERRORS = tuple(1 - threshold for threshold in reversed(THRESHOLDS))
+"""How far off an answer may be to pass each of them, the strictest first."""
+
 
 def first_word(prediction: str) -> str:
     """Return the first word of a prediction without its full stop, as the official scorer reads it."""
@@ -42,7 +48,9 @@ def mean_relative_accuracy(prediction: float, truth: float) -> float:
     if truth == 0:  # not in VSI-Bench; a file of one's own may ask for it
         return float(prediction == 0)
     error = abs(prediction - truth) / abs(truth)
-    return sum(error <= 1 - threshold for threshold in THRESHOLDS) / len(THRESHOLDS)
+    if math.isnan(error):
+        return 0.0
+    return (len(LARGEST_ERRORS) - bisect_left(LARGEST_ERRORS, error)) / len(LARGEST_ERRORS)
 
 
 def score_answer(question_type: str, prediction: str | None, truth: str) -> float:

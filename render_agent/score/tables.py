@@ -117,7 +117,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     for name, (ours, theirs) in compared.get("options", {}).items():
         table.caption += f"\n- {name.replace('_', '-')}: a {_as_typed(ours)}, b {_as_typed(theirs)}"
     for side, work in compared.get("work", {}).items():
-        table.caption += f"\n- {side}, a question: {took(work)}" if work else ""
+        table.caption += f"\n- {side}, a question took on average {took(work)}" if work else ""
     for side, notes in compared.get("notes", {}).items():
         table.caption += "".join(f"\n- {side}: {note}" for note in notes)
     return table
@@ -158,7 +158,9 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     )
     for rung in ladder["rungs"]:
         table.caption += (
-            f"\n- {rung['tools']}, a question: {took(rung['work'])}" if rung["work"] else ""
+            f"\n- {rung['tools']}, a question took on average {took(rung['work'])}"
+            if rung["work"]
+            else ""
         )
     return table
 
@@ -328,7 +330,7 @@ KEPT = {"keys": "keys and values", "vision": "pictures", "none": "nothing", "rec
 def work_words(results: Mapping[str, Any]) -> str | None:
     """Return the average work of a question in words; None where the results lack it."""
     work = results.get("totals", {}).get("per_question")
-    return f"a question: {took(work)}" if work else None
+    return f"a question took on average {took(work)}" if work else None
 
 
 def _as_typed(value: Any) -> str:

@@ -28,7 +28,7 @@ NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path | str) -> Iterator[None]:
     """Turn an error of the operating system while writing `path` into one clear RunLogError."""
     try:
         yield

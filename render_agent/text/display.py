@@ -199,6 +199,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: "1 turn", "1,200 turns"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def size(count: float) -> str:
     """Return a number of bytes in words: "3.6 GB"."""
     for unit in ("B", "kB", "MB"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import jinja2
@@ -24,7 +25,7 @@ def environment(part: str) -> jinja2.Environment:
     import jinja2
 
     folders = [PACKAGE / part / "templates", PACKAGE / "web" / "templates"]
-    return jinja2.Environment(
+    return _environment_class()(
         loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -32,3 +33,33 @@ def environment(part: str) -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+
+
+@cache
+def _environment_class() -> type[jinja2.Environment]:
+    """Return environments whose templates escape by `escaped`: half the time of a page is that of small texts."""
+    import jinja2
+    from jinja2.compiler import CodeGenerator
+    from markupsafe import Markup, escape
+
+    def escaped(value: object) -> str:
+        """Return a value as `markupsafe.escape` has it, a text that stays as it is as itself."""
+        kind = type(value)
+        if kind is Markup or (kind is str and not find_special(value)):
+            return value  # type: ignore[return-value]
+        return str(value) if kind is int else escape(value)
+
+    find_special = re.compile("[&<>\"']").search
+
+    class Generator(CodeGenerator):
+        def _output_child_pre(self, node: Any, frame: Any, finalize: Any) -> None:
+            if frame.eval_ctx.volatile or not frame.eval_ctx.autoescape or finalize.src is not None:
+                super()._output_child_pre(node, frame, finalize)
+            else:
+                self.write("environment.escaped(")
+
+    class Environment(jinja2.Environment):
+        code_generator_class = Generator
+
+    Environment.escaped = staticmethod(escaped)
+    return Environment

@@ -91,7 +91,13 @@ _list = partial(option, type=Parts())
     help="How often each is measured; the median counts.",
 )
 @option("--threads", type=click.IntRange(1), help="Threads of PyTorch.")
-@option("--output", "folder", metavar="DIR", help="Write bench.json, bench.md and bench.svg there.")
+@option(
+    "--to",
+    "--output",
+    "folder",
+    metavar="DIR",
+    help="Write bench.json, bench.md and bench.svg there.",
+)
 @option("--notes", metavar="FILE", help="Markdown to put behind the table of bench.md.")
 @AS_JSON
 @click.pass_context

@@ -68,7 +68,14 @@ def make_room(
 
 
 @click.command("make-rooms")
-@option("--output", "folder", required=True, metavar="DIR", help="Where the rooms are written.")
+@option(
+    "--to",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    help="Where the rooms are written.",
+)
 @option("--count", type=click.IntRange(1, 9999), default=COUNT, help="How many homes.")
 @option(
     "--seed",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scene.formats.ply_binary import binary_ply
+from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.scene.room_truth import RoomTruth, TrueObject, to_json
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.shapes import Mesh

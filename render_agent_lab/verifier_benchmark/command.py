@@ -62,7 +62,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     default=12,
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
-@option("--output", "folder", metavar="DIR", help="Write bench.json and bench.md there.")
+@option("--to", "--output", "folder", metavar="DIR", help="Write bench.json and bench.md there.")
 @AS_JSON
 @click.pass_context
 def verifiers_command(

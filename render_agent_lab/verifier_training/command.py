@@ -13,7 +13,14 @@ from render_agent.errors import UsageError
 
 @click.command("train-verifier")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
-@option("--output", "folder", required=True, metavar="DIR", help="Where the verifier is written.")
+@option(
+    "--to",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    help="Where the verifier is written.",
+)
 @option(
     "--runs-in",
     "output",

@@ -5,14 +5,17 @@
    renderAgentScene(header, deflated numbers in base64), since pages opened from disk may fetch nothing. */
 import {
   Box3, BufferAttribute, BufferGeometry, Color, ColorManagement, DataTexture, DoubleSide, DynamicDrawUsage, FloatType,
-  GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Line, LineBasicMaterial, LineSegments,
+  GLSL3, GreaterDepth, InstancedBufferAttribute, InstancedBufferGeometry, Line, LineBasicMaterial, LineSegments,
   LinearSRGBColorSpace, Mesh, MeshBasicMaterial, PerspectiveCamera, Plane, Points, PointsMaterial, RGBAFormat, Scene,
   ShaderMaterial, SphereGeometry, Vector2, Vector3, WebGLRenderer,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 
-const COLOURS = { well: 0x1a7f4b, seen: 0xd98e04, never: 0xc62828, path: 0x2563eb, now: 0xd6248a, other: 0x7b8794 };
-const FRUSTUM_METRES = 0.7, STEP_METRES = 0.15, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
+/* Those of Okabe and Ito, as in report.css and question.css. */
+const COLOURS = { well: 0x009e73, seen: 0xe69f00, never: 0xd55e00, path: 0x0072b2, now: 0xb8578f, other: 0x545c64 };
+const SEEN_WORDS = { well: "seen well", seen: "seen, not well", never: "not seen yet" };
+const FRUSTUM_SHARE = 0.08, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
+const HIDDEN_OPACITY = 0.35;
 const POINT_METRES = 0.035, MARKER_METRES = 0.06;
 
 /* The scan's numbers are colours as shown on a screen: nothing may convert them. */
@@ -159,22 +162,31 @@ async function scan({ header, text }, cut) {
   return new Mesh(geometry, new MeshBasicMaterial({ ...look, side: DoubleSide }));
 }
 
+/* Lines; what of them lies behind the scan shows through it, faintly. */
 function lines(points, colour, kind = LineSegments) {
-  const geometry = new BufferGeometry().setFromPoints(points);
-  return new kind(geometry, new LineBasicMaterial({ color: colour, transparent: true }));
+  const geometry = new BufferGeometry().setFromPoints(points), look = { color: colour, transparent: true };
+  const made = new kind(geometry, new LineBasicMaterial(look));
+  const behind = new LineBasicMaterial({ ...look, depthFunc: GreaterDepth, depthWrite: false });
+  made.add(new kind(geometry, behind));
+  made.paint = (paint, opacity = 1) => [made.material, behind].forEach((material) => {
+    material.color.set(paint);
+    material.opacity = material === behind ? HIDDEN_OPACITY * opacity : opacity;
+  });
+  made.paint(colour);
+  return made;
 }
 
-/* The four corners of a view's picture, from its top left clockwise, FRUSTUM_METRES before its camera. */
-function picture({ position, forward, up, fov }, aspect) {
+/* The four corners of a view's picture, from its top left clockwise, `far` metres before its camera. */
+function picture({ position, forward, up, fov, part }, far) {
   const ahead = vector(forward), above = vector(up), right = ahead.clone().cross(above);
-  const height = Math.tan((fov * Math.PI) / 360) * FRUSTUM_METRES, width = height * aspect;
-  const middle = vector(position).addScaledVector(ahead, FRUSTUM_METRES);
+  const height = Math.tan((fov * Math.PI) / 360) * far, width = (height * part[2]) / part[3];
+  const middle = vector(position).addScaledVector(ahead, far);
   return [[-1, 1], [1, 1], [1, -1], [-1, -1]].map(([x, y]) =>
     middle.clone().addScaledVector(right, x * width).addScaledVector(above, y * height));
 }
 
-function frustum(view, aspect) {
-  const eye = vector(view.position), corners = picture(view, aspect);
+function frustum(view, far) {
+  const eye = vector(view.position), corners = picture(view, far);
   return lines(corners.flatMap((corner, index) => [eye, corner, corner, corners[(index + 1) % 4]]), COLOURS.other);
 }
 
@@ -218,10 +230,7 @@ class View3D {
     this.data = data;
     this.cut = cut;
     this.stage = root.querySelector(".stage");
-    this.image = document.createElement("img");
-    this.image.alt = "";
-    this.stage.append(this.image);
-    this.aspect = data.size[0] / data.size[1];
+    this.images = [];
     this.turn = 0;
     this.renderer = new WebGLRenderer({ antialias: true });
     this.renderer.outputColorSpace = LinearSRGBColorSpace;
@@ -242,6 +251,8 @@ class View3D {
     this.object = object;
     if (!object.geometry.boundingBox) object.geometry.computeBoundingBox();
     this.bounds = object.geometry.boundingBox;
+    this.reach = Math.max(this.bounds.max.x - this.bounds.min.x, this.bounds.max.y - this.bounds.min.y);
+    this.far = Math.min(1, FRUSTUM_SHARE * this.reach);
     this.add();
     this.bind();
     this.overview();
@@ -251,9 +262,9 @@ class View3D {
   add() {
     const { turns, boxes } = this.data;
     this.boxes = boxes.map(box);
-    this.frustums = turns.map((turn) => turn.views.map((view) => frustum(view, this.aspect)));
+    this.frustums = turns.map((turn) => turn.views.map((view) => frustum(view, this.far)));
     this.path = lines(turns.map((turn) => vector(turn.position)), COLOURS.path, Line);
-    this.marker = new Mesh(new SphereGeometry(MARKER_METRES), new MeshBasicMaterial({ color: COLOURS.now }));
+    this.marker = new Mesh(new SphereGeometry(Math.min(MARKER_METRES, this.far / 10)), new MeshBasicMaterial({ color: COLOURS.now }));
     this.scene.add(...this.boxes, ...this.frustums.flat(), this.path, this.marker);
   }
 
@@ -267,6 +278,10 @@ class View3D {
     $("[name=film]").addEventListener("click", (event) => this.film(event.target));
     $("[name=above]").addEventListener("click", () => this.overview());
     $("[name=stand]").addEventListener("click", () => this.stand());
+    const large = $("[name=large]");
+    large.hidden = !document.fullscreenEnabled;
+    large.addEventListener("click", () =>
+      (document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen()).catch(() => {}));
     this.height = $("[name=cut]");
     this.height.min = this.bounds.min.z;
     this.height.max = this.bounds.max.z + Number(this.height.step);
@@ -289,6 +304,7 @@ class View3D {
 
   cutAt(height) {
     this.height.value = this.cut.constant = height;
+    this.root.querySelector("output").textContent = `${height.toFixed(1)} m`;
     this.draw();
   }
 
@@ -304,8 +320,9 @@ class View3D {
   /* Show everything from above, a little from the side. */
   overview() {
     const { min, max } = this.bounds, middle = min.clone().add(max).multiplyScalar(0.5);
-    const reach = Math.max(max.x - min.x, max.y - min.y, 2);
+    const reach = Math.max(this.reach, 2);
     this.cutAt(Math.min(this.bounds.max.z, this.data.cut));
+    this.controls.maxPolarAngle = Math.PI / 2; // from above, never through the floor
     this.controls.target.copy(middle);
     this.camera.fov = 60;
     this.camera.position.copy(middle).add(new Vector3(0, -0.45 * reach, 0.95 * reach));
@@ -314,12 +331,14 @@ class View3D {
     this.draw();
   }
 
-  /* Fly to where a view of this turn was taken, and look as it looked. */
+  /* Fly to where the last view of this turn was taken, and look as it looked; ahead where that was all around. */
   stand() {
-    const turn = this.data.turns[this.turn], view = turn.views[turn.views.length - 1] || turn;
+    const turn = this.data.turns[this.turn], last = turn.views[turn.views.length - 1];
+    const view = last ? turn.views.find(({ file }) => file === last.file) : turn;
     const from = this.camera.position.clone(), to = vector(view.position);
     const was = this.controls.target.clone(), looks = to.clone().addScaledVector(vector(view.forward), 0.5);
     const fov = this.camera.fov, began = performance.now();
+    this.controls.maxPolarAngle = Math.PI; // it may have looked up
     this.cutAt(Number(this.height.max));
     const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     const step = (now) => {
@@ -347,11 +366,13 @@ class View3D {
   }
 
   key(event) {
-    const walk = { w: [1, 0], s: [-1, 0], a: [0, 1], d: [0, -1] }[event.key.toLowerCase()];
+    const letter = event.key.toLowerCase(), turn = { q: 1, e: -1 }[letter];
+    const walk = { w: [1, 0], s: [-1, 0], a: [0, 1], d: [0, -1] }[letter];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "ArrowLeft") this.go(this.turn - 1);
     else if (event.key === "ArrowRight") this.go(this.turn + 1);
     else if (walk) this.walk(...walk);
+    else if (turn) this.look(turn);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -365,6 +386,14 @@ class View3D {
     this.controls.update();
   }
 
+  /* Turn on the spot, to the left where `way` is 1. */
+  look(way) {
+    const ahead = this.controls.target.clone().sub(this.camera.position);
+    ahead.applyAxisAngle(this.camera.up, (way * TURN_DEGREES * Math.PI) / 180);
+    this.controls.target.copy(this.camera.position).add(ahead);
+    this.controls.update();
+  }
+
   /* Show a turn: where it stood, what it saw, what had been seen until then. */
   go(number) {
     const { turns, boxes } = this.data;
@@ -372,24 +401,29 @@ class View3D {
     const turn = turns[this.turn], past = turns.slice(0, this.turn + 1);
     const known = (name) => new Set(past.flatMap((entry) => entry[name]));
     const well = known("well"), seen = known("seen");
-    this.boxes.forEach((lines, index) =>
-      lines.material.color.set(COLOURS[well.has(index) ? "well" : seen.has(index) ? "seen" : "never"]));
+    const states = boxes.map((_, index) => (well.has(index) ? "well" : seen.has(index) ? "seen" : "never"));
+    this.boxes.forEach((lines, index) => lines.paint(COLOURS[states[index]]));
     this.frustums.forEach((own, index) => own.forEach((lines) => {
+      const now = index === this.turn;
       lines.visible = index <= this.turn;
-      lines.material.color.set(index === this.turn ? COLOURS.now : COLOURS.other);
-      lines.material.opacity = index === this.turn ? 1 : 0.45;
+      lines.paint(now ? COLOURS.now : COLOURS.other, now ? 1 : 0.45);
     }));
     this.path.geometry.setDrawRange(0, this.turn + 1);
     this.marker.position.copy(vector(turn.position));
     this.slider.value = this.turn;
-    this.root.querySelector(".turn-number").textContent = `Turn ${turn.number} of ${turns[turns.length - 1].number}`;
+    this.root.querySelector(".turn-number").textContent = `${this.data.step} ${turn.number} of ${turns.length}`;
     this.root.querySelector(".said").textContent = turn.said;
     this.root.querySelector(".happened").textContent = turn.happened;
-    const names = boxes.map((entry, index) =>
-      `${entry.name}: ${well.has(index) ? "seen well" : seen.has(index) ? "seen" : "not seen yet"}`);
-    this.root.querySelector(".boxes").textContent = names.join(" · ");
-    this.shown = turn.views[turn.views.length - 1];
-    if (this.shown) this.image.src = this.shown.file;
+    this.root.querySelector(".boxes").replaceChildren(...boxes.map(({ name }, index) => {
+      const told = document.createElement("span");
+      told.className = states[index];
+      told.textContent = `${name}: ${SEEN_WORDS[states[index]]}`;
+      return told;
+    }));
+    while (this.images.length < turn.views.length) this.images.push(this.hung());
+    this.images.forEach((image, index) => {
+      if (turn.views[index]) image.src = turn.views[index].file;
+    });
     this.draw();
   }
 
@@ -404,15 +438,30 @@ class View3D {
     });
   }
 
-  /* Lay the picture of the view over its frustum; a picture of a page from disk may be no texture. */
+  /* A picture that can be laid over a frustum; one of a page from disk may be no texture. */
+  hung() {
+    const image = document.createElement("img");
+    image.alt = "";
+    [image.width, image.height] = this.data.size;
+    this.stage.append(image);
+    return image;
+  }
+
+  /* Lay the pictures of the turn's views over their frustums, the nearest on top. */
   lay() {
-    const { clientWidth: width, clientHeight: height } = this.stage;
-    const corners = this.shown ? picture(this.shown, this.aspect).map((corner) => corner.project(this.camera)) : [];
-    const ahead = corners.length && corners.every((corner) => Math.abs(corner.z) < 1);
-    this.image.hidden = !ahead;
-    if (!ahead) return;
-    const screen = corners.map(({ x, y }) => ({ x: ((x + 1) / 2) * width, y: ((1 - y) / 2) * height }));
-    this.image.style.transform = laidOver(this.image.clientWidth, this.image.clientHeight, screen);
+    const { clientWidth: width, clientHeight: height } = this.stage, { views } = this.data.turns[this.turn];
+    this.images.forEach((image, index) => {
+      const view = views[index], corners = view ? picture(view, this.far) : [];
+      const away = corners.length ? corners[0].distanceTo(this.camera.position) + corners[2].distanceTo(this.camera.position) : 0;
+      corners.forEach((corner) => corner.project(this.camera));
+      image.hidden = !corners.length || corners.some((corner) => Math.abs(corner.z) >= 1);
+      if (image.hidden) return;
+      const screen = corners.map(({ x, y }) => ({ x: ((x + 1) / 2) * width, y: ((1 - y) / 2) * height }));
+      const [left, top, wide, high] = view.part, [across, down] = this.data.size;
+      image.style.transform = `${laidOver(wide, high, screen)} translate(${-left}px, ${-top}px)`;
+      image.style.clipPath = `inset(${top}px ${across - left - wide}px ${down - top - high}px ${left}px)`;
+      image.style.zIndex = Math.round(1e6 / (1 + away));
+    });
   }
 }
 

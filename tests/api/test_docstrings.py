@@ -7,9 +7,9 @@ import inspect
 import pydoc
 import re
 import shutil
-from pathlib import Path
 
 import pytest
+from factories import TREE
 
 import render_agent
 
@@ -48,7 +48,7 @@ def test_every_public_method_is_described(name):
 def test_what_the_page_shows_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(render_agent.bundled_rooms()["room01"], "room.ply")
-    told = (Path(__file__).parents[2] / "docs" / "how-to" / "python.md").read_text("utf-8")
+    told = (TREE / "docs" / "how-to" / "python.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", told, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
     names: dict[str, object] = {}

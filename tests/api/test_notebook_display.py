@@ -117,7 +117,7 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
         assert row.split() == [name, str(found["n"]), f"{found['score']:.1f}"]
     for stamp in run.stamps:
         assert stamp in text
-    assert f"a question: {took(run.results['totals']['per_question'])}" in text
+    assert f"a question took on average {took(run.results['totals']['per_question'])}" in text
     assert page.locator("th[scope=row]").count() == len(run.results["types"]) + 3
 
 

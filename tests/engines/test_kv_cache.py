@@ -69,7 +69,7 @@ def test_what_begins_alike_is_shared_and_nothing_is_written_over(cache):
 
 def test_a_kept_beginning_outlives_its_dialogue(cache):
     first, _ = written(cache, "a", list(range(1, 301)))
-    cache.keep_beginning(first)
+    cache.keep_prefix(first)
     cache.evict(first)
     other, shared = written(cache, "b", [*range(1, 301), 7, 8])
     assert shared == 300

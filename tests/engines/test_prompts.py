@@ -23,7 +23,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.registry import OTHER, family_of
-from render_agent.engines.transformers.model.inputs import DialogueTensors
+from render_agent.engines.transformers.model.inputs import PromptBuilder
 
 FAMILIES = {
     "qwen3_vl": small_qwen3_vl,
@@ -43,7 +43,7 @@ def processor_of(directory):
 @pytest.fixture(scope="module", params=FAMILIES)
 def inputs(request):
     processor = processor_of(small_model(FAMILIES[request.param]))
-    return DialogueTensors(processor, request.param)
+    return PromptBuilder(processor, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def published(tmp_path_factory):
     """The vocabulary, the special tokens and the regular expression of the real Qwen3-VL."""
     tokenizer = published_tokenizer(test_data("qwen"))
     directory = small_qwen3_vl(tmp_path_factory.mktemp("published"), tokenizer=tokenizer)
-    return DialogueTensors(processor_of(directory), "qwen3_vl")
+    return PromptBuilder(processor_of(directory), "qwen3_vl")
 
 
 def raw(words):
@@ -185,7 +185,7 @@ def test_the_pixels_are_those_that_the_processor_gives_for_scaled_pictures(input
 @pytest.mark.parametrize("most", [1, 2, 5, 12])
 def test_tiles_are_concatenated_and_as_many_as_were_asked_for(most):
     processor = processor_of(small_model(small_internvl))
-    inputs = DialogueTensors(processor, "internvl", options={"max_patches": most})
+    inputs = PromptBuilder(processor, "internvl", options={"max_patches": most})
     requests = [dialogue("160x120-1.png", "56x84-2.png"), dialogue("56x56-3.png")]
     ours, theirs = check_batch(inputs, requests, max_patches=most)
     assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
@@ -234,7 +234,7 @@ def test_an_earlier_picture_is_read_once(inputs):
         read[file] += 1
         return speckled_file(file)
 
-    fresh = DialogueTensors(inputs.processor, inputs.family.model_types[0])
+    fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     files = ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
     prompts = [fresh.prepare(dialogue(*files[: stop + 1], picture=picture)) for stop in range(3)]
     assert read == dict.fromkeys(files, 1), "to know its size"
@@ -247,7 +247,7 @@ def test_an_earlier_picture_is_read_once(inputs):
 
 
 def test_what_is_kept_is_bounded_and_goes_with_its_question(inputs):
-    fresh = DialogueTensors(inputs.processor, inputs.family.model_types[0])
+    fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     questions = {
         name: fresh.prepare(dialogue("64x64-0.png", f"64x64-{seed}.png", question=name))
         for seed, name in enumerate("abcd", 1)

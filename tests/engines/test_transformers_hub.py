@@ -9,9 +9,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from factories import TREE
 from factories.hub import COMMIT, REFUSALS, Hub, refusal, serving
 from factories.models import small_model
 
@@ -87,9 +87,7 @@ def run(program, home, hub, *arguments, offline=False):
         "HF_HOME": str(home),
         "HF_ENDPOINT": hub,
         "HF_HUB_OFFLINE": str(int(offline)),
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-        ),
+        "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")]),
         "NO_PROXY": "127.0.0.1",
     }
     done = subprocess.run(

@@ -15,7 +15,7 @@ from factories.models import (
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
-from render_agent.engines.transformers.model.inputs import DialogueTensors
+from render_agent.engines.transformers.model.inputs import PromptBuilder
 
 CHATML = """\
 <|im_start|>system
@@ -42,7 +42,7 @@ def processor():
 
 @pytest.fixture(scope="module")
 def inputs(processor):
-    return DialogueTensors(processor, "qwen3_vl")
+    return PromptBuilder(processor, "qwen3_vl")
 
 
 def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckled_file):
@@ -135,7 +135,7 @@ def test_rows_are_padded_on_the_left(inputs):
 
 def test_the_area_of_a_picture_can_be_limited(processor):
     limits = {"min_pixels": 64 * 64, "max_pixels": 96 * 96}
-    limited = DialogueTensors(processor, "qwen3_vl", options=limits)
+    limited = PromptBuilder(processor, "qwen3_vl", options=limits)
     large, small = (
         limited.prepare(alone(picture)).shown[0]
         for picture in (speckled(640, 480), speckled(32, 32))

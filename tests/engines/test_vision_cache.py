@@ -16,7 +16,7 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.registry import family_of
-from render_agent.engines.transformers.model.inputs import DialogueTensors
+from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.engines.transformers.model.vision_cache import VisionCache
 
 FAMILIES = {
@@ -42,7 +42,7 @@ class Model:
         from transformers import AutoModelForImageTextToText, AutoProcessor
 
         directory = small_model(FAMILIES[name])
-        self.inputs = DialogueTensors(AutoProcessor.from_pretrained(directory), name, options)
+        self.inputs = PromptBuilder(AutoProcessor.from_pretrained(directory), name, options)
         self.model = AutoModelForImageTextToText.from_pretrained(directory).eval()
         self.model.generation_config.update(
             do_sample=False, temperature=None, top_p=None, top_k=None

@@ -4,11 +4,11 @@ import re
 import shlex
 import sys
 import tomllib
-from pathlib import Path
 
+from factories import TREE
 from render_agent.dialogue.view_kinds import view_kind
 
-PAGES = Path(__file__).parents[2] / "docs" / "extending"
+PAGES = TREE / "docs" / "extending"
 
 
 def blocks(page, language=""):

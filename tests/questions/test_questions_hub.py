@@ -9,9 +9,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from factories import TREE
 from factories.hub import COMMIT, REFUSALS, Hub, refusal, serving
 
 ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
@@ -57,7 +57,7 @@ def hub():
 
 def load(home, hub, *arguments, offline=False):
     """Return what a process prints that knows this hub alone; it must say nothing else."""
-    tree = str(Path(__file__).parents[2])
+    tree = str(TREE)
     environment = {
         **os.environ,
         "HF_HOME": str(home),

@@ -67,6 +67,7 @@ def test_line_separators_inside_a_text_end_no_row(tmp_path):
     ("change", "reason"),
     [
         ({"question": None}, "column 'question' is missing"),
+        ({"question": " "}, "column 'question' is empty"),
         ({"question_type": "object_colour"}, "type 'object_colour' is unknown"),
         ({"options": ["A. left", "B. right"]}, "wants a number and has no options"),
         ({"ground_truth": "two"}, "'two' is no number"),

@@ -13,7 +13,6 @@ from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.scene import load_scene
-from render_agent.scene.mirrored import mirrored
 
 W, H = 160, 120
 RED, GREEN, BLUE = (230, 20, 20), (20, 200, 20), (20, 20, 230)
@@ -112,7 +111,7 @@ def test_left_is_left_up_is_up_and_the_nearer_covers_the_farther(rasteriser):
 def test_a_mirrored_splat_gives_the_mirrored_picture(rasteriser):
     scene = made_scene()
     camera = Camera((1.0, 0.7, 1.2), 60, -10)
-    other = mirrored(scene)
+    other = scene.mirrored()
     seen = rasteriser.draw(other, camera.mirrored(other.mirrored_at), W, H)
     assert psnr(seen.colours[:, ::-1], rasteriser.draw(scene, camera, W, H).colours) >= 50
 

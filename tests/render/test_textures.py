@@ -19,7 +19,6 @@ from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
-from render_agent.scene.mirrored import mirrored
 from render_agent.scene.texture import Material
 
 W, H = 320, 240
@@ -66,7 +65,7 @@ def test_a_mirrored_scene_shows_its_pictures_mirrored(renderer):
     scene = wall(Material(QUARTERS))
     shown = renderer.draw(scene, AHEAD, W, H)
     back = Camera((4.0, 0.0, 1.5), 180.0)  # mirrored about x = 2, where the wall stands
-    flipped = renderer.draw(mirrored(scene), back, W, H)
+    flipped = renderer.draw(scene.mirrored(), back, W, H)
     assert share_off(replace(shown, colours=shown.colours[:, ::-1]), flipped) < 0.02
 
 

@@ -133,11 +133,17 @@ def test_invalid_points_of_e57_are_left_out_and_intensities_are_greys(tmp_path):
     assert is_grey_by(INTENSITY[~invalid], scene.colours)
 
 
-def test_polar_coordinates_are_those_of_the_library():
-    from pye57.utils import convert_spherical_to_cartesian
-
-    polar = RANDOM.uniform((0.1, -3, -1.5), (9, 3, 1.5), (50, 3))
-    assert np.allclose(e57.cartesian(polar), convert_spherical_to_cartesian(polar), atol=1e-12)
+def test_polar_coordinates_of_e57_are_placed(tmp_path, monkeypatch):
+    path = tmp_path / "a.e57"
+    place = np.array([1.5, 1.5, 1.2])
+    x, y, z = (POINTS - place).T
+    distance = np.linalg.norm(POINTS - place, axis=1)
+    polar = np.column_stack([distance, np.arctan2(y, x), np.arcsin(z / distance)])
+    write_e57(path, [(e57_fields(polar), np.eye(3), place)])
+    # the library writes none, so that its names of other coordinates are read as theirs
+    monkeypatch.setattr(e57, "SPHERICAL", e57.CARTESIAN)
+    monkeypatch.setattr(e57, "CARTESIAN", ("no", "such", "fields"))
+    assert np.abs(e57.read_whole(path, path.stat().st_size).points - POINTS).max() < 2e-6
 
 
 @pytest.mark.parametrize("kind", ["ascii", "binary", "compressed"])

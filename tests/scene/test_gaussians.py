@@ -46,6 +46,6 @@ def test_a_larger_scene_has_larger_gaussians() -> None:
 
 
 def test_a_mirror_image_of_a_mirror_image_is_itself() -> None:
-    twice = some().mirrored().mirrored()
+    twice = some().turned(MIRROR).turned(MIRROR)
     np.testing.assert_allclose(covariances(twice), covariances(some()), atol=1e-6)
     np.testing.assert_array_equal(twice.harmonics_axes, np.eye(3))

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
 from render_agent.scene import load_scene
-from render_agent.scene.formats.splats.recognise import read_splat
+from render_agent.scene.formats.load import read_scan
 
 SPLAT, PLAIN = some_splat(), some_splat(degree=0)
 
@@ -41,7 +41,8 @@ def covariances(turns, scales):
 def read(tmp_path, data, name="scan.bin"):
     path = tmp_path / name
     path.write_bytes(data)
-    return read_splat(path, len(data))
+    scan = read_scan(path, up="z")  # the axes of the file
+    return scan, scan.up
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -83,9 +84,11 @@ def test_a_conversion_says_which_way_is_up(tmp_path):
 def test_an_ordinary_cloud_is_no_splat(tmp_path):
     colours = tuple(("float", f"f_dc_{i}") for i in range(3))
     rows = np.random.default_rng(0).random((300, 6))
-    assert read(tmp_path, ply([("vertex", XYZ + colours, rows)], "ascii")) is None
-    assert read(tmp_path, rows.astype(np.float32).tobytes()) is None
-    assert read(tmp_path, gzip.compress(b"some text")) is None
+    scan, _ = read(tmp_path, ply([("vertex", XYZ + colours, rows)], "ascii"))
+    assert scan.gaussians is None
+    for data in (rows.astype(np.float32).tobytes(), gzip.compress(b"some text")):
+        with pytest.raises(SceneError, match="in no format that is known"):
+            read(tmp_path, data)
 
 
 def test_what_is_not_finite_is_left_out(tmp_path):

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from factories import TREE
 
 from render_agent.agents.verifiers.judge.rubric import read_rubric
 from render_agent.analysis.sweep.plan import read_sweep
@@ -17,8 +18,6 @@ from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
 from render_agent.engines.registry import engine_options
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
-
-TREE = Path(__file__).parents[2]
 
 
 @cache

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import zipfile
 from configparser import ConfigParser
-from pathlib import Path
 
 import pytest
+from factories import TREE
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-TREE = Path(__file__).parents[2]
 
 PINS = ("constraints.txt", "constraints-cpu.txt")
 

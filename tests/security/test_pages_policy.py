@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 from conftest import patient
+from factories import TREE
 from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
 
@@ -29,8 +30,6 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.web.checks import TOKEN_HEADER
 from render_agent.web.server import LocalServer
-
-TREE = Path(__file__).parents[2]
 
 WATCHED = """
 window.forbidden = [];

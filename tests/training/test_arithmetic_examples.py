@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from derived_answers import NUMBER, WAY, called, turn_said
+from factories.derivations import NUMBER, WAY, called, turn_said
 
 from render_agent.geometry.boxes import distance
 from render_agent.questions.rooms import BUNDLED, load_rooms

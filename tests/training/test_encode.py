@@ -14,7 +14,7 @@ from render_agent.dialogue.chat import assistant
 from render_agent.engines.base import Request
 from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.transformers.model.inputs import DialogueTensors
+from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.render.png import encode as png
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
@@ -84,7 +84,7 @@ def opened(run):
 def test_every_turn_is_fed_as_the_engine_feeds_it(run, encoded, states, processor):
     """Every prompt of the engine and the reply to it begin the dialogue as it is learned."""
     dialogues = load_dialogues(encoded / DIALOGUES)
-    tensors = DialogueTensors(processor, "qwen3_vl")
+    tensors = PromptBuilder(processor, "qwen3_vl")
     end = processor.tokenizer.eos_token_id
     assert [len(state.turns) for state in states] == [2, 5, 4, 1]
     for number, state in enumerate(states):

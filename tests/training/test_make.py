@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import TREE
 
 import training.make as making
 from training.card import TOLD, TRAINING, recipe_lines
@@ -23,7 +24,6 @@ from training.optimizer import WEIGHTS
 from training.stage_timer import Clock, hours
 from training.training_record import EVERY, STORY, write_story
 
-ROOT = Path(__file__).parents[2]
 SEEDS = (1000, 1001, 1002)
 
 
@@ -67,8 +67,8 @@ def test_stages_need_only_what_earlier_ones_made():
         assert tasks
         for task in tasks:
             module = task.command[task.command.index("-m") + 1].split(".")
-            assert (ROOT / Path(*module)).with_suffix(".py").is_file() or (
-                ROOT / module[0]
+            assert (TREE / Path(*module)).with_suffix(".py").is_file() or (
+                TREE / module[0]
             ).is_dir()
             needed = [word for word in task.command if word.endswith(".pt")]
             finished = {str(path).rsplit(".", 2)[0] for path in made if path.suffix == ".done"}
@@ -145,7 +145,7 @@ def test_a_task_that_outlived_its_killed_making_is_waited_for(tmp_path):
     def started():
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", script],
-            cwd=ROOT,
+            cwd=TREE,
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -1,11 +1,11 @@
 """The small model is measured: runs that are found again, pooled rooms, margins, sides that flip, the card."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from factories import TREE
 from factories.models import BUNDLED, TRAINED
 from factories.runs import make_questions
 from safetensors.numpy import save_file
@@ -35,7 +35,7 @@ from training.measured_table import table
 from training.outcomes import differences, flips, left_and_right, margin, no_better, verdicts
 from training.pooled import Pooled, is_bare
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = TREE / "benchmarks" / "results"
 
 TURN = '{"reasoning": "", "rotation_angle_degrees": 90}'
 REPLIES = {

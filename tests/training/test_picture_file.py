@@ -2,11 +2,9 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from factories import TREE
 
 
 @pytest.mark.slow
@@ -17,7 +15,7 @@ def test_a_process_of_its_own_resizes_a_picture():
     )
     made = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", told],
-        cwd=ROOT,
+        cwd=TREE,
         capture_output=True,
         text=True,
         check=True,

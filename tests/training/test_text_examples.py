@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from derived_answers import answer_of
+from factories.derivations import answer_of
 from factories.runs import make_config
 
 from render_agent.dialogue.answer import letters

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
+from factories import TREE
 from factories.models import small_config, speckled
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,9 +43,7 @@ REFUSED = [
 ]
 
 
-ROOT = Path(__file__).parents[2]
-
-BUNDLED = [json.loads(line) for line in (ROOT / "scenes/questions.jsonl").read_text().splitlines()]
+BUNDLED = [json.loads(line) for line in (TREE / "scenes/questions.jsonl").read_text().splitlines()]
 
 
 @cache
@@ -83,7 +81,7 @@ def test_it_is_small_and_the_same_in_every_process():
     told = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"
     other = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", told],
-        cwd=ROOT,
+        cwd=TREE,
         env={**os.environ, "PYTHONHASHSEED": "5"},
         capture_output=True,
         check=True,

@@ -48,7 +48,7 @@ def build(
     with working(count) as pool:  # they get ready while the log is read here
         report = read_run(folder, diagnose=False)
         copy_assets(pages)
-        pictures: set[Path] = set()
+        pictures: set[str] = set()
         scores: list[ScorePlots] = []
 
         def meanwhile() -> None:
@@ -69,7 +69,7 @@ def copy_assets(pages: Path) -> None:
         write_whole(pages / "assets" / asset.name, asset.read_bytes(), durable=False)
 
 
-def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> set[Path]:
+def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> set[str]:
     """Give pages the pictures that turns of a run name, under `views`: as hard links, or copies where there are none.
 
     Return those that are there. A picture that is gone is left out. RunLogError where one leads out of the run, or
@@ -79,31 +79,41 @@ def link_pictures(run: Path, states: Iterable[QuestionState], pages: Path) -> se
     drawn = {file for state in states for turn in state.turns for file in turn.drawn}
     linked = set()
     for file in filter(is_picture, drawn):
-        source, target = run / file, pages / file
+        # as texts: there are tens of thousands, and a Path takes longer to make than a link
+        source, target = f"{run}/{file}", f"{pages}/{file}"
         with writing(target), suppress(FileNotFoundError):
-            if not _is_in_place(source, target):
-                target.unlink(missing_ok=True)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _link(source, target)
+            _put_in_place(source, target)
             linked.add(target)
     return linked
 
 
-def _is_in_place(source: Path, target: Path) -> bool:
-    """Whether a picture is in its place in the report; FileNotFoundError where it is gone from the run."""
-    of_run = source.stat()
-    if not target.exists():
-        return False
-    return os.path.samestat(of_run, target.stat()) or filecmp.cmp(source, target, shallow=False)
-
-
-def _link(source: Path, target: Path) -> None:
+def _put_in_place(source: str, target: str) -> None:
+    """Link a picture into the report, unless it is there; FileNotFoundError where it is gone from the run."""
     try:
-        target.hardlink_to(source)
+        os.link(source, target)
+    except FileExistsError:
+        if not _is_same(source, target):
+            Path(target).unlink()
+            _put_in_place(source, target)
     except FileNotFoundError:
-        raise
+        folder = Path(target).parent
+        if folder.is_dir():
+            raise
+        Path(source).stat()
+        folder.mkdir(parents=True, exist_ok=True)
+        _put_in_place(source, target)
     except OSError:  # the disk has no hard links
         shutil.copy2(source, target)
+
+
+def _is_same(source: str, target: str) -> bool:
+    of_run = os.stat(source)  # noqa: PTH116
+    try:
+        return os.path.samestat(of_run, os.stat(target)) or filecmp.cmp(  # noqa: PTH116
+            source, target, shallow=False
+        )
+    except FileNotFoundError:  # a link to nothing
+        return False
 
 
 def remove_stale(pages: Path, question_ids: Iterable[str]) -> None:
@@ -119,7 +129,7 @@ def _remove_strange(
     pages: Path,
     before: Mapping[str, tuple[int, int]],
     report: ReportData,
-    pictures: set[Path],
+    pictures: set[str],
 ) -> None:
     """Remove what lay in the report's folders before and was not written anew: whose run it was may have laid it there.
 
@@ -127,17 +137,21 @@ def _remove_strange(
     """
     names = {safe_name(state.question.scene) for state in report.states}
     kept = {f"{pages}/{place}" for n in names for place in (f"plans/{n}.png", f"scenes3d/{n}.js")}
-    now = _lying(pages)
-    for file in before.keys() - kept - set(map(str, pictures)):
-        if Path(file).parent != pages and now.get(file) == before[file]:
-            Path(file).unlink()
+    for file in before.keys() - kept - pictures:
+        path = Path(file)
+        if path.parent != pages and os.path.lexists(file) and _told_by(file) == before[file]:
+            path.unlink()
 
 
 def _lying(pages: Path) -> dict[str, tuple[int, int]]:
     """Return by their paths what tells the files below a folder from those that are written in their places."""
     files = (f"{folder}/{name}" for folder, _, names in os.walk(pages) for name in names)
-    states = ((file, os.lstat(file)) for file in files)
-    return {file: (state.st_ino, state.st_mtime_ns) for file, state in states}
+    return {file: _told_by(file) for file in files}
+
+
+def _told_by(file: str) -> tuple[int, int]:
+    state = os.lstat(file)
+    return state.st_ino, state.st_mtime_ns
 
 
 def missing_assets(report: ReportData, pages: Path) -> list[str]:
@@ -146,7 +160,7 @@ def missing_assets(report: ReportData, pages: Path) -> list[str]:
     scenes = {state.question.scene for state in moved}
     gone = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
     files = {file for state in moved for turn in state.turns for file in turn.drawn}
-    lost = [file for file in files if not (report.folder.path / file).is_file()]
+    lost = [file for file in files if not os.path.isfile(f"{report.folder.path}/{file}")]  # noqa: PTH113
     sentences = []
     if gone:
         sentences.append(

@@ -14,7 +14,9 @@ from render_agent.config.questions import SCAN_KINDS
 @click.command("convert")
 @click.argument("scan", metavar="SCAN", shell_complete=completion.files)
 @click.argument("output", metavar="OUTPUT.ply", shell_complete=completion.files)
-@option("--to", "kind", type=click.Choice(SCAN_KINDS), required=True, help="What is made.")
+@option(
+    "--kind", "--to", "kind", type=click.Choice(SCAN_KINDS), required=True, help="What is made."
+)
 @option(
     "--samples",
     type=click.IntRange(1, 20_000_000),
@@ -31,8 +33,8 @@ def convert_command(scan: str, output: str, kind: str, samples: int, force: bool
 
     \b
     Examples:
-      render-agent convert room.glb room_splat.ply --to splat --samples 300000
-      render-agent convert capture.spz capture_cloud.ply --to cloud
+      render-agent convert room.glb room_splat.ply --kind splat --samples 300000
+      render-agent convert capture.spz capture_cloud.ply --kind cloud
     """
     from render_agent.errors import UsageError
     from render_agent.scene.conversion import convert, written

@@ -132,7 +132,9 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
         warnings: list[str] = []
         if not log_finished(folder, name, warnings.append):
             raise SetupError(f"{folder.name}: {'; '.join(warnings)}")
-        click.echo("\n".join(warnings) or f"{folder.name} is told to {name}")
+        seen = getattr(registry.load("logger", name), "seen_by", "").format(runs=folder.path.parent)
+        logged = f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
+        click.echo("\n".join(warnings) or logged)
 
 
 @click.command("push")

@@ -35,6 +35,7 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
 
     from render_agent.analysis.report.build import build, missing_assets
     from render_agent.runs.log.folder import find_run
+    from render_agent.text.display import counted
 
     began = perf_counter()
     index, report = build(
@@ -44,7 +45,7 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
     for sentence in missing_assets(report, index.parent):
         click.echo(sentence, err=True)
     seconds = perf_counter() - began
-    pages = "1 question" if len(report.states) == 1 else f"{len(report.states)} questions"
+    pages = counted(len(report.states), "question")
     click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)
 
 

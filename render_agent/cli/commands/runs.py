@@ -51,7 +51,7 @@ from render_agent.runs.runner import (
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_tables
 from render_agent.text.console import plain_console
-from render_agent.text.display import duration, shown_on, size
+from render_agent.text.display import counted, duration, shown_on, size
 from render_agent.text.sanitize import json_text, one_line
 from render_agent.web.browser import open_page
 
@@ -125,8 +125,9 @@ def dry_run(config: RunConfig) -> int:
         return 0
     console = plain_console()
     scenes = len({question.scene for question in shown.questions})
+    scan = "all have a scan" if not without else f"{without} without a scan"
     console.print(
-        f"{len(shown.questions)} questions about {scenes} scenes, {without} without a scan"
+        f"{counted(len(shown.questions), 'question')} about {counted(scenes, 'scene')}, {scan}"
     )
     for entry in missing:
         console.print(f"  no scan in {entry.dataset}: {', '.join(entry.scenes)}", soft_wrap=True)
@@ -137,8 +138,8 @@ def dry_run(config: RunConfig) -> int:
     if config.agent_plan.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
-        f"at the most {drawn:,} pictures, {size(needed)} of disk and {duration(drawing)} of drawing (all"
-        f" questions using all {config.max_turns} turns); the model's time comes on top",
+        f"at most {counted(drawn, 'picture')}, {size(needed)} of disk and {duration(drawing)} of drawing (if"
+        f" every question takes {counted(config.max_turns, 'turn')}); the model's time comes on top",
         soft_wrap=True,
     )
     if config.asks_model:
@@ -349,7 +350,7 @@ def _print_answer(
     row: Mapping[str, Any], state: QuestionState, path: Path, console: Console
 ) -> None:
     """Print the question that was typed, its answer in its own words, and the last view before it."""
-    turns = "1 turn" if row["turns"] == 1 else f"{row['turns']} turns"
+    turns = counted(row["turns"], "turn")
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)

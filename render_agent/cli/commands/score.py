@@ -89,7 +89,7 @@ def compare_runs(
             f"--page {page} is a run, not a folder for pages: put --page last, or give it a folder"
         )
     if len(names) < 2:
-        raise UsageError("compare needs two runs at the least: render-agent compare RUN_A RUN_B")
+        raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
     folders = [find_run(output, name) for name in names]

@@ -44,36 +44,22 @@ class RedirectRefused(ResponseRefused):
     """A response that points to another server."""
 
 
-class BoundedBody:
-    """The body of an httpx response, read before the client does; ResponseRefused where it is packed or too long."""
-
-    def __init__(self, response: Any) -> None:
-        packed = response.headers.get("content-encoding", "identity").strip().lower()
-        if packed not in ("", "identity"):
-            raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
-        self._response = response
-        self._body = bytearray()
-        self._most = min(_most_bytes.get(), MAX_RESPONSE_BYTES)
-
-    def add(self, part: bytes) -> None:
-        """Take in some bytes."""
-        if len(self._body) + len(part) > self._most:
-            raise ResponseRefused(f"its answer has more than {self._most:,} bytes")
-        self._body += part
-
-    def hand_over(self) -> None:
-        """Put the body where the client looks before it reads."""
-        self._response._content = bytes(self._body)
-        # as JSON is; the server could name what is no encoding of texts
-        self._response.encoding = "utf-8"
-
-
 async def read_bounded(response: Any) -> None:
-    """Read a response's body within bounds; a hook of `httpx.AsyncClient`."""
-    body = BoundedBody(response)
+    """Read a response's body before the client does; a hook of `httpx.AsyncClient`.
+
+    ResponseRefused where it is packed, or longer than the answer to the request that is under way may be.
+    """
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("", "identity"):
+        raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
+    body, most = bytearray(), min(_most_bytes.get(), MAX_RESPONSE_BYTES)
     async for part in response.aiter_raw():
-        body.add(part)
-    body.hand_over()
+        if len(body) + len(part) > most:
+            raise ResponseRefused(f"its answer has more than {most:,} bytes")
+        body += part
+    response._content = bytes(body)  # where the client looks before it reads
+    # as JSON is; the server could name what is no encoding of texts
+    response.encoding = "utf-8"
 
 
 async def refuse_elsewhere(response: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from render_agent import registry
 from render_agent.config import RunConfig
+from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy, Policy
@@ -30,7 +31,7 @@ def policy_maker(model: str) -> NamedPolicy:
         known = ", ".join(registry.names("scripted policy"))
         raise SetupError(
             f"--engine scripted has no model {model!r}: give one of {known}, or an existing"
-            " .py, .json or .jsonl file"
+            f" .py, .json or .jsonl file{did_you_mean(model, registry.names('scripted policy'))}"
         )
     return policy_of_file(path)
 

@@ -20,7 +20,7 @@ from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.sequences import Asked, Sample
+from render_agent.engines.transformers.sequences import InFlightRequest, Sample
 
 EXACT = 1e-3
 """By how much of their range scores in float32 may differ anywhere: rounding stays far below, a wrong place does not."""
@@ -38,12 +38,12 @@ LEAST_SPREAD = 1 / 16
 WORDS = ("What do you see? ", "Where would you go now? ", "Is it far to the door? ")
 """What is said in the trials: in half precision a router of experts may choose others in one of them by chance."""
 
-AWKWARD = 32
+ALIGNED_TOKENS = 32
 
 SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
 
-def why_not_kept(loaded: LoadedModel) -> str | None:
+def cache_mismatch(loaded: LoadedModel) -> str | None:
     """Return in one sentence why keys and values cannot be kept with this model; None where they can.
 
     Two dialogues of unlike length, with pictures, are read together, then their second turns behind
@@ -55,7 +55,9 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     difference = allowed = 0.0
     for words in WORDS:
         try:
-            reason = attempt_patiently(partial(compared, loaded, words), loaded.model.device)
+            reason = attempt_patiently(
+                partial(score_difference, loaded, words), loaded.model.device
+            )
         finally:
             loaded.inputs.retire("probe")
         # The library's classes differ by family and version: one that does not take our attention may
@@ -71,13 +73,13 @@ def why_not_kept(loaded: LoadedModel) -> str | None:
     )
 
 
-def compared(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
+def score_difference(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
     """Return by how much of their range scores with what was kept differ from those of reading anew, and may.
 
     That is at the most, in any row.
     """
     shown = ("narrow.png", "wide.png"), ("small.png",)
-    said: list[list[chat.Message]] = [[], []]
+    dialogues: list[list[chat.Message]] = [[], []]
     family = loaded.inputs.family
     exact = loaded.model.dtype == torch.float32
     cache = prefill.new_cache(loaded)
@@ -85,35 +87,37 @@ def compared(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
     spreads: list[torch.Tensor] = []
     prompts: list[PreparedPrompt] = []
     for turn in range(2):
-        said = [
+        dialogues = [
             _next_turn(loaded, before, words, *files)
-            for before, files in zip(said, shown, strict=True)
+            for before, files in zip(dialogues, shown, strict=True)
         ]
-        prompts = [loaded.inputs.prepare(Request("probe", 0, own, _picture)) for own in said]
+        prompts = [
+            loaded.inputs.prepare(Request("probe", 0, messages, _picture)) for messages in dialogues
+        ]
         if not turn:
             sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
         entries = []
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.pinned, start = True, sequence.known(prompt)
+            sequence.pinned, start = True, sequence.cached_tokens(prompt)
             cache.reserve(sequence, start, len(prompt.ids) + 1)
             values = [picture.values() for picture in prompt.shown if picture.start >= start]
             entries.append(prefill.Unread(prompt, sequence, start, values))
         scores = prefill.read(loaded.model, cache, entries, family)
         for sequence, prompt in zip(sequences, prompts, strict=True):
-            sequence.has_read(prompt)
-        anew = torch.cat([scores_anew(loaded, [prompt]) for prompt in prompts])
-        worst.append(apart(scores, anew, exact))
+            sequence.mark_read(prompt)
+        uncached = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
+        worst.append(row_differences(scores, uncached, exact))
         if not exact:
             with _other_attention(loaded.model):
-                spreads.append(apart(scores_anew(loaded, prompts), anew, exact))
-    token = int(anew[0].argmax())
+                spreads.append(row_differences(uncached_scores(loaded, prompts), uncached, exact))
+    token = int(uncached[0].argmax())
     rows = []
     for sequence, prompt in zip(sequences, prompts, strict=True):
         offset = prefill.next_position(prompt, family.axes) - len(sequence.ids)
         rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
     scores = Decoder(loaded.model, cache, family.axes, ()).step(rows)[0]
-    longer = torch.cat([scores_anew(loaded, [prompt], token) for prompt in prompts])
-    worst.append(apart(scores, longer, exact))
+    longer = torch.cat([uncached_scores(loaded, [prompt], token) for prompt in prompts])
+    worst.append(row_differences(scores, longer, exact))
     difference = float(torch.cat(worst).max())
     if exact:
         return difference, EXACT
@@ -121,34 +125,34 @@ def compared(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
     return difference, SPREADS * max(float(torch.cat(spreads).median()), least)
 
 
-_NOTHING: Any = Asked.__new__(Asked)
+_NOTHING: Any = InFlightRequest.__new__(InFlightRequest)
 """No request stands behind a token that is written as a trial."""
 
 
 def _next_turn(
-    loaded: LoadedModel, said: Several[chat.Message], words: str, *files: str
+    loaded: LoadedModel, history: Several[chat.Message], words: str, *files: str
 ) -> list[chat.Message]:
-    """Return the messages of a dialogue's next turn, which shows these pictures, behind what was said before."""
+    """Return the messages of a dialogue's next turn, which shows these pictures, behind its history."""
     shown = [chat.picture(file) for file in files]
     begun = [chat.message("system", chat.text("Look around."))]
-    answered = [*said, chat.assistant('{"rotation_angle_degrees": 45}')] if said else begun
-    asked = chat.text("And now?" if said else words * len(files))
+    answered = [*history, chat.assistant('{"rotation_angle_degrees": 45}')] if history else begun
+    asked = chat.text("And now?" if history else words * len(files))
     messages = [*answered, chat.message("user", asked, *shown)]
-    return list(awkward(loaded, Request("probe", 0, messages, _picture)).messages)
+    return list(misaligned(loaded, Request("probe", 0, messages, _picture)).messages)
 
 
-def awkward(loaded: LoadedModel, request: Request) -> Request:
-    """Return a request that says a little more, so that its prompt is a token longer than a multiple of `AWKWARD`.
+def misaligned(loaded: LoadedModel, request: Request) -> Request:
+    """Return a request that says a little more, so that its prompt is a token longer than a multiple of `ALIGNED_TOKENS`.
 
     Some kernels of GPUs gave wrong numbers there (PyTorch's memory-efficient attention before August 2026).
     """
     *before, last = request.messages
     asked = request
-    for words in range(2 * AWKWARD):
+    for words in range(2 * ALIGNED_TOKENS):
         more = [chat.text(" so" * words)] if words else []
         longer = {**last, "content": [*last["content"], *more]}
         asked = replace(request, messages=[*before, longer])
-        if len(loaded.inputs.prepare(asked).ids) % AWKWARD == 1:
+        if len(loaded.inputs.prepare(asked).ids) % ALIGNED_TOKENS == 1:
             break
     return asked
 
@@ -160,7 +164,7 @@ def _picture(file: str) -> Image.Image:
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
-def scores_anew(
+def uncached_scores(
     loaded: LoadedModel, prompts: Several[PreparedPrompt], token: int | None = None
 ) -> torch.Tensor:
     """Return the scores behind prompts, and a token, that are read together, as the library reads them.
@@ -195,10 +199,10 @@ def _other_attention(model: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def apart(scores: torch.Tensor, anew: torch.Tensor, exact: bool) -> torch.Tensor:
+def row_differences(scores: torch.Tensor, uncached: torch.Tensor, exact: bool) -> torch.Tensor:
     """Return by how much two sets of scores differ row by row, as a part of the second's range, (rows,).
 
     exact: by the greatest difference, otherwise by the root of their mean square, which rounding moves little.
     """
-    apart = (scores - anew) / (anew.amax(-1) - anew.amin(-1))[:, None]
-    return apart.abs().amax(-1) if exact else apart.square().mean(-1).sqrt()
+    differences = (scores - uncached) / (uncached.amax(-1) - uncached.amin(-1))[:, None]
+    return differences.abs().amax(-1) if exact else differences.square().mean(-1).sqrt()

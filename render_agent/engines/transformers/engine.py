@@ -21,7 +21,7 @@ from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
-from render_agent.engines.transformers.sequences import Asked, Sample, make_prompt
+from render_agent.engines.transformers.sequences import InFlightRequest, Sample, build_prompt
 from render_agent.system.threads import begun_pool
 
 LOG = logging.getLogger(__name__)
@@ -81,11 +81,11 @@ class ContinuousEngine:
             most_rows,
             read_tokens,
             4 * dialogue_tokens,
-            self._put_down,
+            self._deliver,
             self._events.append,
         )
         self._turns = self._turn_tokens = self._steps_waited = 0
-        self._line: list[Sample] = []
+        self._queue: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = begun_pool(PREPARING_THREADS, "preparing")
         self._switch_before = sys.getswitchinterval()
@@ -123,18 +123,18 @@ class ContinuousEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give; prompts are made beside the model's work."""
         for request in requests:
-            mine = self.cache.of(request.question_id)
-            before = mine.prompt.shown if mine and mine.prompt else ()
+            sequence = self.cache.of(request.question_id)
+            before = sequence.prompt.shown if sequence and sequence.prompt else ()
             seen = {picture.file for picture in before}
-            made = self._preparing.submit(make_prompt, self.loaded.inputs, request, seen)
-            asked = Asked(request, made)
-            self._line += [Sample(asked, number) for number in range(request.distinct_samples)]
+            built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
+            in_flight = InFlightRequest(request, built)
+            self._queue += [Sample(in_flight, number) for number in range(request.distinct_samples)]
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Write until a reply has ended, and give it with those that ended with it."""
         until = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
-        while not self._answered and (self._line or scheduler.is_busy):
+        while not self._answered and (self._queue or scheduler.is_busy):
             if not scheduler.reading:
                 self._admit()
             if scheduler.reading:
@@ -143,8 +143,8 @@ class ContinuousEngine:
                 scheduler.step()
             elif scheduler.reading:
                 continue
-            elif self._line and not self._answered:
-                wait({sample.asked.made for sample in self._line}, timeout, FIRST_COMPLETED)
+            elif self._queue and not self._answered:
+                wait({sample.in_flight.built for sample in self._queue}, timeout, FIRST_COMPLETED)
             if self._woken.is_set() or (until is not None and time.perf_counter() >= until):
                 break
         self._woken.clear()
@@ -169,8 +169,8 @@ class ContinuousEngine:
     def retire(self, question_id: str) -> None:
         """Give up the question's pages and its pictures."""
         self.loaded.inputs.retire(question_id)
-        if mine := self.cache.of(question_id):
-            self.cache.evict(mine)
+        if sequence := self.cache.of(question_id):
+            self.cache.evict(sequence)
 
     def close(self) -> None:
         """Give back the memory of the cache and of the model."""
@@ -180,9 +180,9 @@ class ContinuousEngine:
         self.loaded.close()
 
     def _admit(self) -> None:
-        """Place the prompts of one call, where there is room and those that wait are enough to be worth it."""
-        able = [sample for sample in self._line if self._is_able(sample)]
-        placeable = min(len(able), self.most_rows - self.cache.under_way)
+        """Place the prompts of one call, where there is room and enough of them wait to be worth it."""
+        placeable_samples = [sample for sample in self._queue if self._is_placeable(sample)]
+        placeable = min(len(placeable_samples), self.most_rows - self.cache.under_way)
         self._steps_waited += placeable > 0
         replies = REPLIES_A_PROMPT.get(self.loaded.model.device.type, PATIENCE_STEPS)
         enough = -(-len(self.scheduler.active) // replies)
@@ -190,45 +190,47 @@ class ContinuousEngine:
             return
         self._steps_waited = 0
         # Whoever has pages comes first: they are not evicted for a dialogue that has none.
-        able.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
-        made = [sample for sample in able if sample.asked.made.exception() is None]
-        self.scheduler.read_beginning(
-            {s.request.about or s.request.question_id: s.asked.prompt for s in made}
+        placeable_samples.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
+        prepared = [
+            sample for sample in placeable_samples if sample.in_flight.built.exception() is None
+        ]
+        self.scheduler.read_prefix(
+            {s.request.about or s.request.question_id: s.in_flight.prompt for s in prepared}
         )
-        for sample in able:
-            error = sample.asked.made.exception()
+        for sample in placeable_samples:
+            error = sample.in_flight.built.exception()
             if error is not None:
                 LOG.warning("%s: prompt failed", sample.request.question_id, exc_info=error)
-                self._line.remove(sample)
+                self._queue.remove(sample)
                 reason = f"the prompt could not be prepared: {first_line(error)}"
-                self._put_down(sample, Reply(error=reason))
+                self._deliver(sample, Reply(error=reason))
                 continue
             slot = self.scheduler.place(sample)
             if slot is None:
                 break
-            self._line.remove(sample)
+            self._queue.remove(sample)
             unread = sum(other.unread for other in self.scheduler.reading)
             # The next ones share what these have read.
-            if unread >= self.scheduler.read_tokens or self.cache.awaits_beginning:
+            if unread >= self.scheduler.read_tokens or self.cache.awaits_prefix:
                 break
 
-    def _is_able(self, sample: Sample) -> bool:
+    def _is_placeable(self, sample: Sample) -> bool:
         """Whether a sample can be given pages: later ones share what was read for the first."""
-        asked = sample.asked
-        if not asked.made.done():
+        in_flight = sample.in_flight
+        if not in_flight.built.done():
             return False
-        return not sample.number or 0 in asked.samples or self.cache.has_read(asked.prompt)
+        return not sample.number or 0 in in_flight.samples or self.cache.has_read(in_flight.prompt)
 
-    def _put_down(self, sample: Sample, became: Reply) -> None:
-        """Keep what a sample became; the request is answered with its last one."""
-        asked = sample.asked
-        asked.samples[sample.number] = became
-        if became.error is None:
+    def _deliver(self, sample: Sample, reply: Reply) -> None:
+        """Keep the reply of one sample; the request is answered with its last one."""
+        in_flight = sample.in_flight
+        in_flight.samples[sample.number] = reply
+        if reply.error is None:
             self._turns += 1
-            self._turn_tokens += became.tokens.prompt + became.tokens.reply
-        if len(asked.samples) == asked.request.distinct_samples:
-            samples = [asked.samples[number] for number in sorted(asked.samples)]
+            self._turn_tokens += reply.tokens.prompt + reply.tokens.reply
+        if len(in_flight.samples) == in_flight.request.distinct_samples:
+            samples = [in_flight.samples[number] for number in sorted(in_flight.samples)]
             seconds = max(sample.seconds for sample in samples)
-            reply = reply_of(asked.request, samples, seconds, self._events)
+            whole = reply_of(in_flight.request, samples, seconds, self._events)
             self._events.clear()
-            self._answered.append((asked.request, reply))
+            self._answered.append((in_flight.request, whole))

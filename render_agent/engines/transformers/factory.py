@@ -10,7 +10,7 @@ from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
-from render_agent.engines.transformers.cache_check import why_not_kept
+from render_agent.engines.transformers.cache_check import cache_mismatch
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
@@ -48,7 +48,7 @@ def engine_of(
     wanted = options.get("reuse", family.reuse)
     memory, device = memory or memory_of(loaded.model), loaded.model.device
     if wanted == "keys":
-        if (why := why_not_kept(loaded)) is None:
+        if (why := cache_mismatch(loaded)) is None:
             fraction = float(options.get("memory_fraction", FRACTION))
 
             def made() -> ContinuousEngine:

@@ -144,7 +144,7 @@ class TransformersEngine(BatchingEngine):
             reply_of(request, mine, max(part.seconds for part in mine))
             for request, mine in zip(requests, became, strict=True)
         ]
-        replies[0] = replace(replies[0], events=self.sizing.told())
+        replies[0] = replace(replies[0], events=self.sizing.take_events())
         return replies
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
@@ -189,7 +189,7 @@ class TransformersEngine(BatchingEngine):
         Kept until the request is answered: which batch it is in depends on its length.
         """
         if id(request) not in self._ready:
-            self._ready[id(request)] = self.loaded.prepared(request)
+            self._ready[id(request)] = self.loaded.prepare(request)
         return self._ready[id(request)]
 
     def _write(self, rows: Sequence[Row]) -> list[Reply]:
@@ -211,7 +211,9 @@ class TransformersEngine(BatchingEngine):
         if rows:
             self._batch_size = self.sizing.rows_that_fit(max(row.tokens for row in rows))
         return [
-            Reply(error=self.loaded.alone(reply, row.prompt)) if isinstance(reply, Fault) else reply
+            Reply(error=self.loaded.fault_text(reply, row.prompt))
+            if isinstance(reply, Fault)
+            else reply
             for row, reply in zip(rows, fitted, strict=True)
         ]
 

@@ -1,4 +1,4 @@
-"""The KV cache: keys and values of many dialogues, in pages that dialogues with one beginning share."""
+"""The KV cache: keys and values of many dialogues, in pages that dialogues with a common prefix share."""
 
 from __future__ import annotations
 
@@ -54,30 +54,30 @@ class Sequence:
     last_used: int = 0
     states: SequenceStates = field(default_factory=SequenceStates)
 
-    def has_read(self, prompt: PreparedPrompt) -> None:
+    def mark_read(self, prompt: PreparedPrompt) -> None:
         """Note that all of a prompt stands in the pages."""
         self.ids, self.prompt = list(prompt.ids), prompt
-        self.states.has_read()
+        self.states.mark_read()
 
-    def has_written(self, token: int) -> None:
+    def mark_written(self, token: int) -> None:
         """Note one token more."""
         self.ids.append(token)
-        self.states.has_written()
+        self.states.mark_written()
 
     def slots(self, start: int, end: int) -> np.ndarray:
         """Return where the tokens from `start` to before `end` stand among all slots, (tokens,) int64."""
         places = np.arange(start, end)
         return np.asarray(self.pages)[places // PAGE_TOKENS] * PAGE_TOKENS + places % PAGE_TOKENS
 
-    def known(self, prompt: PreparedPrompt) -> int:
+    def cached_tokens(self, prompt: PreparedPrompt) -> int:
         """Return how many of a prompt's tokens need not be read again: never all, never half a picture.
 
         Of a model with recurrent layers, those behind which a state was kept.
         """
-        known = self._known_keys(prompt)
-        return self.states.known(known) if self.states.slots else known
+        known = self._cached_keys(prompt)
+        return self.states.cached_tokens(known) if self.states.slots else known
 
-    def _known_keys(self, prompt: PreparedPrompt) -> int:
+    def _cached_keys(self, prompt: PreparedPrompt) -> int:
         known = common_tokens(self.ids, prompt.ids[:-1])
         before = self.prompt.shown if self.prompt is not None else ()
         for index, picture in enumerate(prompt.shown):
@@ -108,7 +108,7 @@ class KVCache:
         self.bytes_per_token = 0
         self.sequences: list[Sequence] = []
         self.evicted = 0
-        self._beginning: Sequence | None = None
+        self._prefix: Sequence | None = None
         self._free: list[int] = []
         self._references: list[int] = []
         self._rests = 0
@@ -196,10 +196,10 @@ class KVCache:
         sources = [s for s in self.sequences[:-1] if s.prompt is prompt][:1] or [
             *newest,
             *(s for s in self.sequences[:-1] if s.question_id == parent),
-            *([self._beginning] if self._beginning else []),
+            *([self._prefix] if self._prefix else []),
         ]
-        source = max(sources, key=lambda s: s.known(prompt), default=None)
-        alike = source.known(prompt) if source else 0
+        source = max(sources, key=lambda s: s.cached_tokens(prompt), default=None)
+        alike = source.cached_tokens(prompt) if source else 0
         if (
             source is not None
             and alike >= MIN_SHARED_TOKENS
@@ -209,27 +209,27 @@ class KVCache:
             new.prompt = source.prompt
         return new
 
-    def keep_beginning(self, sequence: Sequence) -> None:
-        """Keep the beginning of a dialogue, up to its first picture, for others once it is gone itself."""
+    def keep_prefix(self, sequence: Sequence) -> None:
+        """Keep the prefix of a dialogue, up to its first picture, for others once it is evicted itself."""
         prompt = sequence.prompt
-        if self.awaits_beginning and prompt is not None:
+        if self.awaits_prefix and prompt is not None:
             kept = Sequence("", pinned=True)
             self._share(sequence, kept, prompt.shown[0].start if prompt.shown else len(prompt.ids))
-            self._beginning = kept
+            self._prefix = kept
 
     @property
-    def awaits_beginning(self) -> bool:
-        """Whether the first dialogue that is read leaves what it begins with to the others."""
-        return self._beginning is None and self.states is None
+    def awaits_prefix(self) -> bool:
+        """Whether the first dialogue that is read will leave its prefix to the others."""
+        return self._prefix is None and self.states is None
 
-    def common_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
-        """Return what several questions' prompts begin with, up to a picture, as a prompt of its own.
+    def common_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
+        """Return the common prefix of several questions' prompts, up to a picture, as a prompt of its own.
 
         For models with recurrent states, which are kept behind chosen tokens alone. prompts: those to come, by
         question; those of other dialogues are looked at, too. None where they have too little in common, where there
-        is one alone, or where a beginning is kept already.
+        is one alone, or where a prefix is kept already.
         """
-        if self.states is None or self._beginning is not None:
+        if self.states is None or self._prefix is not None:
             return None
         coming = prompts.values()
         read = {
@@ -245,12 +245,12 @@ class KVCache:
             return None
         return PreparedPrompt("", ids=first.ids[:end], kept=end, continues=True)
 
-    def keep(self, beginning: Sequence) -> None:
-        """Keep a dialogue that was read as the beginning of others; one without tokens, so that none is read again."""
-        if beginning in self.sequences:
-            self.rest(beginning)
-            self.sequences.remove(beginning)
-        self._beginning = beginning
+    def set_prefix(self, prefix: Sequence) -> None:
+        """Keep a dialogue as the prefix of others; one without tokens, so that no prefix is read again."""
+        if prefix in self.sequences:
+            self.rest(prefix)
+            self.sequences.remove(prefix)
+        self._prefix = prefix
 
     def reserve(self, sequence: Sequence, start: int, tokens: int, evicts: bool = True) -> bool:
         """Give a dialogue pages for so many tokens, those from `start` on its own to write to.
@@ -262,7 +262,7 @@ class KVCache:
         wanted = -(-tokens // PAGE_TOKENS)
         if not self._reserve_states(sequence, evicts):
             return False
-        if self.grows and self._moved(sequence, start, wanted):
+        if self.grows and self._make_contiguous(sequence, start, wanted):
             return True
         first = start // PAGE_TOKENS
         shared = [
@@ -367,7 +367,7 @@ class KVCache:
             self.evicted += 1
         return bool(idle)
 
-    def _moved(self, sequence: Sequence, start: int, wanted: int) -> bool:
+    def _make_contiguous(self, sequence: Sequence, start: int, wanted: int) -> bool:
         """Lay a dialogue into pages side by side, which are read without being copied; whether that could be done.
 
         Where it lies so already, with pages enough of its own, it stays.
@@ -377,10 +377,10 @@ class KVCache:
         if alone and len(old) >= wanted and old == [*range(old[0], old[0] + len(old))]:
             return True
         there = len(self._references)
-        run = self._free_run(wanted)
+        run = self._contiguous_free(wanted)
         if run is None and there + wanted <= self.page_limit:
             self._grow_to(max(there + wanted, min(self.page_limit, there + there // 2)))
-            run = self._free_run(wanted)
+            run = self._contiguous_free(wanted)
         if run is None:
             return False
         self._free = [page for page in self._free if page not in run]
@@ -392,7 +392,7 @@ class KVCache:
         sequence.pages = [*run]
         return True
 
-    def _free_run(self, count: int) -> range | None:
+    def _contiguous_free(self, count: int) -> range | None:
         """Return so many free pages side by side."""
         begin = previous = -1
         for page in sorted(self._free):

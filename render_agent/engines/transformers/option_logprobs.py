@@ -72,7 +72,7 @@ def score_choices(
     scores: dict[int, Scores] = {}
     able: dict[int, Scored] = {}
     for place, (request, options) in enumerate(zip(requests, tokens, strict=True)):
-        prepared = loaded.prepared(request, max(map(len, options)) - 1)
+        prepared = loaded.prepare(request, max(map(len, options)) - 1)
         if isinstance(prepared, str):
             scores[place] = Scores(error=prepared)
         else:
@@ -104,10 +104,10 @@ def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> lis
         sizing,
     )
     fitted_scores = [
-        Scores(error=loaded.alone(row, scored.prompt)) if isinstance(row, Fault) else row
+        Scores(error=loaded.fault_text(row, scored.prompt)) if isinstance(row, Fault) else row
         for row, scored in zip(fitted, batch, strict=True)
     ]
-    return [replace(scores, events=sizing.told()) for scores in fitted_scores]
+    return [replace(scores, events=sizing.take_events()) for scores in fitted_scores]
 
 
 def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:

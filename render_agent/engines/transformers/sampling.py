@@ -67,7 +67,7 @@ class Writing:
 
     def begin(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
         """Get ready to write one sample of the reply to a request whose prompt is this text."""
-        self.forced = loaded.forced(request)
+        self.forced = loaded.forced_tokens(request)
         self.temperature = request.temperature
         if request.temperature > 0:
             self.draws = uniform_draws(request, number)

@@ -41,7 +41,7 @@ To read an evicted dialogue again takes longer than one row more in a step saves
 
 
 class Scheduler:
-    """Takes samples through one model. `put_down` is told what each became, `note` what went wrong.
+    """Takes samples through one model. `deliver` takes the reply of each, `note` what went wrong.
 
     read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls` counts the calls
     of the model; `reading` are the samples whose prompts are read next, `active` those whose replies are being
@@ -55,7 +55,7 @@ class Scheduler:
         most_rows: int,
         read_tokens: int,
         longest: int,
-        put_down: Callable[[Sample, Reply], None],
+        deliver: Callable[[Sample, Reply], None],
         note: Callable[[str], None],
     ) -> None:
         self.loaded = loaded
@@ -72,7 +72,7 @@ class Scheduler:
         self.read_tokens = read_tokens
         self.read_ceiling = Ceiling(GROW_AFTER_READINGS)
         self.calls = 0
-        self._put_down = put_down
+        self._deliver = deliver
         self._note = note
 
     @property
@@ -82,8 +82,8 @@ class Scheduler:
 
     def place(self, sample: Sample) -> bool | None:
         """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
-        if (wrong := self.loaded.too_long(len(sample.ids))) is not None:
-            self._put_down(sample, Reply(error=wrong))
+        if (error := self.loaded.length_error(len(sample.ids))) is not None:
+            self._deliver(sample, Reply(error=error))
             return False
         under_way = self.cache.under_way
         if under_way >= self.most_rows:
@@ -93,33 +93,33 @@ class Scheduler:
         if not isinstance(outcome, Fault):
             self.reading += [sample] if outcome else []
             return outcome or None
-        self._tell(outcome, 1)
+        self._note_fault(outcome, 1)
         if sample.placed is not None and sample.placed in self.cache.sequences:
             self.cache.evict(sample.sequence)
         if self.cache.sequences:
             self.cache.budget = max(1, min(self.cache.budget, self.cache.bytes))
             self.cache.evict_idle()
             return None
-        if self._again(sample, outcome):
+        if self._retry(sample, outcome):
             return None
         self._fail(sample, outcome)
         return False
 
     def _pages(self, sample: Sample, evicts: bool) -> bool:
         """Give a sample its question's pages, or new ones; whether there are enough now."""
-        prompt = sample.asked.prompt
+        prompt = sample.in_flight.prompt
         question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
-        mine = self.cache.of(question)
-        pages = mine or self.cache.begin(question, prompt, sample.request.about)
+        own = self.cache.of(question)
+        pages = own or self.cache.begin(question, prompt, sample.request.about)
         pages.pinned, sample.placed = True, pages
-        sample.start = pages.known(prompt)
+        sample.start = pages.cached_tokens(prompt)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))
         if self.cache.reserve(pages, sample.start, len(sample.ids) + sample.limit, evicts):
             pages.ids, pages.prompt = pages.ids[: sample.start], prompt
-            sample.since = time.perf_counter()
+            sample.placed_at = time.perf_counter()
             return True
         pages.pinned = False
-        if mine is None:
+        if own is None:
             self.cache.evict(pages)
         return False
 
@@ -149,18 +149,18 @@ class Scheduler:
                 self._note("batch_grown")
             for sample, end in zip(group, ends, strict=True):
                 if end == len(sample.ids):
-                    sample.sequence.has_read(sample.asked.prompt)
+                    sample.sequence.mark_read(sample.in_flight.prompt)
                 else:
                     sample.sequence.ids = list(sample.ids[:end])
-                sample.waited = 0
+                sample.retries = 0
             read = [sample for sample in group if not sample.unread]
             if read:
-                self.cache.keep_beginning(read[0].sequence)
+                self.cache.keep_prefix(read[0].sequence)
             self.reading = [sample for sample in self.reading if sample not in read]
             self.active += read
             self._take(read, outcome)
             return
-        self._tell(outcome, len(group))
+        self._note_fault(outcome, len(group))
         if outcome.out_of_memory:
             self.decoder.drop()
             if len(group) > 1 or self._chunk_end(group[0], tokens // 2) < ends[0]:
@@ -171,16 +171,16 @@ class Scheduler:
             half = (len(group) + 1) // 2
             self._read_group(group[:half], most)
             self._read_group(group[half:], most)
-        elif not self._again(group[0], outcome):
+        elif not self._retry(group[0], outcome):
             self.reading.remove(group[0])
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
 
-    def read_beginning(self, prompts: Mapping[str, PreparedPrompt]) -> None:
+    def read_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> None:
         """Read by itself what questions' prompts begin with, where states are kept behind chosen tokens alone."""
-        if (prompt := self.cache.common_beginning(prompts)) is not None:
-            beginning = attempt(lambda: self._read_alone(prompt), self._device)
-            self.cache.keep(Sequence("") if isinstance(beginning, Fault) else beginning)
+        if (prompt := self.cache.common_prefix(prompts)) is not None:
+            prefix = attempt(lambda: self._read_alone(prompt), self._device)
+            self.cache.set_prefix(Sequence("") if isinstance(prefix, Fault) else prefix)
 
     def _read_alone(self, prompt: PreparedPrompt, evicts: bool = False) -> Sequence:
         """Return a dialogue that is nothing but this prompt, read. Raises what the model and the allocator raise.
@@ -197,7 +197,7 @@ class Scheduler:
         except BaseException:
             self.cache.evict(sequence)
             raise
-        sequence.has_read(prompt)
+        sequence.mark_read(prompt)
         return sequence
 
     def _chunk_end(self, sample: Sample, most: int) -> int:
@@ -207,21 +207,21 @@ class Scheduler:
         """
         if self.cache.states is not None:
             return len(sample.ids)
-        return chunk_end(sample.asked.prompt, len(sample.sequence.ids), max(LEAST_READ, most))
+        return chunk_end(sample.in_flight.prompt, len(sample.sequence.ids), max(LEAST_READ, most))
 
     def _first_tokens(self, group: Several[Sample], ends: Several[int]) -> list[int]:
         """Read prompts up to these tokens into their pages; return the first tokens of replies to whole ones."""
         entries = []
         for sample, end in zip(group, ends, strict=True):
             start = len(sample.sequence.ids)
-            values = sample.asked.values(start, end)
-            entries.append(Unread(sample.asked.prompt, sample.sequence, start, values, end))
+            values = sample.in_flight.values(start, end)
+            entries.append(Unread(sample.in_flight.prompt, sample.sequence, start, values, end))
         with torch.inference_mode():
             logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.family))
             if ends[-1] < len(group[-1].ids):
                 return []
             for sample in group:
-                prompt = sample.asked.prompt
+                prompt = sample.in_flight.prompt
                 sample.offset = next_position(prompt, self.axes) - len(sample.ids)
                 sample.begin(self.loaded, sample.request, sample.number, prompt.text)
             return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
@@ -235,17 +235,17 @@ class Scheduler:
             if self.row_ceiling.succeeded(len(rows)):
                 self._note("batch_grown")
             for row in rows:
-                row.sequence.has_written(row.written[-1])
-                row.waited = 0
+                row.sequence.mark_written(row.written[-1])
+                row.retries = 0
             self._take(rows, outcome)
             return
-        self._tell(outcome, len(rows))
+        self._note_fault(outcome, len(rows))
         if outcome.out_of_memory and self.decoder.drop():
             return
         if len(rows) > 1:
             self.row_ceiling.lower(len(rows) // 2)
             self._note("batch_halved")
-        elif not self._again(rows[0], outcome):
+        elif not self._retry(rows[0], outcome):
             self.active.remove(rows[0])
             self.cache.evict(rows[0].sequence)
             self._fail(rows[0], outcome)
@@ -256,42 +256,42 @@ class Scheduler:
             return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
 
     def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
-        """Go on behind the tokens that were chosen; replies that end are put down."""
+        """Go on behind the tokens that were chosen; replies that end are delivered."""
         for row, token in zip(list(rows), tokens, strict=True):
             row.take(token)
-            row.beside += len(rows)
+            row.rows_summed += len(rows)
             if row.ended(self.loaded.ends):
                 self._end(row)
 
     def _end(self, sample: Sample) -> None:
-        """Put a finished reply down; its pages wait for the question's next turn."""
+        """Deliver a finished reply; its pages wait for the question's next turn."""
         ended = sample.written[-1] in self.loaded.ends
-        text = self.loaded.text(sample.written, sample.asked.prompt.text)
+        text = self.loaded.text(sample.written, sample.in_flight.prompt.text)
         counted = Tokens(len(sample.ids), len(sample.written), sample.start, sample.thought_tokens)
-        seconds = time.perf_counter() - sample.since
-        together = max(1, round(sample.beside / len(sample.written)))
+        seconds = time.perf_counter() - sample.placed_at
+        together = max(1, round(sample.rows_summed / len(sample.written)))
         self.active.remove(sample)
         self.cache.rest(sample.sequence)
         if sample.number:
             self.cache.evict(sample.sequence)
         finish: Literal["stop", "length"] = "stop" if ended else "length"
-        self._put_down(sample, Reply((text,), counted, seconds, together, finish))
+        self._deliver(sample, Reply((text,), counted, seconds, together, finish))
 
-    def _again(self, sample: Sample, fault: Fault) -> bool:
+    def _retry(self, sample: Sample, fault: Fault) -> bool:
         """Make what room there is for a sample that failed alone; whether it should be tried again.
 
         Others may have filled a GPU for a while: there it is waited for.
         """
         seconds = waits(self._device)
-        if not fault.out_of_memory or sample.waited >= len(seconds):
+        if not fault.out_of_memory or sample.retries >= len(seconds):
             return False
         self.cache.evict_idle()
-        time.sleep(seconds[sample.waited])
-        sample.waited += 1
+        time.sleep(seconds[sample.retries])
+        sample.retries += 1
         return True
 
     def _fail(self, sample: Sample, fault: Fault) -> None:
-        self._put_down(sample, Reply(error=self.loaded.alone(fault, sample.asked.prompt)))
+        self._deliver(sample, Reply(error=self.loaded.fault_text(fault, sample.in_flight.prompt)))
 
     def broken(self) -> str | None:
         """Return why a prompt of one token cannot be read; None where it can."""
@@ -315,7 +315,7 @@ class Scheduler:
     def _device(self) -> Any:
         return self.loaded.model.device
 
-    def _tell(self, fault: Fault, rows: int) -> None:
+    def _note_fault(self, fault: Fault, rows: int) -> None:
         if fault.out_of_memory:
             self._note("out_of_memory")
             LOG.warning("out of memory with %d rows", rows)

@@ -1,4 +1,4 @@
-"""Requests under way and their samples, each on its way into the cache and through its reply."""
+"""The requests that are being answered, and the state of each of their samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from render_agent.engines.base import Reply, Request
-from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptBuilder
 from render_agent.engines.transformers.sampling import Writing
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from render_agent.engines.transformers.kv_cache import Sequence
 
 
-MadePrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
+BuiltPrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
 """A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
 
 
-def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> MadePrompt:
+def build_prompt(inputs: PromptBuilder, request: Request, seen: Set[str]) -> BuiltPrompt:
     """Return a request's prompt; of its pictures only those in files that were not seen are looked at.
 
     Raises whatever its pictures or its texts cause.
@@ -31,21 +31,21 @@ def make_prompt(inputs: DialogueTensors, request: Request, seen: Set[str]) -> Ma
 
 
 @dataclass(eq=False)
-class Asked:
-    """A request under way: its prompt as it is being made, and what its samples became so far."""
+class InFlightRequest:
+    """A request that is being answered: its prompt, which another thread builds, and the replies of its samples so far."""
 
     request: Request
-    made: Future[MadePrompt]
+    built: Future[BuiltPrompt]
     samples: dict[int, Reply] = field(default_factory=dict)
 
     @property
     def prompt(self) -> PreparedPrompt:
         """The prompt, once it is made."""
-        return self.made.result()[0]
+        return self.built.result()[0]
 
     def values(self, start: int, end: int) -> list[Tensors]:
         """Return the tensors of the prompt's pictures among these tokens."""
-        prompt, values = self.made.result()
+        prompt, values = self.built.result()
         shown = [picture for picture in prompt.shown if start <= picture.start < end]
         return [values.get(picture.start) or picture.values() for picture in shown]
 
@@ -54,24 +54,24 @@ class Asked:
 class Sample(Writing):
     """One sample of a request: waiting, then placed in the cache, read, and written token by token.
 
-    start: how many tokens of its prompt stood in the cache already. since: when it was placed.
-    offset: what to add to a token's place to get its position. beside: how many were written together in each step, summed. waited: how often it was tried
-    again for lack of memory.
+    start: tokens of its prompt that stood in the cache already. placed_at: seconds, when it got its pages. offset: what
+    to add to a token's place to get its position. rows_summed: rows of every step in which it was written. retries: for
+    lack of memory.
     """
 
-    asked: Asked
+    in_flight: InFlightRequest
     number: int
     placed: Sequence | None = None
     start: int = 0
-    since: float = 0.0
+    placed_at: float = 0.0
     offset: int = 0
-    beside: int = 0
-    waited: int = 0
+    rows_summed: int = 0
+    retries: int = 0
 
     @property
     def request(self) -> Request:
         """The request that it is a sample of."""
-        return self.asked.request
+        return self.in_flight.request
 
     @property
     def sequence(self) -> Sequence:
@@ -82,7 +82,7 @@ class Sample(Writing):
     @property
     def ids(self) -> tuple[int, ...]:
         """The tokens of its prompt, once it is made."""
-        return self.asked.prompt.ids
+        return self.in_flight.prompt.ids
 
     @property
     def unread(self) -> int:

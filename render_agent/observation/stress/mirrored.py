@@ -9,7 +9,6 @@ from typing import Any
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.observation.stress.base import PictureStress
-from render_agent.scene.mirrored import mirrored
 from render_agent.scene.model import Scene
 from render_agent.score.means import MACRO, Scored
 from render_agent.score.official import score_answer
@@ -25,7 +24,7 @@ class Mirrored(PictureStress):
 
     def shown(self, scene: Scene) -> Scene:
         """Return the scene, mirrored."""
-        return mirrored(scene)
+        return scene.mirrored()
 
     def truth(self, question: Question) -> str | None:
         """Return the letter that is right in the mirrored room, None where nobody knows."""

@@ -73,6 +73,28 @@ def cut_faces(
     wall nothing does, and there is nothing to hide. higher, looks: see `reaching_higher`, `ways_to_look`. at_line:
     metres, see `line_reach`.
     """
+    # Nothing beyond the lines and what reaches higher is filled or changes what is, but for a pixel on each side.
+    part = tuple(
+        slice(max(int(there[0]) - 1, 0), int(there[-1]) + 2)
+        for axis in (1, 0)
+        if len(there := np.flatnonzero((lines | higher).any(axis=axis)))
+    )
+    filled = np.zeros_like(lines)
+    if part:
+        each = (pixels[part] for pixels in (lines, scanned, higher, looks))
+        filled[part] = _filled(*each, metres_per_pixel, at_line)
+    return filled
+
+
+def _filled(
+    lines: NDArray[np.bool_],
+    scanned: NDArray[np.bool_],
+    higher: NDArray[np.bool_],
+    looks: NDArray[np.int8],
+    metres_per_pixel: float,
+    at_line: float,
+) -> NDArray[np.bool_]:
+    """Return the same of a part of a map; all but its outermost pixels may be crossed."""
     from scipy.ndimage import binary_dilation, binary_erosion, label
 
     from render_agent.render.map_view.distances import squared_distances

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.render.map_view.overlay import SMOOTH
 from render_agent.render.rasteriser.kernels import kernel
+
+COUNT = SMOOTH * SMOOTH
+"""Pixels that are drawn for one that is shown."""
 
 
 @kernel
@@ -56,35 +60,34 @@ def squared_distances(marked: Any) -> Any:
 
 
 @kernel
-def shrunk(
-    colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, times: Any
-) -> Any:
-    """Return a picture, (H, W, 3) uint8, of which each pixel is the mean of `times` squared that were drawn.
+def shrunk(colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any) -> Any:
+    """Return a picture, (H, W, 3) uint8, of which each pixel is the mean of SMOOTH squared that were drawn.
 
-    colours: (times H, times W, 3) uint8. lines: (times H, times W), where they have the colour of a line. faces: (H, W),
-    where the others have that of a cut face.
+    colours: (SMOOTH H, SMOOTH W, 3) uint8. lines: (SMOOTH H, SMOOTH W), where they have the colour of a line. faces:
+    (H, W), where the others have that of a cut face.
     """
     height, width = faces.shape
     picture = np.empty((height, width, 3), np.uint8)
-    count = times * times
     for row in range(height):
         for column in range(width):
-            red = green = blue = count // 2  # to round
-            for v in range(times * row, times * (row + 1)):
-                for u in range(times * column, times * (column + 1)):
-                    if lines[v, u]:
-                        red += line_colour[0]
-                        green += line_colour[1]
-                        blue += line_colour[2]
-                    elif faces[row, column]:
-                        red += face_colour[0]
-                        green += face_colour[1]
-                        blue += face_colour[2]
-                    else:
-                        red += colours[v, u, 0]
-                        green += colours[v, u, 1]
-                        blue += colours[v, u, 2]
-            picture[row, column, 0] = red // count
-            picture[row, column, 1] = green // count
-            picture[row, column, 2] = blue // count
+            crossed = 0
+            for v in range(SMOOTH):
+                for u in range(SMOOTH):
+                    crossed += lines[SMOOTH * row + v, SMOOTH * column + u]
+            for channel in range(3):
+                total = COUNT // 2  # to round
+                if not crossed and not faces[row, column]:  # as most are
+                    for v in range(SMOOTH):
+                        for u in range(SMOOTH):
+                            total += colours[SMOOTH * row + v, SMOOTH * column + u, channel]
+                else:
+                    for v in range(SMOOTH):
+                        for u in range(SMOOTH):
+                            if lines[SMOOTH * row + v, SMOOTH * column + u]:
+                                total += line_colour[channel]
+                            elif faces[row, column]:
+                                total += face_colour[channel]
+                            else:
+                                total += colours[SMOOTH * row + v, SMOOTH * column + u, channel]
+                picture[row, column, channel] = total // COUNT
     return picture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from render_agent.errors import RenderError
+from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, check_size
+from render_agent.render.registry import require_opengl
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
 
@@ -24,12 +25,20 @@ class ThreadedRenderer(ABC):
     _error: type[Exception]
 
     def __init__(self) -> None:
+        """Start OpenGL. SetupError where that fails, or what it needs is not installed."""
+        require_opengl(self.name)
         self._owner = begun_pool(1, self.name)
         try:
             self._owner.submit(self._start).result()
-        except BaseException:
+        except BaseException as error:
             self._owner.shutdown()
-            raise
+            # drivers and bindings raise anything, AssertionError included
+            if not isinstance(error, Exception):
+                raise
+            raise SetupError(
+                f"The renderer {self.name} could not start OpenGL through EGL "
+                f"({type(error).__name__}: {error}); use the renderer rasteriser."
+            ) from error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, Frame, refuse_splat
+from render_agent.render.base import BACKGROUND, Frame, refuse_splat, sound_faces
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
 from render_agent.render.projection import (
     Projection,
-    corners_of,
+    box_corners,
     focal_scale,
     furthest,
     projection,
 )
-from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.render.rasteriser.mipmaps import alpha_cutoff, mip_levels
 from render_agent.scene.model import Scene
 from render_agent.scene.texture import Material, Texture
@@ -243,7 +242,7 @@ class ModernGL(ThreadedRenderer):
                 buffers, layout = (*buffers, tints), [*layout, (tints, "3f1", "tint")]
         array = self._context.vertex_array(self._program, layout, indices)
         mode = self._points if scene.is_cloud else self._triangles
-        corners = corners_of(scene.points)
+        corners = box_corners(scene.points)
         return _Uploaded(array, (*buffers, indices), mode, corners, order, tuple(runs), tinted)
 
     def _runs(self, texture: Texture, order: NDArray[np.int32]) -> list[_Run]:

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, refuse_splat
+from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, refuse_splat, sound_faces
 from render_agent.render.opengl.gl_thread import ThreadedRenderer
-from render_agent.render.projection import corners_of, focal_scale, furthest, projection
-from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.projection import box_corners, focal_scale, furthest, projection
 from render_agent.render.rasteriser.mipmaps import mip_levels
 from render_agent.scene.model import Scene
 from render_agent.scene.texture import Material, Texture
@@ -70,7 +69,7 @@ class Pyrender(ThreadedRenderer):
             return _nothing(width, height)
         uploaded = self._uploaded.get(scene)
         if uploaded is None:
-            uploaded = self._uploaded[scene] = (self._scene(scene), corners_of(scene.points))
+            uploaded = self._uploaded[scene] = (self._scene(scene), box_corners(scene.points))
         drawn, corners = uploaded
         far = furthest(corners, projection(camera, width, height))
         lens, pose = self._camera(camera, width, height, far)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.geometry.camera import FloatArray
+from render_agent.render.base import sound_faces
 from render_agent.render.projection import Projection
-from render_agent.render.rasteriser.faces import sound_faces
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.mipmaps import Texturing, texturing
 from render_agent.scene.model import Scene

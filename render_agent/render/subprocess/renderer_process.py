@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
+
+import psutil
 
 from render_agent.errors import RenderAgentError, RenderError
 from render_agent.geometry.camera import Camera, MapCamera
@@ -18,17 +18,17 @@ from render_agent.scene.model import Scene
 
 
 def serve(connection: int, name: str) -> None:
-    """Make the renderer `name`, and draw with it until the other side is gone.
+    """Make the renderer `name`, send None or why it cannot be made, and draw with it until the other side is gone.
 
     connection: its file descriptor.
     """
-    pipe: Connection[Drawn | Begun, Job] = Connection(connection)
+    pipe: Connection[Drawn | RenderAgentError | None, Job] = Connection(connection)
     try:
         renderer = make_renderer(name)
     except RenderAgentError as error:
-        pipe.send(Begun(error))
+        pipe.send(error)
         return
-    pipe.send(Begun(None))
+    pipe.send(None)
     scenes: dict[int, Scene] = {}
     try:
         while True:
@@ -54,15 +54,7 @@ def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
         result = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
         result.add_note(traceback.format_exc())
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return Drawn(result, memory())
-
-
-def memory() -> int:
-    """Return the bytes of memory that this process holds, 0 where the system does not tell."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+    return Drawn(result, psutil.Process().memory_info().rss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +80,3 @@ class Drawn:
 
     frame: Frame | RenderAgentError | MemoryError
     memory: int
-
-
-@dataclass(frozen=True)
-class Begun:
-    """The renderer is there, or why not."""
-
-    error: RenderAgentError | None

@@ -6,17 +6,17 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
-from multiprocessing.connection import Pipe
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.render.subprocess.renderer_process import Begun, Drawn, Job
+from render_agent.render.subprocess.renderer_process import Drawn, Job, serve
 from render_agent.scene.model import Scene
+from render_agent.system.child_process import signal_name, start_child
 
 MAX_SECONDS = 300.0
 """A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""
@@ -71,7 +71,7 @@ class SubprocessRenderer:
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
 
-        Raises RenderError where the renderer does, and where its process ended TRIES times.
+        Raises RenderError where the renderer does, and where its process ended MAX_TRIES times.
         """
         how = f"ended {MAX_CRASHES} times"
         for _ in range(MAX_TRIES):
@@ -132,30 +132,18 @@ class SubprocessRenderer:
 
 
 class DrawingProcess:
-    """One process that draws, the scenes that it was told, and how many `views` it drew. Died where it ends."""
+    """One process that draws, the scenes that it was sent, and how many `views` it drew. RendererCrashed where it ends."""
 
     def __init__(self, name: str) -> None:
-        self._connection, theirs = Pipe()
-        program = (
-            f"import sys; sys.path[:] = {sys.path!r}; from render_agent.render.subprocess.renderer_process import"
-            f" serve; serve({theirs.fileno()}, {name!r})"
-        )
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # of the results of a run, and of nothing else
-                pass_fds=[theirs.fileno()],
-                process_group=0,  # Ctrl-C is for the run, which then ends this
-            )
+        self._connection, self._process = start_child(serve, name)
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
         self.views = 0
         self._gone: list[int] = []
-        begun = self._hear(MAX_SECONDS_TO_START)
-        if isinstance(begun, Begun) and begun.error is not None:
+        error = self._receive(MAX_SECONDS_TO_START)
+        if error is not None:
             self.close()
-            raise begun.error
+            raise error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Drawn:
         """Return the picture, or the error that the renderer raised."""
@@ -171,8 +159,7 @@ class DrawingProcess:
             self._connection.send(job)
         except OSError:
             raise self._death() from None
-        drawn = self._hear(MAX_SECONDS)
-        assert isinstance(drawn, Drawn)
+        drawn: Drawn = self._receive(MAX_SECONDS)
         self.views += 1
         return drawn
 
@@ -188,16 +175,15 @@ class DrawingProcess:
         self._process.kill()
         self._process.wait()
 
-    def _hear(self, seconds: float) -> Begun | Drawn:
-        """Return what the process says next."""
+    def _receive(self, seconds: float) -> Any:
+        """Return the next message of the process."""
         try:
             if not self._connection.poll(seconds):
                 self.kill()
                 raise RendererCrashed(f"gave nothing in {seconds:.0f} s")
-            message: Begun | Drawn = self._connection.recv()
+            return self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
-        return message
 
     def _death(self) -> RendererCrashed:
         """Return how the process ended."""
@@ -207,9 +193,5 @@ class DrawingProcess:
         code = self._process.returncode
         if code >= 0:
             return RendererCrashed(f"ended its process with exit code {code}")
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
         memory = ", as where memory runs out" if -code == signal.SIGKILL else ""
-        return RendererCrashed(f"crashed its process ({name}{memory})")
+        return RendererCrashed(f"crashed its process ({signal_name(code)}{memory})")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import FloatArray, Vector
-from render_agent.render.rasteriser.faces import sound_faces
+from render_agent.render.base import sound_faces
 from render_agent.scene.model import Scene
 
 MARGIN_METRES = 0.01
@@ -158,7 +158,7 @@ class Belonging:
 
 
 class _Around:
-    """The pieces in and around one box, along its axes."""
+    """The pieces in and around one box, along its axes: low, high and looks are (3, pieces), as columns are slow to reduce."""
 
     def __init__(
         self,
@@ -168,18 +168,17 @@ class _Around:
         *,
         oriented: bool,
     ) -> None:
-        local = (corners - box.centre) @ box.axes.T
+        local = (corners.reshape(-1, 3) - box.centre) @ box.axes.T
+        along = np.ascontiguousarray(local.reshape(corners.shape).transpose(1, 2, 0))
         self.half = box.size / 2
-        self.low, self.high = local.min(axis=1), local.max(axis=1)
-        within = self.half + MARGIN_METRES + ROUNDING
-        self.inside: NDArray[np.bool_] = np.all(
-            (self.low >= -within) & (self.high <= within), axis=1
-        )
+        self.low, self.high = along.min(axis=0), along.max(axis=0)
+        within = (self.half + MARGIN_METRES + ROUNDING)[:, None]
+        self.inside: NDArray[np.bool_] = ((self.low >= -within) & (self.high <= within)).all(axis=0)
         self.shell = np.minimum(SHELL_METRES, THIN * box.size)
-        self.flat = np.ones((len(corners), 3), bool)
+        self.flat = np.ones((3, len(corners)), bool)
         self.looks = None
         if normals is not None:
-            looks = normals @ box.axes.T
+            looks = (normals @ box.axes.T).T
             self.flat = np.abs(looks) > PARALLEL
             self.looks = looks if oriented else None
 
@@ -189,52 +188,51 @@ class _Around:
         for axis in range(3):
             for upper in (False, True):
                 low, high = self._heights(axis, upper)
-                along = (
-                    self.flat[:, axis]
+                along = np.flatnonzero(
+                    self.flat[axis]
                     & (low >= -self.shell[axis])
                     & (high <= MARGIN_METRES + ROUNDING)
                 )
+                low, high = low[along], high[along]
                 others = [other for other in range(3) if other != axis]
                 heights = self._beside(along, (low + high) / 2, others)
                 if heights is not None:
                     level = (low >= heights[0] - ROUGH) & (high <= heights[1] + ROUGH)
-                    bits[along & level] |= SIDES[axis + 3 * upper]
+                    bits[along[level]] |= SIDES[axis + 3 * upper]
                     if self.looks is not None:
-                        inwards = self.looks[:, axis] < 0 if upper else self.looks[:, axis] > 0
-                        bits[along & level & inwards] |= NEVER
+                        looks = self.looks[axis, along]
+                        bits[along[level & (looks < 0 if upper else looks > 0)]] |= NEVER
         return bits
 
     def _heights(self, axis: int, upper: bool) -> tuple[FloatArray, FloatArray]:
         """Return the least and the largest height of each piece above one side, outwards, metres."""
         if upper:
-            return self.low[:, axis] - self.half[axis], self.high[:, axis] - self.half[axis]
-        return -self.high[:, axis] - self.half[axis], -self.low[:, axis] - self.half[axis]
+            return self.low[axis] - self.half[axis], self.high[axis] - self.half[axis]
+        return -self.high[axis] - self.half[axis], -self.low[axis] - self.half[axis]
 
     def _beside(
-        self, along: NDArray[np.bool_], height: FloatArray, others: list[int]
+        self, along: NDArray[np.intp], height: FloatArray, others: list[int]
     ) -> tuple[float, float] | None:
         """Return between which heights the surface along a side goes on beside it, None where none does.
 
-        along: which pieces lie along it. others: the two axes of the side.
+        along: (k,) which pieces lie along it. height: (k,) of their middles. others: the two axes of the side.
         """
-        low, high = self.low[:, others], self.high[:, others]
-        half = self.half[others]
-        near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=1)
-        beyond = ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=1)
-        beyond_pieces = np.flatnonzero(along & near & beyond)
-        if not len(beyond_pieces):
+        low, high = self.low[others][:, along], self.high[others][:, along]
+        half = self.half[others][:, None]
+        near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=0)
+        beyond = near & ((low < -half - 1e-3) | (high > half + 1e-3)).any(axis=0)
+        if not beyond.any():
             return None
-        cut = np.minimum(high[beyond_pieces], half + RING_METRES) - np.maximum(
-            low[beyond_pieces], -half - RING_METRES
-        )
-        weights = np.maximum(cut, 1e-3).prod(axis=1)
+        low, high, height = low[:, beyond], high[:, beyond], height[beyond]
+        cut = np.minimum(high, half + RING_METRES) - np.maximum(low, -half - RING_METRES)
+        weights = np.maximum(cut, 1e-3).prod(axis=0)
         ring = float((2 * half + 2 * RING_METRES).prod() - (2 * half).prod())
         if weights.sum() < LEAST * ring:
             return None
-        order = np.argsort(height[beyond_pieces], kind="stable")
+        order = np.argsort(height, kind="stable")
         share = np.cumsum(weights[order]) / weights.sum()
         ends = np.searchsorted(share, (0.1, 0.9))
-        first, last = height[beyond_pieces][order][ends]
+        first, last = height[order][ends]
         return float(first), float(last)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from render_agent.config import RunConfig
+from render_agent.config import AUTO, RunConfig
 from render_agent.errors import SetupError
 from render_agent.extras import require
 
@@ -25,6 +25,12 @@ OBJECT_STORE_BYTES = 1 << 30
 
 CONNECT_SECONDS = 10.0
 """Seconds in which the address of a cluster must answer."""
+
+RAY_WORDS = (AUTO, "local")
+"""What Ray takes in the place of an address."""
+
+NO_CLUSTER = "start one with `ray start --head`, or leave --ray out to use this machine"
+"""What to do where no cluster answers."""
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -45,13 +51,19 @@ def check_ray(config: RunConfig) -> None:
             " machine of the cluster with --ray auto, or give the address HOST:6379"
         )
     host, colon, port = (config.ray or "").rpartition(":")
+    if config.ray and config.ray not in RAY_WORDS and not (host and port.isdecimal()):
+        raise SetupError(
+            f"--ray {config.ray} is no address of a Ray cluster: write HOST:6379, or auto on a machine of the cluster"
+        )
+    if config.ray == AUTO:
+        with cluster(AUTO, 0):
+            pass
     if colon and port.isdecimal():  # Ray itself would try for minutes
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise SetupError(
-                f"--ray {config.ray}: no Ray cluster answers there ({error}); start one with"
-                " `ray start --head`, or leave --ray out to use this machine"
+                f"--ray {config.ray}: no Ray cluster answers there ({error}); {NO_CLUSTER}"
             ) from error
 
 
@@ -96,7 +108,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
     ) as error:  # Ray raises the plain class where its own processes start too slowly
         reason = " ".join(str(error).split())
         raise SetupError(
-            f"--ray {address}: no Ray cluster answers there ({reason})"
+            f"--ray {address}: no Ray cluster answers there ({reason}); {NO_CLUSTER}"
             if address
             else f"Ray, which runs the workers, could not be started on this machine: {reason}; try again when it"
             " is less busy, or leave --workers and --devices out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ FARTHEST_METRES = 1e8
 NEAR_ENOUGH_METRES = 1000.0
 """Within this distance from zero, in metres, float32 keeps coordinates to a tenth of a millimetre."""
 
-LARGEST_METRES = 1000.0
-"""A hall is not wider than this, in metres; a scan that is was written in other units."""
-
 
 def unreadable(path: Path, why: str, remedy: str = "copy or export it again") -> SceneError:
     """Return the error of a scan: what is wrong with which file, and what to do about it."""
@@ -36,6 +33,9 @@ def require_reader(path: Path, name: str, *modules: str, remedy: str = "") -> No
         require(name, *modules)
     except SetupError as error:
         raise SceneError(f"the scan {path} cannot be read: {error}{remedy}") from None
+
+
+ScanKind = Literal["mesh", "cloud", "splat"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+INTENSITY_NAMES = ("intensity", "scalar_intensity", "reflectance", "scalar_reflectance")
+"""Names, in small letters, under which programs write what a scanner measured of each point's reflection."""
+
 STRETCH = (0.02, 0.98)
 """Quantiles of the intensities that become the darkest and the brightest grey."""
 

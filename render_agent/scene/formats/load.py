@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, FileFrame, Up
-from render_agent.scene.extent import (
-    Extent,
-    extent,
-    refuse_impossible,
-    refuse_too_wide,
-    side_note,
-    unit_note,
-)
+from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
+from render_agent.scene.extent import Extent, extent
 from render_agent.scene.formats.axis_alignment import missing_note, read_alignment, splat_scene
 from render_agent.scene.formats.cleaning import Scan, cleaned, placed, unreadable, upright_turn
 from render_agent.scene.formats.point_cloud import shaded_cloud, thinned
 from render_agent.scene.formats.registry import format_of
 from render_agent.scene.formats.shading import lit
-from render_agent.scene.formats.splats.recognise import read_splat
+from render_agent.scene.formats.unit_check import (
+    refuse_impossible,
+    refuse_too_wide,
+    side_note,
+    unit_note,
+)
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import solid
+
+CAMERA_UP: tuple[Axis, str] = "-y", "as photographs have it"
+"""What points up in splats trained on photographs: their axes are those of the first camera, y down."""
 
 
 def load_scene(
@@ -33,7 +34,7 @@ def load_scene(
     unit: AnyUnit = AUTO,
     alignments: Sequence[str] = (),
 ) -> Scene:
-    """Return the scene of a scan's file: a splat, or any format of `registry.FORMATS`.
+    """Return the scene of a scan's file, in any format of `registry.FORMATS`.
 
     id: the scene's name; without it, the file's. up: the axis of the file that points up; unit: the unit
     of its coordinates; `auto` is what the file says, else what its format has, else z and metres.
@@ -85,20 +86,18 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str 
     The scan's `up` and `metres` are left as they are known: told by the file, or by its format.
     """
     size = _size(path)
-    splat = read_splat(path, size)
-    if splat is None:
-        form = format_of(path)
-        scan = form.read(path, size)
-        scan = replace(
-            scan,
-            up=scan.up or form.up,
-            metres=scan.metres or (METRES[form.unit] if form.unit else None),
+    form = format_of(path, size)
+    scan = form.read(path, size)
+    metres = scan.metres or (METRES[form.unit] if form.unit else None)
+    own, notes = scan.up or form.up, scan.notes
+    if scan.gaussians is not None and splat_scene(path) is not None:
+        own, metres = "z", 1.0  # trained in the axes of ScanNet's own meshes
+    elif scan.gaussians is not None and scan.up is None:
+        own, why = (form.up, "as SPZ lays down") if form.up else CAMERA_UP
+        notes += (
+            f"its axis {own} was taken to point up, {why}, as a splat does not say; --up says another",
         )
-    else:
-        scan, own = splat
-        if splat_scene(path) is not None:  # trained in the axes of ScanNet's own meshes
-            scan, own = replace(scan, notes=scan.notes[:-1], metres=1.0), "z"
-        scan = replace(scan, up=own)
+    scan = replace(scan, up=own, metres=metres, notes=notes)
     frame = FileFrame(
         (scan.up or "z") if up == AUTO else up,
         (scan.metres or 1.0) if unit == AUTO else METRES[unit],

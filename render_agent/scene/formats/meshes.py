@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError
-from render_agent.scene.formats.cleaning import Scan, triangles, unreadable
-from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.formats.cleaning import Scan, triangles
+from render_agent.scene.formats.reading_process import NeedsProcess, parser_errors, read_apart
 from render_agent.scene.formats.textured.gltf import read_gltf
-from render_agent.scene.formats.textured.picture_files import NeedsProcess, Refused
 from render_agent.scene.formats.textured.wavefront import read_obj
 from render_agent.scene.srgb import screen
 
@@ -48,32 +46,16 @@ def read_mesh_apart(path: Path, size: int) -> Scan:
 
 def _read(path: Path, size: int, *, apart: bool) -> Scan:
     suffix = path.suffix.lower()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if suffix in (".glb", ".gltf"):
-                return read_gltf(path, size, apart=apart)
-            logging.getLogger("trimesh").setLevel(logging.CRITICAL)
-            if suffix == ".obj":
-                return read_obj(path, apart=apart)
-            return _through_trimesh(path)
-    except (SceneError, NeedsProcess):
-        raise
-    except Refused as error:
-        raise unreadable(path, *error.args) from None
-    # trimesh's parsers meet a broken file with whatever exception their line of code happens to
-    # raise, of no common class.
-    except Exception as error:
-        if isinstance(error, MemoryError):
-            raise
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise unreadable(path, f"it is no whole {suffix[1:].upper()} file ({reason})") from error
+    with parser_errors(path, suffix[1:].upper()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if suffix in (".glb", ".gltf"):
+            return read_gltf(path, size, apart=apart)
+        logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+        if suffix == ".obj":
+            return read_obj(path, apart=apart)
+        import trimesh
 
-
-def _through_trimesh(path: Path) -> Scan:
-    import trimesh
-
-    return scan_of_geometry(trimesh.load_scene(path, process=False))
+        return scan_of_geometry(trimesh.load_scene(path, process=False))
 
 
 def scan_of_geometry(geometry: Any) -> Scan:

@@ -1,21 +1,21 @@
-"""Files read in a child process, for libraries that a broken file can crash, hang or blow up."""
+"""Files that a broken one of may crash, hang or blow up a library: read in a child process, every fault a SceneError."""
 
 from __future__ import annotations
 
 import math
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
+from render_agent.system.child_process import signal_name, start_child
 
 LEAST_SECONDS = 120.0
 SECONDS_A_MEGABYTE = 1.0
@@ -27,27 +27,50 @@ WAITS = 10
 Reader = Callable[[Path, int], Scan]
 
 
+class NeedsProcess(Exception):
+    """A scan takes so much memory that it is read in a process of its own."""
+
+
+class Refused(Exception):
+    """What a scan is refused for, by a part of its reader that does not know its path: why, and what to do about it."""
+
+
+@contextmanager
+def parser_errors(path: Path, form: str) -> Iterator[None]:
+    """Turn whatever a library raises over a broken file into a SceneError: it is no whole file of the format `form`.
+
+    What is no fault of the file passes: errors of the file system and of memory, NeedsProcess, and whatever ends
+    the program.
+    """
+    try:
+        yield
+    except (SceneError, NeedsProcess, MemoryError, OSError):
+        raise
+    except Refused as error:
+        raise unreadable(path, *error.args) from None
+    # Parsers raise whatever their line of code happens to raise, and Rust's panics are no Exception.
+    except BaseException as error:
+        if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
+            raise
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise unreadable(path, f"it is no whole {form} file ({reason})") from error
+
+
 def read_apart(reader: Reader, path: Path, size: int) -> Scan:
     """Return what a function of a module reads from a file of `size` bytes, in a process of its own.
 
     SceneError where that process ends, or takes longer than any whole file would.
     """
     seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
-    ours, theirs = Pipe()
-    program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve;"
-        f" serve({theirs.fileno()}, {reader.__module__!r}, {reader.__name__!r}, {str(path)!r}, {size},"
-        f" {math.ceil(seconds)})"
+    ours, process = start_child(
+        serve,
+        reader.__module__,
+        reader.__name__,
+        str(path),
+        size,
+        math.ceil(seconds),
+        stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
     )
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
-            pass_fds=[theirs.fileno()],
-            process_group=0,  # Ctrl-C is for the run, which then ends this
-        )
     try:
         if not ours.poll(WAITS * seconds):
             raise unreadable(path, f"reading it does not end in {WAITS * seconds:.0f} s")
@@ -99,9 +122,4 @@ def _bound(seconds: int) -> None:
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
     code = process.returncode
-    if code is None or code >= 0:
-        return "ended"
-    try:
-        return f"crashed ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"crashed (signal {-code})"
+    return "ended" if code is None or code >= 0 else f"crashed ({signal_name(code)})"

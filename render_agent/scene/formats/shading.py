@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.surface import (
     areas_and_normals,
-    corners_of,
     cut,
+    face_corners,
     longest_edges,
 )
 
@@ -175,7 +175,7 @@ def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> ND
     """Return unit normals, (n, 3), of vertices: of their faces, weighted by area."""
     sums = np.zeros((len(points), 3))
     first = 0
-    for corners in corners_of(points, faces):
+    for corners in face_corners(points, faces):
         areas, normals = areas_and_normals(corners)
         weighted = normals * areas[:, None]
         for corner in range(3):

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError
 from render_agent.geometry.file_frame import Axis
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.formats.reading_process import parser_errors, read_apart
 from render_agent.scene.formats.textured.parts import Part, joined
-from render_agent.scene.formats.textured.picture_files import Picture, Refused, Unusable, decoded
+from render_agent.scene.formats.textured.picture_files import Picture, Unusable, decoded
 from render_agent.scene.texture import Material, Wrap
 
 MAX_VERTICES = 20_000_000
@@ -71,22 +70,18 @@ def read_whole(path: Path, size: int) -> Scan:
     """Return the same by the library, in whatever process this is."""
     from pxr import Tf, Usd, UsdGeom
 
-    try:
-        stage = Usd.Stage.Open(str(path))
-        parts = list(_parts(stage, path))
-        if not parts:
-            raise unreadable(path, "it holds no mesh and no points")
-        solid = [part for part in parts if part.faces is not None]
-        scan = _textured(solid or parts, stage, path)
-    except (SceneError, MemoryError, OSError):
-        raise
-    except Refused as error:
-        raise unreadable(path, *map(str, error.args)) from None
-    except (Tf.ErrorException, Exception) as error:
-        # before it USD tells where in its own source it was
-        said = " ".join(str(error).rpartition(" : ")[2].split())
-        reason = said.strip("'")[:120] or type(error).__name__
-        raise unreadable(path, f"it is no whole USD file ({reason})") from error
+    with parser_errors(path, "USD"):
+        try:
+            stage = Usd.Stage.Open(str(path))
+            parts = list(_parts(stage, path))
+            if not parts:
+                raise unreadable(path, "it holds no mesh and no points")
+            solid = [part for part in parts if part.faces is not None]
+            scan = _textured(solid or parts, stage, path)
+        except (
+            Tf.ErrorException
+        ) as error:  # before its reason it tells where in its own source it was
+            raise ValueError(str(error).rpartition(" : ")[2].strip("'")) from error
     up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
     metres = float(UsdGeom.GetStageMetersPerUnit(stage))
     return replace(scan, up=up, metres=metres, notes=(*scan.notes, *_left_out(stage)))

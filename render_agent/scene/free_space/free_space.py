@@ -20,7 +20,6 @@ from render_agent.scene.free_space.standing import (
     standing_places,
 )
 from render_agent.scene.free_space.surface import surface_samples
-from render_agent.scene.mirrored import mirrored
 from render_agent.scene.model import Scene
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def _samples(scene: Scene) -> NDArray[np.float32]:
     """Return samples of the surface; those of a mirrored scene are the mirror images of its own before."""
     if scene.mirrored_at is None:
         return surface_samples(scene)
-    samples = surface_samples(mirrored(scene))
+    samples = surface_samples(scene.mirrored())
     samples[:, 0] = 2 * scene.mirrored_at - samples[:, 0].astype(np.float64)
     return samples
 

@@ -20,7 +20,7 @@ FACES_PER_CHUNK = 1 << 19
 Corners = NDArray[np.float32]
 
 
-def corners_of(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
+def face_corners(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
     """Give the corners of the faces, (k, 3, 3) metres, chunk after chunk."""
     for first in range(0, len(faces), FACES_PER_CHUNK):
         yield points[faces[first : first + FACES_PER_CHUNK]]

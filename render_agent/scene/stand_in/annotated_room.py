@@ -109,8 +109,8 @@ def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]
     """
     nearest = np.full(len(places), np.inf)
     for lowest, highest in zip(low, high, strict=True):
-        beyond = np.maximum(lowest - places, places - highest).max(axis=1)
-        nearest = np.minimum(nearest, np.maximum(beyond, 0.0))
+        along = np.maximum(lowest - places, places - highest).T
+        nearest = np.minimum(nearest, np.maximum(np.maximum(*along), 0.0))
     return nearest
 
 
@@ -234,9 +234,7 @@ class _Face:
 
     def quads(self, rectangles: FloatArray, off: float = 0.0) -> FloatArray:
         """Return rectangles, (k, 4) left, bottom, right, top in metres, on the face: (k, 4, 3)."""
-        left, bottom, right, top = rectangles.T
-        x = np.stack([left, right, right, left], axis=1)[:, :, None]
-        y = np.stack([bottom, bottom, top, top], axis=1)[:, :, None]
+        x, y = rectangles[:, [0, 2, 2, 0], None], rectangles[:, [1, 1, 3, 3], None]
         placed: FloatArray = self.middle + self.normal * off + x * self.right + y * self.up
         return placed
 
@@ -297,11 +295,11 @@ def _names(label: str, faces: Iterable[_Face], colour: NDArray[np.uint8]) -> _Qu
 def _holders(things: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
     """Return which boxes, (n,), hold another one wholly; corners: (n, 8, 3) metres."""
     holds_another = np.zeros(len(things), bool)
+    volumes = np.array([thing.size.prod() for thing in things])
     for number, thing in enumerate(things):
         local = np.abs((corners - thing.centre) @ thing.axes.T)
         inside = (local <= thing.size / 2 + 1e-3).all(axis=(1, 2))
-        volumes = np.array([other.size.prod() for other in things])
-        holds_another[number] = bool((inside & (volumes < thing.size.prod())).any())
+        holds_another[number] = bool((inside & (volumes < volumes[number])).any())
     return holds_another
 
 

@@ -27,7 +27,7 @@
     element.addEventListener("click", act);
     return element;
   };
-  button("← Before", () => step(-1));
+  button("← Previous", () => step(-1));
   const play = button("Play", () => (timer ? stop() : start()));
   button("Next →", () => step(1));
   button("Close", () => film.close());

@@ -19,6 +19,12 @@
     return made;
   }
 
+  function answer(text) {
+    const made = cell("td", "answer");
+    made.append(cell("span", "clamped", text));
+    return made;
+  }
+
   function line(row) {
     const of = (name) => value(row, name);
     const type = named[of("type")] || of("type"), score = of("score"), coverage = of("coverage");
@@ -39,7 +45,7 @@
     const scored = cell("td", "number");
     scored.append(mark);
     made.append(head, cell("td", "wide-only", type), cell("td", "wide-only", of("scene")),
-      cell("td", "answer", of("answer")), cell("td", "answer", of("truth")), scored,
+      answer(of("answer")), answer(of("truth")), scored,
       cell("td", "number wide-only", of("turns")), cell("td", "wide-only", of("cause")),
       cell("td", "number wide-only", coverage === null ? null : coverage.toFixed(0)));
     return made;
@@ -160,6 +166,7 @@
     filter = read(location.hash);
     fill();
     apply(filter.at);
+    if (location.hash) $("questions").scrollIntoView(); // the way from a figure to its questions
   });
 
   const keys = {

@@ -22,6 +22,8 @@ MAX_PARAMETERS, MAX_LETTERS = 100, 500
 class MlflowLogger:
     """Figures as metrics, options as parameters; the table, its pictures and the report as artefacts."""
 
+    seen_by = "see it by: mlflow ui"
+
     def __init__(self, run: LoggedRun) -> None:
         from mlflow import MlflowClient
 

@@ -13,6 +13,8 @@ FOLDER = "tensorboard"
 class TensorBoardLogger:
     """Figures as scalars, the table as Markdown, its pictures as images; the report by its path."""
 
+    seen_by = "see it by: tensorboard --logdir {runs}/tensorboard"
+
     def __init__(self, run: LoggedRun) -> None:
         from torch.utils.tensorboard import SummaryWriter
 

@@ -13,6 +13,8 @@ from render_agent.analysis.export.loggers.base import COLUMNS, PROJECT, Finished
 class TrackioLogger:
     """Figures by step, the table with its pictures, report and views as artefacts."""
 
+    seen_by = "see it by: trackio show"
+
     def __init__(self, run: LoggedRun) -> None:
         import trackio
 

@@ -18,6 +18,8 @@ WAIT_SECONDS = 60
 class WandbLogger:
     """Figures by step, the table with its pictures, report and views as an artefact."""
 
+    seen_by = "where it was offline, wandb sync wandb/latest-run sends it"
+
     def __init__(self, run: LoggedRun) -> None:
         import wandb
 

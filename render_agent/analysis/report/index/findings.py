@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import WRONG
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.index.headline import bounds_of, official, type_scores
 from render_agent.analysis.report.plots.outcome_plots import mean, scene_of
+from render_agent.analysis.report.plots.vector_plot import kept_by
 from render_agent.analysis.report.words import type_words
 from render_agent.score.comparison import Side, compare
-from render_agent.score.means import MACRO
+from render_agent.score.means import DIRECTION, MACRO
+from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.summary import OFFICIAL
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
@@ -29,17 +31,28 @@ REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
 MOST = 0.5
 """A reason is that of most wrong answers where the interval of its share lies above this."""
 
+LEAST_FITTED = 8
+"""Of fewer truths a type the commonest answer is nearly fitted to each of them: to be below it says nothing."""
+
 NAMED_TYPES = 3
 """So many types a sentence names at the most."""
 
 
-def findings(report: ReportData) -> list[str]:
+class Finding(NamedTuple):
+    """A sentence, and where in the index the questions are that it counts; "" where no filter keeps just them."""
+
+    sentence: str
+    link: str = ""
+
+
+def findings(report: ReportData) -> list[Finding]:
     """Return what was found, at most three sentences; none where figures or intervals do not carry any."""
-    found = (against_all(report), by_types(report.results), reasons(report))
-    return [sentence for sentence in found if sentence is not None]
+    told = (against_all(report), by_types(report.results))
+    found = [Finding(sentence) for sentence in told if sentence is not None]
+    return [*found, *filter(None, [reasons(report)])]
 
 
-def reasons(report: ReportData) -> str | None:
+def reasons(report: ReportData) -> Finding | None:
     """What most wrong answers have in common: of all wrong ones, by the share's 95 % interval over scenes."""
     rows = report.rows
     wrong = [
@@ -51,17 +64,22 @@ def reasons(report: ReportData) -> str | None:
         share = mean([(scene, float(cause in own)) for scene, cause in wrong])
         if (share.low or 0.0) > MOST:
             number = sum(cause in own for _, cause in wrong)
-            return f"Of {len(wrong):,} wrong answers, {number:,} {words}."
+            link = kept_by(cause=str(own[0])) if len(own) == 1 else ""
+            return Finding(f"Of {len(wrong):,} wrong answers, {number:,} {words}.", link)
     return None
 
 
 def by_types(results: Mapping[str, Any]) -> str | None:
-    """Which type is farthest above the commonest answer to it, and which cannot be told from it or are below."""
+    """Which type is farthest above the commonest answer to it, and which cannot be told from it or are below.
+
+    The three directions count as their one task.
+    """
     levels, rows = results["chance"]["frequency"], type_scores(results)
+    rows = {n: row for n, row in rows.items() if n not in DIRECTION_TYPES or DIRECTION not in rows}
     bounds = {name: results["intervals"].get(name) for name in rows}
     known = [name for name in rows if bounds[name] is not None and levels.get(name) is not None]
     above = {n: rows[n][1] - levels[n] for n in known if bounds[n][0] > levels[n]}
-    below = [name for name in known if bounds[name][1] < levels[name]]
+    below = [n for n in known if bounds[n][1] < levels[n] and rows[n][0] >= LEAST_FITTED]
     level = [name for name in known if name not in above and name not in below]
     clauses = []
     if above:
@@ -92,6 +110,9 @@ def against_all(report: ReportData) -> str | None:
     if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
         return None
     way = "above" if score > level else "below"
+    numbers = [part["n"] for part in results["types"].values()]
+    if way == "below" and sum(numbers) < LEAST_FITTED * len(numbers):
+        return None
     return f"The score is {_points(abs(score - level))} {way} that of the commonest answers."
 
 

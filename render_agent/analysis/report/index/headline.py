@@ -9,6 +9,7 @@ from typing import Any
 from render_agent.analysis.related_runs import Sibling
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
+from render_agent.analysis.report.plots.outcome_plots import links_of
 from render_agent.analysis.report.plots.vector_plot import (
     Plot,
     above,
@@ -186,6 +187,7 @@ def against_chance(report: ReportData) -> Plot | None:
             for row in rows
         ],
         height=1.2 + 0.27 * len(rows),
+        links=links_of(row.name for row in rows if row.name != DIRECTION),
         note="Intervals: jackknife over scenes. Random: the mean score of a uniform choice among the"
         " options. Frequency: the commonest answer to each type, fitted on these very truths.",
     )
@@ -209,7 +211,9 @@ def _paint_types(axes: Any, rows: Sequence[TypeScore]) -> None:
         [row.score for row in rows], range(len(rows)), "o", color=palette.BLUE, ms=6,
         label="this run", clip_on=False,
     )  # fmt: skip
-    name_rows(axes, [type_words(row.name) for row in rows])
+    links = links_of(row.name for row in rows if row.name != DIRECTION)
+    names = [f"{type_words(row.name)} (n = {row.n})" for row in rows]
+    name_rows(axes, names, [links.get(type_words(row.name)) for row in rows])
     axes.set_xlim(0, 100)
     axes.grid(axis="both")
     axes.set_xlabel("score, %")

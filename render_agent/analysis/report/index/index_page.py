@@ -120,6 +120,8 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
+    if config.tools != "none":
+        facts.insert(5, ("Tools", config.tools))
     if config.agent_plan.chooses:
         facts.insert(5, ("Agent", config.agent_words))
     if config.probe:

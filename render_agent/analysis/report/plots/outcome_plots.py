@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from render_agent.analysis.diagnosis.summary import JUDGED
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import (
+    Cell,
     Plot,
     above,
     draw,
     from_zero,
     interval_line,
+    kept_by,
     name_rows,
     stacked,
     whole,
@@ -38,6 +40,9 @@ AS_SHOWN = " Right is what is right in the mirrored room, so not what the scores
 """What right means in mirrored rooms, where answers are scored, and where they are set against views."""
 
 ALL_TYPES = "all types"
+
+LEAST_BARS = 6
+"""A plot of fewer bars has room for so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ def turns_used(report: ReportData) -> Plot | None:
                 ha="center", fontsize=8.5,
             )  # fmt: skip
         axes.set_xticks(turns)
+        room = max(0, LEAST_BARS - (turns[-1] - turns[0] + 1)) / 2  # one bar is no wall
+        axes.set_xlim(turns[0] - 0.6 - room, turns[-1] + 0.6 + room)
         from_zero(axes, 0.12)
         whole(axes.yaxis)
         axes.set_xlabel("turns used")
@@ -163,7 +170,11 @@ def causes(report: ReportData) -> Plot | None:
             )
             for cause in present
         }
-        stacked(axes, names, parts, "questions")
+        links = [
+            {"": kept_by(type=kind)} | {str(c): kept_by(type=kind, cause=str(c)) for c in present}
+            for kind in by_type
+        ]
+        stacked(axes, names, parts, "questions", links=links)
 
     return draw(
         "causes",
@@ -176,6 +187,7 @@ def causes(report: ReportData) -> Plot | None:
             for kind, c in by_type.items()
         ],
         height=1.3 + 0.27 * len(by_type),
+        links=links_of(by_type),
         note=causes_meant(present, passive=report.config.passive)
         + (AS_SHOWN if _mirrored(report) else ""),
     )
@@ -186,6 +198,7 @@ def seen(report: ReportData) -> Plot | None:
     by_type = right_when_seen(report)
     if not by_type:
         return None
+    links = links_of(set(by_type) - {ALL_TYPES})
     sides = (
         ("all of it seen well", palette.BLUE, "o", -0.16),
         ("something never seen well", palette.ORANGE, "s", 0.16),
@@ -203,7 +216,7 @@ def seen(report: ReportData) -> Plot | None:
                 color=colour, ms=4.5, label=label, clip_on=False,
             )  # fmt: skip
         names = [f"{type_words(kind)} (n = {a.n + b.n})" for kind, (a, b) in by_type.items()]
-        name_rows(axes, names)
+        name_rows(axes, names, [links.get(type_words(kind)) for kind in by_type])
         axes.set_xlim(0, 100)
         axes.grid(axis="x")
         axes.set_xlabel("right, %")
@@ -236,10 +249,16 @@ def seen(report: ReportData) -> Plot | None:
             for kind, both in by_type.items()
         ],
         height=1.3 + 0.27 * len(by_type),
+        links=links,
         note=f"95 % intervals: {OVER_SCENES} Different questions fall on either side, so a difference is a"
         " hint, not a proof."
         f"{AS_SHOWN if _mirrored(report) else ''}",
     )
+
+
+def links_of(types: Iterable[str]) -> dict[Cell, str]:
+    """Return where the questions of some types are in the index, by the types' words."""
+    return {type_words(kind): kept_by(type=kind) for kind in types}
 
 
 def _mirrored(report: ReportData) -> bool:

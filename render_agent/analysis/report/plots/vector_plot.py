@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
 
 from render_agent.analysis.report.plots.palette import INK, LINE, NAMES, PAPER, SOFT
@@ -33,6 +34,7 @@ def pageable(text: str, name: str, title: str, description: str) -> str:
     used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
     for element in root.iter():
         _clean(element, name, used)
+    leads = any(element.tag == "a" for element in root.iter())
     for index, (tag, words) in enumerate((("title", title), ("desc", description))):
         child = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
         child.text = words
@@ -43,7 +45,7 @@ def pageable(text: str, name: str, title: str, description: str) -> str:
         "viewBox": root.attrib["viewBox"],
         "width": f"{size[0]:g}",
         "height": f"{size[1]:g}",
-        "role": "img",
+        "role": "group" if leads else "img",  # what is within an img, nobody reaches
         "aria-labelledby": f"{name}-title {name}-desc",
         "font-family": "sans-serif",
         "stroke-linejoin": "round",
@@ -79,6 +81,9 @@ def _clean(element: ElementTree.Element, name: str, used: set[str]) -> None:
     """Make one element's tag, ids, references and styles fit for a page."""
     element.tag = _bare(element.tag)
     attributes = element.attrib
+    if element.tag == "a":
+        _lead(attributes)
+        return
     if (old_id := attributes.pop("id", None)) in used:
         attributes["id"] = f"{name}-{old_id}"
     if target := attributes.pop(f"{{{XLINK}}}href", None):
@@ -102,6 +107,14 @@ def _clean(element: ElementTree.Element, name: str, used: set[str]) -> None:
             classes.append(f"{key[0]}-{NAMES[value.lower()]}")
     if classes:
         attributes["class"] = " ".join(classes)
+
+
+def _lead(attributes: dict[str, str]) -> None:
+    """Let a link lead within its page; who goes by keys has the same links in the table of the figures."""
+    target = attributes[f"{{{XLINK}}}href"]
+    attributes.clear()
+    kept = ", ".join(f"{name} {value}" for name, value in parse_qsl(target[1:]))
+    attributes |= {"href": target, "tabindex": "-1", "aria-label": f"Questions of {kept}"}
 
 
 def _bare(tag: str) -> str:
@@ -154,7 +167,7 @@ class Plot:
 
     name: of its file. title: what it shows, with the unit. description: what there is to see, for
     whoever does not. svg: an <svg> element. columns, rows: the figures that it was drawn from. note:
-    how to read it.
+    how to read it. links: by the first cell of a row, where its questions are in the index.
     """
 
     name: str
@@ -164,6 +177,7 @@ class Plot:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    links: Mapping[Cell, str] = field(default_factory=dict)
 
 
 def draw(
@@ -176,6 +190,7 @@ def draw(
     *,
     height: float = 3.0,
     note: str = "",
+    links: Mapping[Cell, str] | None = None,
 ) -> Plot:
     """Return a plot.
 
@@ -199,7 +214,13 @@ def draw(
         tuple(columns),
         tuple(tuple(row) for row in rows),
         note,
+        links or {},
     )
+
+
+def kept_by(**values: str) -> str:
+    """Return the address in the index of the questions that have these values, by column."""
+    return f"#{urlencode(values)}"
 
 
 def above(axes: Any, columns: int = 3) -> None:
@@ -211,9 +232,14 @@ def above(axes: Any, columns: int = 3) -> None:
     axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
 
 
-def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Name the rows of a plot at y = 0, 1, …, the first on top; no font draws what cannot be seen."""
+def name_rows(axes: Any, names: Sequence[str], links: Sequence[str | None] = ()) -> None:
+    """Name the rows of a plot at y = 0, 1, …, the first on top; no font draws what cannot be seen.
+
+    links: where the names lead to, those of them that do.
+    """
     axes.set_yticks(range(len(names)), [visible(name) for name in names])
+    for label, link in zip(axes.get_yticklabels(), links, strict=False):
+        label.set_url(link)
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
@@ -223,16 +249,21 @@ def stacked(
     parts: Mapping[str, tuple[str, Sequence[float]]],
     of: str,
     columns: int = 4,
+    links: Sequence[Mapping[str, str]] = (),
 ) -> None:
     """Draw a level bar for each name, of parts side by side: by label, the colour and the percent of every bar.
 
-    of: what the percents are of. columns: of the legend.
+    of: what the percents are of. columns: of the legend. links: where each bar's name ("") and its parts, by label, lead to.
     """
     left = [0.0] * len(names)
     for label, (colour, percents) in parts.items():
-        axes.barh(range(len(names)), percents, left=left, color=colour, label=label, height=0.72)
+        bars = axes.barh(
+            range(len(names)), percents, left=left, color=colour, label=label, height=0.72
+        )
+        for bar, own, percent in zip(bars, links, percents, strict=False):
+            bar.set_url(own.get(label) if percent else None)
         left = [a + b for a, b in zip(left, percents, strict=True)]
-    name_rows(axes, names)
+    name_rows(axes, names, [own.get("") for own in links])
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"{of}, %")
     above(axes, columns)

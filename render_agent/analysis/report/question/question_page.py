@@ -49,6 +49,9 @@ from render_agent.web.templates import environment
 LONG_CHARACTERS = 160
 """A question of more characters is set smaller."""
 
+ENDLESS_CHARACTERS = 1500
+"""One of more characters scrolls in its place, so that the rest of the page is not far below it."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionPart:
@@ -103,7 +106,7 @@ class QuestionPart:
         """Return the data of its 3D view as JSON, None where there is none; pictures: the way to the folder that holds `views`."""
         if self.plan is None or self.plan.scene is None:
             return None
-        data = view_data(self.state, self.diagnosis, self.size, pictures)
+        data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
         return None if data is None else json.dumps(data)
 
     @property
@@ -125,6 +128,11 @@ class QuestionPart:
     def long(self) -> bool:
         """Whether its text is long."""
         return len(self.question.text) > LONG_CHARACTERS
+
+    @property
+    def endless(self) -> bool:
+        """Whether its text is so long that it scrolls."""
+        return len(self.question.text) > ENDLESS_CHARACTERS
 
     @property
     def named_boxes(self) -> list[str]:
@@ -196,15 +204,18 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
         return f"right, without having seen well: {lacking}"
     if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
         return f"{diagnosis.cause} (never seen well: {lacking})"
+    if diagnosis.cause is Cause.UNKNOWN:
+        return "unknown: nothing tells what it would have had to see"
     return str(diagnosis.cause)
 
 
 def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
     """Return why an answer is wrong, as a sentence; None where it is not wrong or nobody can tell."""
     missed = _listed(_missed(diagnosis, config.image_size))
+    lacking = f"{missed} well" if missed else "enough of the room"  # whose size it was asked for
     return {
-        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {missed} well.",
-        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {missed} well.",
+        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",
+        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {lacking}.",
         Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
         Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
     }.get(diagnosis.cause)
@@ -213,7 +224,7 @@ def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
 def _listed(names: Sequence[str]) -> str:
     """Return names as a sentence lists them."""
     some = [", ".join(names[:-1]), *names[-1:]]
-    return " and ".join(filter(None, some)) or "everything named"
+    return " and ".join(filter(None, some))
 
 
 def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:

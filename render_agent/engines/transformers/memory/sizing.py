@@ -69,8 +69,8 @@ class Sizing:
     needed: int = field(default=0, init=False)
     events: list[str] = field(default_factory=list, init=False)
 
-    def told(self) -> tuple[str, ...]:
-        """Return what happened since it was last asked."""
+    def take_events(self) -> tuple[str, ...]:
+        """Return the events since the last call."""
         events, self.events = tuple(self.events), []
         return events
 
@@ -135,15 +135,16 @@ def fit_rows(
     attempt: Callable[[Sequence[int]], Sequence[Given] | Fault],
     sizing: Sizing,
 ) -> list[Given | Fault]:
-    """Return what every row became, in their order, or why it became nothing.
+    """Return the result of every row, in their order, or why it has none.
 
     lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
-    rows of these places, and returns what each became or why all failed; the memory is given back by then. A batch that fails is halved, until a single row is left that has failed
-    twice where memory ran out: what is in the way of the first attempt may be gone in the second.
+    rows of these places, and returns the result of each, or why all failed, its memory given back by then. A batch that fails is
+    halved, until a single row is left that has failed twice where memory ran out: what is in the way of the first
+    attempt may be gone in the second.
     """
-    became: dict[int, Given | Fault] = {}
+    results: dict[int, Given | Fault] = {}
     waiting = deque(sizing.batches(lengths))
-    again: set[int] = set()
+    retried: set[int] = set()
     while waiting:
         batch = waiting.popleft()
         rows, tokens = len(batch), len(batch) * max(lengths[place] for place in batch)
@@ -152,7 +153,7 @@ def fit_rows(
             continue
         outcome = attempt(batch)
         if not isinstance(outcome, Fault):
-            became.update(zip(batch, outcome, strict=True))
+            results.update(zip(batch, outcome, strict=True))
             sizing.events += ["batch_grown"] if sizing.ceiling.succeeded(tokens) else []
             continue
         if outcome.out_of_memory:
@@ -164,10 +165,10 @@ def fit_rows(
                 sizing.ceiling.lower(tokens // rows * ((rows + 1) // 2))
                 sizing.events.append("batch_halved")
             waiting.extendleft(reversed(grouped(batch, lengths, None, (rows + 1) // 2)))
-        elif outcome.out_of_memory and batch[0] not in again:
-            again.add(batch[0])
+        elif outcome.out_of_memory and batch[0] not in retried:
+            retried.add(batch[0])
             waiting.appendleft(batch)
             sizing.events.append("retried")
         else:
-            became[batch[0]] = outcome
-    return [became[place] for place in range(len(lengths))]
+            results[batch[0]] = outcome
+    return [results[place] for place in range(len(lengths))]

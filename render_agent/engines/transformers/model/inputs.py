@@ -76,7 +76,7 @@ class PreparedPrompt:
         return len(self.pictures) + sum(picture.rows for picture in self.shown)
 
 
-class DialogueTensors:
+class PromptBuilder:
     """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
 
     Earlier pictures of a dialogue are not read again: the size of each is remembered, and its pixel values are kept,
@@ -267,7 +267,7 @@ def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:
 class PictureValues:
     """Gives the tensors of one picture; equal for all who are shown the same."""
 
-    inputs: DialogueTensors
+    inputs: PromptBuilder
     form: PictureForm
     key: tuple[Callable[[str], Image], str]
     owner: str = field(compare=False)

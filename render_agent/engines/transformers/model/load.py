@@ -23,7 +23,7 @@ from render_agent.engines.families.thinking import Marks, reply_text
 from render_agent.engines.memory.faults import Fault, free_memory, is_out_of_memory
 from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
-from render_agent.engines.transformers.model.inputs import DialogueTensors, PreparedPrompt
+from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptBuilder
 from render_agent.engines.transformers.options import (
     check_options,
     position_limit,
@@ -48,7 +48,7 @@ class LoadedModel:
     """
 
     model: Any
-    inputs: DialogueTensors
+    inputs: PromptBuilder
     tokenizer: Any
     ends: Sequence[int]
     pad: int
@@ -96,7 +96,7 @@ class LoadedModel:
         opened = self.marks is not None and self.marks.left_open(prompt)
         return reply_text(self.tokenizer, self.marks, ids, opened=opened)
 
-    def too_long(self, tokens: int) -> str | None:
+    def length_error(self, tokens: int) -> str | None:
         """Return in one sentence why a prompt of so many tokens cannot be answered; None where it can."""
         if self.max_len is None or tokens < self.max_len:
             return None
@@ -111,14 +111,14 @@ class LoadedModel:
         most = request.max_new_tokens if self.marks is None else request.most_tokens
         return most if self.max_len is None else min(most, max(1, self.max_len - tokens))
 
-    def prepared(self, request: Request, more: int = 0, again: bool = True) -> PreparedPrompt | str:
+    def prepare(self, request: Request, more: int = 0, again: bool = True) -> PreparedPrompt | str:
         """Return a request's prompt, or in one sentence why there is none.
 
         more: tokens that are to be read behind it. again: whether it is tried once more where memory ran out, once that is given back.
         """
         try:
             prompt = self.inputs.prepare(request)
-            return self.too_long(len(prompt.ids) + more) or prompt
+            return self.length_error(len(prompt.ids) + more) or prompt
         # A picture comes from a file and goes through three libraries: whatever is wrong with it
         # is a fault of this request alone.
         except Exception as error:
@@ -126,10 +126,10 @@ class LoadedModel:
             reason, again = first_line(error), again and is_out_of_memory(error)
         if again:
             free_memory()
-            return self.prepared(request, more, again=False)
+            return self.prepare(request, more, again=False)
         return f"the prompt could not be prepared: {reason}"
 
-    def forced(self, request: Request) -> list[int] | None:
+    def forced_tokens(self, request: Request) -> list[int] | None:
         """Return the tokens that a reply is to be, the one that ends it behind them, where the script says so."""
         if self.script is None:
             return None
@@ -141,7 +141,7 @@ class LoadedModel:
         self.model = None
         free_memory()
 
-    def alone(self, fault: Fault, prompt: PreparedPrompt) -> str:
+    def fault_text(self, fault: Fault, prompt: PreparedPrompt) -> str:
         """Return why a prompt failed that had a call of the model to itself."""
         if not fault.out_of_memory:
             return f"the model failed on this prompt: {fault.reason}"
@@ -192,7 +192,7 @@ def open_model(
     marks = form.marks(tokenizer)
     loaded = LoadedModel(
         model=pretrained.model,
-        inputs=DialogueTensors(
+        inputs=PromptBuilder(
             pretrained.processor,
             str(description["model_type"]),
             options={**options, "chat_template_kwargs": arguments},

@@ -39,7 +39,7 @@ class SequenceStates:
     live_at: int = 0
     _next: tuple[list[int], int, int] | None = None
 
-    def known(self, tokens: int) -> int:
+    def cached_tokens(self, tokens: int) -> int:
         """Return behind how many tokens, at most so many, there is a state."""
         standing = [self.kept_at, self.live_at if len(self.slots) > LIVE else 0]
         return max((place for place in standing if place <= tokens), default=0)
@@ -65,12 +65,12 @@ class SequenceStates:
         self._next = [first, second, spare], kept, end
         return [(start, kept, source, first), (kept, end, first, second)]
 
-    def has_read(self) -> None:
+    def mark_read(self) -> None:
         """What was to be read has been."""
         if self._next is not None:
             (self.slots, self.kept_at, self.live_at), self._next = self._next, None
 
-    def has_written(self) -> None:
+    def mark_written(self) -> None:
         """A token more has been written."""
         if self.slots:
             self.slots[LIVE], self.slots[SPARE] = self.slots[SPARE], self.slots[LIVE]

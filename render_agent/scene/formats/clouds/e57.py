@@ -7,16 +7,16 @@ of its own, part by part.
 from __future__ import annotations
 
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
-from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 1_000_000
 
@@ -46,17 +46,8 @@ def read_whole(path: Path, size: int) -> Scan:
     """Return the same by the library, in whatever process this is."""
     from pye57 import libe57
 
-    try:
-        file = libe57.ImageFile(str(path), "r")
-        try:
-            return _read(file, path, size)
-        finally:
-            file.close()
-    except (SceneError, MemoryError, OSError):
-        raise
-    except Exception as error:  # whatever the library or its bindings raise
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise unreadable(path, f"it is no whole E57 file ({reason})") from error
+    with parser_errors(path, "E57"), closing(libe57.ImageFile(str(path), "r")) as file:
+        return _read(file, path, size)
 
 
 def _read(file: Any, path: Path, size: int) -> Scan:
@@ -79,6 +70,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
 def _add(file: Any, scan: Any, cloud: GatheredCloud, path: Path) -> None:
     """Add the points of one scan to the cloud."""
     from pye57 import libe57
+    from pye57.utils import convert_spherical_to_cartesian
 
     fields = set(scan.point_fields)
     axes = CARTESIAN if fields >= set(CARTESIAN) else SPHERICAL
@@ -98,7 +90,7 @@ def _add(file: Any, scan: Any, cloud: GatheredCloud, path: Path) -> None:
         part = {name: column[:count] for name, column in columns.items()}
         good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
         along = np.column_stack([part[name] for name in axes])[good]
-        points = along if axes is CARTESIAN else cartesian(along)
+        points = along if axes is CARTESIAN else convert_spherical_to_cartesian(along)
         shades = np.column_stack([part[name] for name in colours])[good] if colours else None
         cloud.add(
             points @ turn.T + shift,
@@ -129,12 +121,3 @@ def _limits(scan: Any, kind: str, name: str, top: float) -> tuple[float, float]:
             if high > low:
                 return low, high
     return 0.0, top
-
-
-def cartesian(spherical: Floats) -> Floats:
-    """Return points (n, 3) of ranges in metres, azimuths and elevations in radians, (n, 3)."""
-    distance, azimuth, elevation = spherical.T
-    level = distance * np.cos(elevation)
-    return np.column_stack(
-        [level * np.cos(azimuth), level * np.sin(azimuth), distance * np.sin(elevation)]
-    )

@@ -17,7 +17,7 @@ import numpy as np
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
-from render_agent.scene.formats.reading_process import read_apart
+from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 2_000_000
 
@@ -25,7 +25,7 @@ MOST_POINTS_A_BYTE = 8
 """A point's place takes at least a bit, however well it is compressed."""
 
 GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
-GEO_KEY_LINEAR_UNIT, GEO_KEY_UNIT_SIZE = 3076, 3077
+GEO_KEY_LINEAR_UNIT = 3076
 """Keys of GeoTIFF, as "GeoTIFF Format Specification 1.0" (1995) numbers them."""
 
 GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}
@@ -70,26 +70,16 @@ def read_whole(path: Path, size: int) -> Scan:
     """Return the cloud of a file whose header was checked."""
     import laspy
 
-    try:
-        with laspy.open(path, read_evlrs=False) as reader:
-            metres = _metres(path, reader.header)
-            names = set(reader.header.point_format.dimension_names)
-            cloud = GatheredCloud(bits=16)
-            for chunk in reader.chunk_iterator(CHUNK_POINTS):
-                colours = None
-                if {"red", "green", "blue"} <= names:
-                    colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])
-                points = np.column_stack([chunk.x, chunk.y, chunk.z])
-                cloud.add(points, colours, np.asarray(chunk["intensity"]))
-    # laspy meets a broken file with whatever its parsers raise, and Rust's panics are no Exception.
-    except BaseException as error:
-        panicked = type(error).__name__ == "PanicException"
-        if isinstance(error, MemoryError | OSError | SceneError):
-            raise
-        if not (isinstance(error, Exception) or panicked):
-            raise
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise unreadable(path, f"it is no whole LAS file ({reason})") from error
+    with parser_errors(path, "LAS"), laspy.open(path, read_evlrs=False) as reader:
+        metres = _metres(path, reader.header)
+        names = set(reader.header.point_format.dimension_names)
+        cloud = GatheredCloud(bits=16)
+        for chunk in reader.chunk_iterator(CHUNK_POINTS):
+            colours = None
+            if {"red", "green", "blue"} <= names:
+                colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])
+            points = np.column_stack([chunk.x, chunk.y, chunk.z])
+            cloud.add(points, colours, np.asarray(chunk["intensity"]))
     scan = cloud.scan()
     return Scan(scan.points, scan.colours, metres=metres)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
-from render_agent.scene.formats.ply import text_numbers, typed
+from render_agent.scene.formats.ply.ascii import text_numbers, typed
 
 LONGEST_HEADER = 1 << 16
 CHUNK_POINTS = 2_000_000

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.clouds.gathered import GatheredCloud
-from render_agent.scene.formats.ply import INTENSITIES, text_numbers
+from render_agent.scene.formats.intensity import INTENSITY_NAMES
+from render_agent.scene.formats.ply.ascii import text_numbers
 
 BLOCK_BYTES = 32 << 20
 """Bytes of text that are read at a time."""
@@ -31,7 +32,7 @@ MOST_COLUMNS = 64
 NAMES = {
     "x": "x", "easting": "x", "y": "y", "northing": "y", "z": "z", "height": "z", "elevation": "z",
     "r": "r", "red": "r", "rf": "r", "g": "g", "green": "g", "gf": "g", "b": "b", "blue": "b", "bf": "b",
-    "i": "i", "int": "i", **dict.fromkeys(INTENSITIES, "i"),
+    "i": "i", "int": "i", **dict.fromkeys(INTENSITY_NAMES, "i"),
 }  # fmt: skip
 """What columns are called, in small letters, by what they are."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.geometry.file_frame import Axis
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.ply import Columns, Header, cut_short
+from render_agent.scene.formats.ply.header import Columns, Header, cut_short
 from render_agent.scene.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
 from render_agent.scene.gaussians import CONSTANT_HARMONIC
 
@@ -28,13 +29,11 @@ LIMITS = tuple(
 )
 PER_CHUNK = 256
 
-PackedAxis = Literal["x", "y", "z", "-x", "-y", "-z"]
-
 UP_COMMENT = re.compile(rb"[\r\n]comment up (-?[xyz])[\r\n]")
 """How this program writes which way is up into a splat that it converted."""
 
 
-def up_comment(start: bytes) -> PackedAxis | None:
+def up_comment(start: bytes) -> Axis | None:
     """Return which axis the header says points up, None where it says nothing."""
     match = UP_COMMENT.search(start.partition(b"end_header")[0])
     return match[1].decode() if match else None  # type: ignore[return-value]

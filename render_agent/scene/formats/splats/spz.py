@@ -51,14 +51,10 @@ class _Header:
         return (6 if self.version == 1 else 9, 1, 3, 3, 3 if self.version < 3 else 4, varying)
 
 
-def is_spz(path: Path, start: bytes) -> bool:
-    """Whether a file that begins so is one of SPZ's."""
-    if start.startswith(MAGIC):
-        return True
-    if not start.startswith(GZIP):
-        return False
+def is_packed_spz(start: bytes) -> bool:
+    """Whether a file that begins so is one of versions 1 to 3, all of which is packed by gzip."""
     try:
-        return zlib.decompressobj(31).decompress(start, 4) == MAGIC
+        return start.startswith(GZIP) and zlib.decompressobj(31).decompress(start, 4) == MAGIC
     except zlib.error:
         return False
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, require_reader, unreadable
+from render_agent.scene.formats.reading_process import NeedsProcess
 from render_agent.scene.formats.textured.parts import Part, joined
 from render_agent.scene.formats.textured.picture_files import (
-    NeedsProcess,
     Picture,
     Unusable,
     decoded,

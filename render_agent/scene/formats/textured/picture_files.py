@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from PIL import BmpImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TgaImagePlugin
 from PIL import WebPImagePlugin as WebpImagePlugin
 
+from render_agent.scene.formats.reading_process import NeedsProcess, Refused
+
 MAX_TEXELS = 1 << 26
 """Pixels that all pictures of a scan keep together; larger pictures are reduced."""
 
@@ -48,14 +50,6 @@ REDUCED_NOTE = "Its pictures are shown smaller than they are, for memory."
 
 class Unusable(Exception):
     """A picture that cannot be shown; the scan is drawn without it. The message says why."""
-
-
-class NeedsProcess(Exception):
-    """A scan takes so much memory that it is read in a process of its own."""
-
-
-class Refused(Exception):
-    """Pictures for which a scan is refused: why, and what to do about it."""
 
 
 @dataclass(eq=False)

@@ -1,0 +1,261 @@
+"""What a run records of how its moves are chosen, and what follows from it."""
+
+import json
+import shutil
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from factories import TREE
+from factories.runs import make_config, make_questions, play, walking
+
+from render_agent.analysis.report.build import build
+from render_agent.analysis.report.data import read_run
+from render_agent.analysis.report.plots.cost_plots import cost_by_turn, cost_plots
+from render_agent.cli.main import cli
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.errors import SetupError, UsageError
+from render_agent.questions.selection import choose_questions
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import results_of
+from render_agent.runs.merge_shards import merge
+from render_agent.runs.preflight import input_hashes
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.score.tables import took
+
+ALONE = {"agent": "single", "max_turns": 2}
+
+SCENES = TREE / "scenes"
+
+LOOKAHEAD = {"agent": "lookahead:2", "temperature": 1.0, "max_turns": 2, "model": "wanderer"}
+
+
+def room(folder):
+    """Write the questions about one bundled room beside a copy of it; return their file."""
+    for name in ("room07.ply", "room07.json"):
+        shutil.copy(SCENES / name, folder / name)
+    rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
+    file = folder / "questions.jsonl"
+    file.write_text("".join(row for row in rows if '"room07"' in row), "utf-8")
+    return file
+
+
+def begun(config):
+    """Begin a run and leave it; return its folder."""
+    run = start_run(config)
+    run.close()
+    return RunFolder(run.path)
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({}, "agent: lookahead:2 by geometry (knows where the named objects are)"),
+        (
+            {"verifier": ("random", "geometry"), "verifier_weights": ("1", "0.5")},
+            "agent: lookahead:2 by random, geometry (knows where the named objects are)",
+        ),
+        ({"verifier": ("geometry:unnamed",)}, None),
+        ({"verifier": ("random",)}, None),
+        ({"pictures": "shuffled", "benchmark": "rooms", "limit": 40}, None),
+        ({"agent": "vote:2"}, None),
+        ({"agent": "single", "temperature": 0.0}, None),
+    ],
+    ids=str,
+)
+def test_what_no_model_knows_is_said_beside_every_figure(tmp_path, options, note):
+    config = make_config(tmp_path, room(tmp_path), **{"limit": 2, **LOOKAHEAD, **options})
+    folder = begun(config)
+    told = folder.record["choosing"]
+    assert (told["agent"], told["note"]) == (config.agent, note)
+    assert (note in results_of(folder)["notes"]) == (note is not None)
+    assert [entry["name"] for entry in told["verifiers"]] == [v.label for v in config.verifiers]
+    assert [entry["weight"] for entry in told["verifiers"]] == list(config.weights)
+    assert told["fusion"] == ("ranks" if config.agent_plan.verified else None)
+
+
+def test_where_no_box_is_known_geometry_knows_none(tmp_path):
+    folder = begun(make_config(tmp_path, make_questions(tmp_path, 2), **LOOKAHEAD))
+    assert folder.record["choosing"]["verifiers"] == [
+        {"name": "geometry", "weight": 1.0, "knows": None}
+    ]
+    assert folder.record["choosing"]["note"] is None
+
+
+@pytest.mark.parametrize(
+    ("verifier", "refused"),
+    [(("geometry",), True), (("random", "geometry"), True), (("geometry:unnamed",), False)],
+)
+def test_boxes_that_changed_are_refused_where_moves_rest_on_them(tmp_path, verifier, refused):
+    folder = begun(make_config(tmp_path, room(tmp_path), limit=2, **LOOKAHEAD, verifier=verifier))
+    resume_run(folder, {}).close()
+    truth = tmp_path / "room07.json"
+    truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
+    if not refused:
+        resume_run(RunFolder(folder.path), {}).close()
+        return
+    with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes") as raised:
+        resume_run(RunFolder(folder.path), {})
+    assert "\n" not in str(raised.value)
+
+
+def test_a_rubric_of_ones_own_is_among_the_files_that_must_stay(tmp_path):
+    rubric = tmp_path / "mine.yaml"
+    rubric.write_text(
+        yaml.safe_dump({"name": "mine", "helps": "Does it help to answer: {question}"})
+    )
+    given = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
+    given |= {"model": "some", "judge_mode": "pairwise", "base_url": "http://127.0.0.1:9/v1"}
+    config = make_config(tmp_path, make_questions(tmp_path, 2), **given)
+    assert input_hashes(config, [])["verifiers"].keys() == {str(rubric)}
+
+
+def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
+    learned = tmp_path / "learned"
+    learned.mkdir()
+    for name in ("members.safetensors", "card.json", "README.md"):
+        (learned / name).write_text(name)
+    config = make_config(
+        tmp_path,
+        make_questions(tmp_path, 2),
+        **{**LOOKAHEAD, "agent": "best:2", "verifier": (f"learned:{learned}",)},
+    ).absolute()
+    recorded = input_hashes(config, [])["verifiers"]
+    assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
+    folder = begun(make_config(tmp_path, make_questions(tmp_path, 2)))
+    written = json.loads((folder.path / "config.json").read_text("utf-8"))
+    written["sha256"]["verifiers"] = recorded
+    written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
+    (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
+    resume_run(RunFolder(folder.path), {}).close()
+    (learned / "README.md").write_text("somebody's words")
+    resume_run(RunFolder(folder.path), {}).close()
+    (learned / "members.safetensors").write_text("other weights")
+    with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
+        resume_run(RunFolder(folder.path), {})
+    (learned / "members.safetensors").unlink()
+    with pytest.raises(SetupError, match=r"members\.safetensors is not the file of a verifier"):
+        resume_run(RunFolder(folder.path), {})
+
+
+def scenes_of_many_names(folder, count=4):
+    """Write questions about one scan under two names; return their file."""
+    file = make_questions(folder, count)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = f"room{row['id'] % 2}"
+        shutil.copy(folder / "room.ply", folder / f"{row['scene_name']}.ply")
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_shards_of_different_agents_do_not_merge(tmp_path):
+    asked = scenes_of_many_names(tmp_path)
+    chosen = {**LOOKAHEAD, "verifier": ("random",)}
+    options = [
+        chosen,
+        chosen,
+        {**chosen, "agent": "lookahead:3"},
+        {**chosen, "fusion": "normalised"},
+    ]
+    first, *others = (
+        RunFolder(wandering(tmp_path, asked, shard=f"{1 + (number > 0)}/2", **given))
+        for number, given in enumerate(options)
+    )
+    same, *different = others
+    for other in different:
+        with pytest.raises(UsageError, match="were run with different options"):
+            merge(tmp_path / "merged", [first, other])
+    path, found = merge(tmp_path / "merged", [first, same])
+    rows = {
+        row["question_id"]: row for part in (first, same) for row in part.results()["questions"]
+    }
+    assert {row["question_id"]: row for row in found["questions"]} == rows
+    parts = [part.results()["totals"]["per_question"] for part in (first, same)]
+    for name in ("turns", "renders", "tokens_in", "tokens_out"):
+        mean = sum(part[name] for part in parts) / 2
+        assert found["totals"]["per_question"][name] == pytest.approx(mean)
+    assert RunFolder(path).record["choosing"]["agent"] == "lookahead:2"
+
+
+def wandering(folder, asked, **options):
+    config = make_config(folder, asked, **options)
+    return play(folder, asked, ScriptedEngine(Wanderer(choose_questions(config), 0)), **options)[0]
+
+
+def test_compared_runs_tell_what_they_cost_and_which_options_differ(tmp_path):
+    asked = make_questions(tmp_path, 4)
+    one = wandering(tmp_path, asked, **{**LOOKAHEAD, "agent": "single"})
+    two = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "batch_size": "2"})
+    done = CliRunner().invoke(cli, ["compare", str(one), str(two), "--json"])
+    told = json.loads(done.stdout)
+    assert told["options"] == {"agent": ["single", "lookahead:2"], "verifier": [[], ["random"]]}
+    work = [results_of(RunFolder(path))["totals"]["per_question"] for path in (one, two)]
+    assert told["work"] == {"a": work[0], "b": work[1]}
+    words = " ".join(CliRunner().invoke(cli, ["compare", str(one), str(two)]).output.split())
+    assert "agent: a single, b lookahead:2" in words
+    assert "verifier: a not given, b random" in words
+    assert (
+        f"a, a question took on average 2.0 turns, {work[0]['renders']:.1f} pictures drawn" in words
+    )
+
+
+def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
+    asked = make_questions(tmp_path, 4)
+    path = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3})
+    folder = RunFolder(path)
+    results = folder.results()
+    lines = folder.lines()
+    opening = {view["file"] for line in lines if not line["turn"] for view in line["views"]}
+    assert len(opening) == 2
+    for row in results["questions"]:
+        own = [line for line in lines if line["question_id"] == row["question_id"]]
+        beside = list((path / "views" / row["question_id"]).iterdir())
+        assert row["renders"] == len(opening) + len(beside)
+        assert row["tokens_in"] == sum(line["tokens"]["in"] for line in own)
+        assert row["tokens_out"] == sum(line["tokens"]["out"] for line in own)
+    totals = results["totals"]
+    means = totals["per_question"]
+    assert means["renders"] == sum(row["renders"] for row in results["questions"]) / 4
+    assert totals["renders"] == sum(row["renders"] for row in results["questions"]) - 3 * 2
+    shown = CliRunner().invoke(cli, ["show", str(path)]).output
+    assert "\nagent: lookahead:2 by random\n" in shown
+    told = " ".join(shown.split())
+    assert f"a question took on average 3.0 turns, {means['renders']:.1f} pictures drawn, " in told
+    assert f"{means['tokens_in']:,.0f} tokens read, {means['tokens_out']:,.0f} written" in told
+
+
+def test_results_of_an_earlier_version_are_still_shown_and_computed_anew(tmp_path):
+    path, results = play(tmp_path, make_questions(tmp_path, 4), walking(4))
+    old = json.loads(json.dumps(results))
+    del old["totals"]["per_question"]
+    for row in old["questions"]:
+        for name in ("renders", "tokens_in", "tokens_out"):
+            del row[name]
+    (path / "results.json").write_text(json.dumps(old))
+    shown = CliRunner().invoke(cli, ["show", str(path)])
+    assert shown.exit_code == 0
+    assert "a question:" not in shown.output
+    done = CliRunner().invoke(cli, ["rescore", str(path), "--json"])
+    assert json.loads(done.stdout)["questions"] == results["questions"]
+    assert json.loads((path / "results.json").read_text()) == json.loads(done.stdout)
+
+
+def test_a_report_tells_which_pictures_were_drawn_to_choose(tmp_path):
+    asked = make_questions(tmp_path, 4)
+    path = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3})
+    report = read_run(RunFolder(path), diagnose=False)
+    by_turn = cost_by_turn(report)
+    drawn = sum(cost.shown + cost.tried for cost in by_turn)
+    assert drawn == sum(row["renders"] for row in report.rows.values())
+    assert [cost.shown for cost in by_turn] == [2 * 4, 0, 0]
+    assert by_turn[2].tried == 0 < by_turn[1].tried <= 2 * 4
+    plots = {plot.name: plot for plot in cost_plots(report)}
+    figures = [row[2:] for row in plots["pictures"].rows]
+    assert figures == [(cost.shown, cost.tried) for cost in by_turn]
+    told = took(report.results["totals"]["per_question"])
+    index, _ = build(RunFolder(path), diagnose=False, processes=1)
+    assert told in index.read_text("utf-8")
+    alone = read_run(RunFolder(wandering(tmp_path, asked, **ALONE)), diagnose=False)
+    assert "pictures" not in {plot.name for plot in cost_plots(alone)}

@@ -1,0 +1,321 @@
+"""The verifier geometry: what a view newly shows of the surface and of what the question names."""
+
+import json
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import mostly_slow
+from factories.runs import choices, make_questions, play, transcripts
+from factories.scenes import box, joined, room, write_ply
+
+from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.geometry import (
+    REPEATED_VIEW_SCORE,
+    SECOND_MOVE_WEIGHT,
+    GeometryPlan,
+    GeometryVerifier,
+)
+from render_agent.config import RunConfig
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import Candidate, Question, QuestionState, View
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.scripted.blind_policies import random_move
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.observation import Observation
+from render_agent.questions.ground_truth import Facts
+from render_agent.questions.rooms import bundled
+from render_agent.render.around import camera_ahead
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.coverage import Surface
+from render_agent.scene.cache import SceneCache
+from render_agent.scene.formats.load import load_scene
+
+SIZE = (96, 72)
+FIELD = vertical_from_horizontal(75, *SIZE)
+LAMP = upright((4, 0.3, 0), (4.6, 1, 0.8))
+PLANT = upright((0.3, 3, 0), (1, 3.7, 1.2))
+SOFA = upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))
+FACTS = Facts(
+    {"box": 3, "lamp": 1, "plant": 1}, 20.0,
+    {"lamp": [LAMP], "plant": [PLANT], "box": [LAMP, PLANT, SOFA]},
+)  # fmt: skip
+STAND = Camera((2.5, 2.0, 1.5), 0.0, 0.0, FIELD)
+TO_LAMP, TO_PLANT, TO_SOFA = (STAND.looking_at(thing.centre) for thing in (LAMP, PLANT, SOFA))
+AT_WALL = Camera((2.5, 3.8, 1.5), 90.0, 0.0, FIELD)
+
+
+def asks(name, number=0, kind="object_size_estimation"):
+    text = (
+        f"How many {name}(s) are in this room?"
+        if kind == "object_counting"
+        else f"What is the length of the longest dimension (length, width, or height) of the {name},"
+        " measured in centimeters?"
+    )
+    return Question(
+        f"{name}{number}", "b", "d", "room", kind, text, "number", (), "80", Path("room.ply")
+    )
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return load_scene(write_ply(tmp_path_factory.mktemp("room") / "room.ply", *room()))
+
+
+@pytest.fixture(scope="module")
+def standing(scene):
+    return make_standing(scene)
+
+
+def make_standing(scene):
+    """Return what makes the context of a question that was shown some views."""
+    scenes = SceneCache(load=lambda path, name: scene)
+
+    def context(question, *shown):
+        state = QuestionState(question, scenes, 9)
+        look = Observation(shown, STAND, scenes.space(question))
+        return TurnContext(state, look, lambda file: None)
+
+    return context
+
+
+@pytest.fixture
+def verifier():
+    made = GeometryVerifier({"room": FACTS}, SIZE)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def unnamed():
+    made = GeometryVerifier({}, SIZE)
+    yield made
+    made.close()
+
+
+def view(camera, kind="ego", number=0):
+    return View(number, kind, f"{kind} {camera}", camera)
+
+
+def leading(*cameras, kind="ego"):
+    """Return the candidates that lead to these poses."""
+    return [lead(number, view(camera, kind)) for number, camera in enumerate(cameras)]
+
+
+def lead(number, seen, follows=None):
+    return Candidate(number, "", Action(), "", STAND, seen, follows=follows)
+
+
+def scores(verifier, context, candidates):
+    return list(verifier.score(context, candidates).scores[0])
+
+
+def test_what_is_named_and_was_not_seen_goes_before_a_wall_at_20_centimetres(standing, verifier):
+    context = standing(asks("lamp"), view(STAND.turned(180)))
+    found = verifier.score(context, leading(AT_WALL, TO_LAMP, TO_PLANT))
+    wall, lamp, plant = found.scores[0]
+    assert lamp > plant + 0.5 > plant > 0 > wall
+    told = found.reasons
+    assert "stares at a surface at 0.2 m" in told[0]
+    assert "sees lamp 100%" in told[1]
+    assert "lamp" not in told[2]
+
+
+def test_without_names_new_surface_goes_before_a_wall(standing, unnamed):
+    context = standing(asks("lamp"), view(TO_PLANT))
+    wall, lamp, plant, aside = scores(
+        unnamed, context, leading(AT_WALL, TO_LAMP, TO_PLANT, TO_PLANT.turned(30))
+    )
+    assert lamp > aside > 0 > wall > plant == REPEATED_VIEW_SCORE
+
+
+def test_what_was_seen_well_adds_its_surface_alone(standing, verifier, unnamed):
+    for question in (asks("lamp"), asks("plant")):
+        shown = view(TO_LAMP), view(TO_PLANT)
+        after = leading(TO_LAMP.turned(5), TO_PLANT.turned(5), TO_SOFA)
+        assert scores(verifier, standing(question, *shown), after) == scores(
+            unnamed, standing(question, *shown), after
+        )
+    lamp, plant = scores(
+        verifier, standing(asks("plant"), view(TO_LAMP)), leading(TO_LAMP.turned(5), TO_PLANT)
+    )
+    assert plant > 1 > lamp
+
+
+def test_of_what_is_counted_every_box_counts(standing, verifier):
+    count = asks("box", kind="object_counting")
+    shown = view(TO_LAMP), view(TO_PLANT)
+    first = verifier.score(standing(count), leading(TO_LAMP, TO_PLANT, TO_SOFA)).scores[0]
+    assert all(first > 1 / 3)
+    again, sofa = scores(verifier, standing(count, *shown), leading(TO_LAMP.turned(5), TO_SOFA))
+    assert sofa > 1 > 0.2 > again
+
+
+def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, unnamed):
+    renderer = Rasteriser(1)
+    context = standing(asks("lamp"))
+    surface = Surface.of(scene, context.observation.space, renderer)
+
+    def covered(camera):
+        return surface.seen(renderer.draw(scene, camera, *SIZE), camera)
+
+    cameras = [STAND.turned(50 * n, -10 * n) for n in range(1, 7)]
+    before = covered(STAND) | covered(TO_PLANT)
+    expected = [float((covered(camera) & ~before).mean()) for camera in cameras]
+    assert len(set(expected)) == len(expected)
+    shown = view(STAND), view(TO_PLANT)
+    found = scores(unnamed, standing(asks("lamp"), *shown), leading(*cameras))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_score_depends_on_neither_the_order_nor_what_was_asked_before(standing, verifier):
+    context = standing(asks("plant"), view(STAND))
+    cameras = [TO_LAMP, TO_PLANT, AT_WALL, STAND]
+    alone = dict(zip(cameras, scores(verifier, context, leading(*cameras)), strict=True))
+    for order in permutations(cameras):
+        other = standing(asks("lamp", 1), *(view(camera) for camera in order))
+        verifier.score(other, leading(*order))
+        found = scores(verifier, context, leading(*order))
+        assert found == [alone[camera] for camera in order]
+
+
+def test_four_directions_show_at_least_as_much_as_each_and_leave_little(standing, unnamed):
+    around = view(camera_ahead(STAND, SIZE), "around")
+    context = standing(asks("lamp"))
+    ego, all_round = scores(unnamed, context, [*leading(STAND), lead(1, around)])
+    assert all_round > 2 * ego > 0
+    after = standing(asks("lamp"), around)
+    level = [STAND.turned(yaw) for yaw in range(0, 360, 40)]
+    assert max(scores(unnamed, after, leading(*level))) < 0.03 < 0.1 < ego
+
+
+def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verifier):
+    shown = view(TO_PLANT)
+    context = standing(asks("plant"), shown, view(AT_WALL))
+    map_of = View(3, "top", "map", MapCamera((2.5, 2.0), 2.0, 0.05))
+    outside = Camera((9.0, 9.0, 9.0), 45.0, 30.0, FIELD)
+    into_the_wall = replace(AT_WALL, position=(2.5, 3.9, 1.5))
+    found = verifier.score(
+        context,
+        [
+            lead(0, replace(shown, file="drawn again")),
+            lead(1, shown),
+            lead(2, map_of),
+            lead(3, view(outside)),
+            lead(4, view(into_the_wall)),
+            lead(5, None),
+        ],
+    )
+    again, shown_file, top, beyond, wall, undrawn = found.scores[0]
+    assert again == shown_file == REPEATED_VIEW_SCORE < min(top, beyond, wall)
+    assert top == 0
+    assert max(beyond, wall) < 0
+    assert np.isnan(undrawn)
+    assert found.reasons[:3] == ("shown before", "shown before", "a map shows no new surface")
+    assert "100% of it is beyond the scan" in found.reasons[3]
+    assert "stares at a surface at 0.1 m" in found.reasons[4]
+    assert found.reasons[5] == "its view was not drawn"
+
+
+def test_a_second_move_counts_by_half_what_it_adds_to_the_first(standing, verifier):
+    context = standing(asks("plant"), view(STAND))
+    first, second = view(TO_LAMP, number=1), view(TO_PLANT, number=2)
+    (alone,) = scores(verifier, context, [lead(0, first)])
+    (then,) = scores(verifier, standing(asks("plant"), view(STAND), first), [lead(0, second)])
+    both = scores(verifier, context, [lead(0, first), lead(1, second, follows=0)])
+    assert both == [alone, alone + SECOND_MOVE_WEIGHT * then]
+    back = scores(verifier, context, [lead(0, first), lead(1, first, follows=0)])
+    assert back[1] < back[0]
+
+
+def test_names_are_left_out_where_they_are_not_to_be_used():
+    questions = bundled()[:3]
+
+    def facts(**options):
+        unnamed = options.pop("unnamed", False)
+        config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
+        return GeometryPlan("unnamed" if unnamed else None).build(config, questions).facts.keys()
+
+    scenes = {question.scene for question in questions}
+    assert facts() == facts(pictures="mirrored") == facts(pictures="black") == scenes
+    assert not facts(unnamed=True)
+    assert not facts(pictures="shuffled")  # another scene is shown
+
+
+def test_a_mirrored_room_is_scored_as_the_room(scene, standing, verifier):
+    other = scene.mirrored()
+    there = make_standing(other)
+    cameras = [TO_LAMP, TO_PLANT, AT_WALL, TO_SOFA.turned(20)]
+    here = scores(verifier, standing(asks("lamp"), view(STAND)), leading(*cameras))
+    at = other.mirrored_at
+    beyond = GeometryVerifier({"room": FACTS}, SIZE)
+    found = scores(
+        beyond,
+        there(asks("lamp"), view(STAND.mirrored(at))),
+        leading(*(camera.mirrored(at) for camera in cameras)),
+    )
+    beyond.close()
+    assert found == pytest.approx(here, abs=0.03)
+    assert np.argsort(found).tolist() == np.argsort(here).tolist()
+
+
+def test_leaving_the_room_goes_after_staying_in_it(tmp_path, unnamed):
+    open_room = joined(
+        box((0, 0, 0), (5, 4, 0.02), (200, 196, 188), cells=10),
+        box((0, 0, 0), (0.02, 4, 2.5), (200, 196, 188), cells=10),
+        box((1, 1, 0), (2, 2, 1), (40, 60, 210), cells=4),
+    )
+    scene = load_scene(write_ply(tmp_path / "open.ply", *open_room))
+    context = make_standing(scene)(asks("lamp"))
+    outwards, inwards = (
+        Camera((4.8, 2, 1.5), 0.0, 0.0, FIELD),
+        Camera((4.8, 2, 1.5), 180.0, 0.0, FIELD),
+    )
+    out, stay = scores(unnamed, context, leading(outwards, inwards))
+    assert out < 0 < stay
+
+
+class Wandering:
+    """A random move a sample, to the last turn."""
+
+    def samples(self, request):
+        if request.last:
+            return [json.dumps({"answer": "A", "done": True})] * request.samples
+        return [random_move(request.seed, number) for number in range(request.samples)]
+
+    def reply(self, request):
+        return self.samples(request)[0]
+
+
+@pytest.mark.parametrize("agent", mostly_slow(["lookahead:3", "lookahead:3:2"], "lookahead:3:2"))
+def test_no_schedule_changes_what_geometry_chooses(tmp_path, agent):
+    questions = make_questions(tmp_path, 3)
+    found = []
+    for batched, together, size in ((0, 1, 1), (3, 1, 64), (1, 3, 2)):
+        path, _ = play(
+            *(tmp_path, questions, ScriptedEngine(Wandering(), size)),
+            agent=agent,
+            verifier=("geometry",),
+            temperature=1.0,
+            image_size=(48, 36),
+            max_turns=4,
+            max_batched_turns=batched,
+            finish_together=together,
+        )
+        found.append((transcripts(path), choices(path)))
+    assert found[0] == found[1] == found[2]
+    told = [each for each in found[0][1].values() if each["weighed"]]
+    assert len(told) == 9
+    for evidence in told:
+        (judged,) = evidence["judgements"]
+        assert all(
+            "new surface" in reason or reason == "shown before" for reason in judged["reasons"]
+        )
+        firsts = [c["number"] for c in evidence["candidates"] if c["follows"] is None]
+        best = evidence["weighed"][int(np.argmax(judged["scores"][0]))]
+        leads = {c["number"]: c["follows"] for c in evidence["candidates"]}
+        assert evidence["chosen"] in firsts
+        assert evidence["chosen"] == (best if leads[best] is None else leads[best])

@@ -1,0 +1,307 @@
+"""Runs side by side as pages, in a browser, opened from disk."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole, run_rooms
+from factories.runs import make_questions, play
+from PIL import Image
+
+from render_agent.cli.main import cli
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import results_of
+from render_agent.scene.conversion import as_cloud, written
+from render_agent.scene.formats.load import load_scene
+from render_agent.score.comparison import Side, compare
+
+ANSWERS = {
+    "first": {"0": "3", "1": "A", "2": "3", "3": "B", "4": "7", "5": "A"},
+    "second": {"0": "9", "1": "B", "2": "3", "3": "A", "4": "3", "5": "A"},
+    "third": {"0": "3", "1": "B", "2": "3", "3": "B", "4": "7", "5": "B"},
+}
+"""The truth is 3 for even numbers and B for odd ones."""
+
+
+def answering(answers, steps):
+    """An engine that walks so many steps and then gives these answers."""
+    step = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3, "reasoning": HOSTILE})
+    return ScriptedEngine(
+        Replies(
+            {
+                key: [step] * steps + [json.dumps({"answer": answer, "done": True})]
+                for key, answer in answers.items()
+            }
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Three runs over the same six questions, in one output folder."""
+    folder = tmp_path_factory.mktemp("compared")
+    questions = make_questions(folder, 6)
+    paths = [
+        play(folder, questions, answering(answers, steps), max_turns=4)[0]
+        for steps, answers in zip((2, 1, 0), ANSWERS.values(), strict=True)
+    ]
+    return folder / "runs", [path.name for path in paths]
+
+
+def called(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def two(runs):
+    """The index of the comparison of the first two."""
+    output, names = runs
+    said = called("compare", *names[:2], "--output", output, "--page")
+    assert said.exit_code == 0, said.output
+    index = output / "compare" / "-".join(names[:2]) / "index.html"
+    assert str(index) in said.output
+    return index
+
+
+def changed(page):
+    rows = page.locator("#changed tbody tr:visible")
+    return {
+        row.locator("th a").inner_text(): row.locator("td").first.inner_text() for row in rows.all()
+    }
+
+
+def test_the_table_holds_what_compare_says(page, runs, two):
+    output, names = runs
+    sides = [Side(name, results_of(RunFolder(output / name)), {}) for name in names[:2]]
+    found = compare(*sides)["differences"]["official"]
+    page.goto(two.as_uri())
+    cells = page.locator(".scores tr.mean td").all_inner_texts()
+    scores = [side.results["official"] for side in sides]
+    assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
+    assert cells[4] == f"{found['difference']:+.1f}"
+    assert page.locator("svg.plot > title").all_text_contents() == [
+        "Scores by type, with 95 % intervals",
+        "Paired differences from A, with 95 % intervals",
+    ]
+    rows = page.locator(".compared-runs tbody tr")
+    assert rows.count() == 2
+    assert all(name in rows.nth(n).inner_text() for n, name in enumerate(names[:2]))
+
+
+def test_questions_that_changed_sides_are_listed_and_filtered(page, two):
+    page.goto(two.as_uri())
+    assert changed(page) == {"0": "lost", "1": "gained", "3": "lost", "4": "gained"}
+    page.select_option("form.filter [name=outcome]", "gained")
+    assert changed(page) == {"1": "gained", "4": "gained"}
+    assert page.inner_text("#count") == "2 of 4 questions"
+    page.select_option("form.filter [name=type]", "object_counting")
+    assert changed(page) == {"4": "gained"}
+    page.reload()
+    assert changed(page) == {"4": "gained"}
+    page.select_option("form.filter [name=outcome]", "")
+    page.select_option("form.filter [name=type]", "")
+    page.keyboard.press("Tab")
+    page.fill("form.filter [name=q]", "red box")
+    assert set(changed(page)) == {"1", "3"}
+
+
+def test_dialogues_stand_side_by_side_turn_by_turn(page, runs, two):
+    output, names = runs
+    page.goto((two.parent / "questions" / "1.html").as_uri())
+    for place, letter in enumerate("ab"):
+        logged = [
+            line for line in RunFolder(output / names[place]).lines() if line["question_id"] == "1"
+        ]
+        replies = page.locator(f"[id^={letter}-turn].turn .reply").all_text_contents()
+        assert replies == [line["reply"] for line in logged]
+    tops = [page.locator(f"#{side}-turn-2").bounding_box() for side in "ab"]
+    assert tops[0]["y"] == tops[1]["y"]
+    assert tops[0]["x"] + tops[0]["width"] <= tops[1]["x"]
+    assert page.locator(".together").nth(2).locator(".side").nth(1).inner_text() == "B has ended."
+    assert [fact.inner_text() for fact in page.locator(".facts .mark").all()] == ["wrong", "right"]
+    assert page.locator(".map image").count() == 2
+    page.set_viewport_size({"width": 390, "height": 844})
+    tops = [page.locator(f"#{side}-turn-2").bounding_box() for side in "ab"]
+    assert tops[0]["x"] == tops[1]["x"]
+    assert tops[0]["y"] + tops[0]["height"] <= tops[1]["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_why_it_is_wrong_stands_with_the_run_that_is(page, tmp_path):
+    runs = [
+        run_rooms(tmp_path / model, id=("5", "6"), model=model).path
+        for model in ("random", "expert")
+    ]
+    said = called("compare", *runs, "--page", tmp_path / "pages")
+    assert said.exit_code == 0, said.output
+    for name in ("5", "6"):
+        page.goto((tmp_path / "pages" / "questions" / f"{name}.html").as_uri())
+        sides = page.locator(".side:has(.facts)").all()
+        assert [side.locator(".facts .mark").inner_text() for side in sides] == ["wrong", "right"]
+        told = [side.locator(".verdict").all_inner_texts() for side in sides]
+        assert [len(verdicts) for verdicts in told] == [1, 0]
+        assert "Wrong: it stopped with turns left" in told[0][0]
+        assert page.locator(".verdict").count() == 1
+
+
+def test_on_a_phone_each_change_shows_truth_and_answers(page, two):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(two.as_uri())
+    for row in page.locator("#changed tbody tr").all():
+        cells = row.locator("td[data-of]")
+        assert [cell.get_attribute("data-of") for cell in cells.all()] == ["truth", "A", "B"]
+        assert all(
+            cell.bounding_box()["x"] + cell.bounding_box()["width"] <= 390 for cell in cells.all()
+        )
+
+
+def test_keys_follow_the_filter_of_the_comparison(page, two):
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(two.as_uri() + "#outcome=lost")
+    page.click("#changed a >> text=0")
+    page.wait_for_url("**/0.html#outcome=lost")
+    assert page.inner_text("#place") == "1 of 2 kept by the filter"
+    page.keyboard.press("2")
+    assert page.evaluate("document.activeElement.id") == "a-turn-2"
+    page.hover("#b-turn-1 h3")
+    assert page.get_attribute(".wedge.lit", "data-for") == "b-turn-1"
+    page.keyboard.press("n")
+    page.wait_for_url("**/3.html#outcome=lost")
+    page.keyboard.press("u")
+    page.wait_for_url("**/index.html#*")
+    assert set(changed(page)) == {"0", "3"}
+
+
+def test_every_page_refers_to_what_is_there(two):
+    pages = [two, *sorted((two.parent / "questions").iterdir())]
+    assert len(pages) == 5
+    targets = [assert_whole(file) for file in pages]
+    pictures = [value for _, name, value in targets[1].found if name == "src"]
+    assert any(value.startswith("../b/views/") for value in pictures)
+
+
+def test_pages_lead_to_the_runs_own_pages_where_they_lie_beside_them(runs, two, tmp_path):
+    output, names = runs
+    assert "Its page in the report" not in (two.parent / "questions" / "1.html").read_text()
+    assert called("report", names[1], "--output", output, "--no-diagnosis").exit_code == 0
+    for place in (two.parent, tmp_path / "handed" / "on"):
+        words = ("--output", output, "--no-diagnosis", "--page", place)
+        assert called("compare", *names[:2], *words).exit_code == 0
+    ways = [
+        value
+        for page in (two, two.parent / "questions" / "1.html")
+        for _, name, value in assert_whole(page).found
+        if name == "href" and f"{names[1]}/report/" in value
+    ]
+    assert [way.split("/report/")[1] for way in ways] == ["index.html", "questions/1.html"]
+    shutil.move(tmp_path / "handed" / "on", tmp_path / "moved")
+    for page in (tmp_path / "moved").rglob("*.html"):
+        assert_whole(page)
+        assert "/report/" not in page.read_text()
+    shutil.rmtree(output / names[1] / "report")
+
+
+@IN_BOTH_LIGHTS
+def test_nothing_serious_is_in_anybodys_way(page, two, width, scheme):
+    seen_at(page, width, scheme)
+    for file in (two, two.parent / "questions" / "1.html"):
+        page.goto(file.as_uri())
+        assert_nothing_serious(page, width)
+    page.goto(two.as_uri())
+    reach = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
+    assert page.locator(".compared-runs, caption").evaluate_all(reach) <= width
+
+
+def test_three_runs_are_set_against_the_first(page, runs, tmp_path):
+    output, names = runs
+    said = called("compare", *names, "--output", output, "--page", tmp_path / "three")
+    assert said.exit_code == 0
+    assert said.output.count("changed sides") == 2
+    page.goto((tmp_path / "three" / "index.html").as_uri())
+    assert changed(page) == {
+        "0": "right in A, C",
+        "1": "right in B, C",
+        "3": "right in A, C",
+        "4": "right in B",
+        "5": "right in C",
+    }
+    head = page.locator(".scores thead th").all_inner_texts()
+    assert [name for name in head if "−" in name] == ["B − A", "C − A"]
+    told = json.loads(called("compare", *names, "--output", output, "--json").stdout)
+    assert [pair["b"] for pair in told["comparisons"]] == names[1:]
+
+
+def test_pages_of_questions_that_changed_no_more_are_removed(runs, tmp_path):
+    output, names = runs
+    place = tmp_path / "pages"
+    assert (
+        called("compare", *names, "--output", output, "--page", place, "--no-diagnosis").exit_code
+        == 0
+    )
+    assert len(list((place / "questions").iterdir())) == 5
+    assert called("compare", names[0], names[2], "--output", output, "--page", place).exit_code == 0
+    assert {file.stem for file in (place / "questions").iterdir()} == {"1", "5"}
+
+
+def test_what_is_not_comparable_is_refused_and_stamped(page, runs, tmp_path):
+    output, names = runs
+    other = tmp_path / "short"
+    shutil.copytree(output / names[1], other)
+    lines = (other / "questions.jsonl").read_text().splitlines(keepends=True)
+    (other / "questions.jsonl").write_text("".join(lines[:4]))
+    turns = (other / "turns.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in turns if json.loads(line)["question_id"] in "0123"]
+    (other / "turns.jsonl").write_text("".join(kept))
+    refused = called("compare", names[0], other, "--output", output, "--page", tmp_path / "no")
+    assert isinstance(refused.exception, Exception)
+    assert "not comparable" in str(refused.exception)
+    assert not (tmp_path / "no").exists()
+    said = called(
+        "compare", names[0], other, "--output", output, "--anyway", "--page", tmp_path / "yes"
+    )
+    assert said.exit_code == 0
+    page.goto((tmp_path / "yes" / "index.html").as_uri())
+    assert "NOT COMPARABLE, B: 2 questions are in one of them only" in page.inner_text(".stamps")
+    assert set(changed(page)) == {"0", "1", "3"}
+
+
+def test_one_run_is_compared_with_nothing(runs):
+    output, names = runs
+    refused = called("compare", names[0], "--output", output)
+    assert "two runs at the least" in str(refused.exception)
+
+
+@IN_BOTH_LIGHTS
+def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path, width, scheme):
+    """A run on a mesh, and one on a cloud of the same room."""
+    output, names = runs
+    questions = make_questions(tmp_path, 2)
+    scene = load_scene(tmp_path / "room.ply")
+    (tmp_path / "room.ply").write_bytes(written(as_cloud(scene, 30_000)))
+    cloud, _ = play(tmp_path, questions, answering(ANSWERS["second"], 1), max_turns=4)
+    place = tmp_path / "pages"
+    words = ("--output", output, "--anyway", "--no-diagnosis", "--page", place)
+    said = called("compare", names[0], cloud, *words)
+    assert said.exit_code == 0, said.output
+    page.goto((place / "index.html").as_uri())
+    page.click("text=The scans side by side")
+    assert page.locator("main h2").first.inner_text() == "room"
+    assert [text[:10] for text in page.locator("p.side").all_inner_texts()] == [
+        "A a mesh o", "B a cloud ",
+    ]  # fmt: skip
+    pictures = page.locator("img").evaluate_all("all => all.map(each => each.getAttribute('src'))")
+    assert len(pictures) >= 4
+    differences = []
+    for mesh, points in zip(pictures[::2], pictures[1::2], strict=True):
+        one, other = (np.array(Image.open(place / file)).astype(int) for file in (mesh, points))
+        differences.append(np.abs(one - other).mean())
+    assert 0 < max(differences) < 25  # the same places, drawn of something else
+    seen_at(page, width, scheme)
+    assert_nothing_serious(page, width)
+    said = called("compare", *names[:2], "--output", output, "--no-diagnosis", "--page", place)
+    assert said.exit_code == 0
+    assert "side by side" not in (place / "index.html").read_text().split("<main")[0]

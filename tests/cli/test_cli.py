@@ -1,0 +1,456 @@
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from factories import TREE
+
+from render_agent import registry
+from render_agent.cli.commands import runs as commands
+from render_agent.cli.main import main
+from render_agent.config import OPTIONS, RunConfig
+
+ROOM = TREE / "scenes" / "room01.ply"
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Call the program; return its exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def called(*arguments, **environment):
+        monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdout", sys.stdout)  # a broken pipe takes it away
+        for name, value in environment.items():
+            monkeypatch.setenv(f"RENDER_AGENT_{name}", value)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    yield called
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def resolved(monkeypatch, call):
+    """Resolve the options of a run without running it."""
+    configs = []
+    monkeypatch.setattr(commands, "new_run", lambda config: configs.append(config) or 0)
+
+    def resolve(*arguments, **environment):
+        code, _, errors = call(*arguments, **environment)
+        assert (code, len(configs)) == (0, 1), errors
+        return configs.pop()
+
+    return resolve
+
+
+def refused(code, output, errors):
+    """Assert that it was a usage error of one sentence, and return the sentence."""
+    assert (code, output) == (2, "")
+    assert "Traceback" not in errors
+    *usage, sentence = errors.strip().splitlines()
+    assert all(line.startswith(("Usage:", "Try ")) or not line for line in usage)
+    return sentence
+
+
+def test_the_defaults_are_those_of_the_configuration(resolved):
+    assert resolved("--batch") == RunConfig(batch=True)
+
+
+def test_a_flag_beats_the_environment_beats_a_file_beats_the_default(resolved, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("max_turns: 5\nseed: 4\nfinish-together: 2\n")
+    from_file = resolved("--batch", "--config", file)
+    assert (from_file.max_turns, from_file.seed, from_file.finish_together) == (5, 4, 2)
+    mixed = resolved(
+        "--batch", "--config", file, "--finish-together", "7", MAX_TURNS="3", FINISH_TOGETHER="6"
+    )
+    assert (mixed.max_turns, mixed.seed, mixed.finish_together) == (3, 4, 7)
+
+
+def test_the_file_itself_may_stand_in_the_environment(resolved, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("batch: true\nimage_size: [320, 240]\nkinds: [top, ego]\ntype: a\nid: [1, 2]\n")
+    config = resolved(CONFIG=str(file))
+    assert (config.batch, config.image_size, config.kinds) == (True, (320, 240), ("top", "ego"))
+    assert (config.type, config.id) == (("a",), ("1", "2"))
+
+
+def test_every_option_may_stand_in_the_environment(resolved):
+    config = resolved(
+        PLY="x.ply", QUESTION="Where?", OPTION="A. to the left;B. to the right", IMAGE_SIZE="64x48",
+        KINDS="top, ego", BATCH_SIZE="auto", QUIET="1", TEMPERATURE="0.5",
+    )  # fmt: skip
+    assert config == RunConfig(
+        ply="x.ply", question="Where?", option=("A. to the left", "B. to the right"), image_size=(64, 48),
+        kinds=("top", "ego"), quiet=True, temperature=0.5,
+    )  # fmt: skip
+
+
+def test_options_given_more_than_once(resolved):
+    assert resolved("--batch", "--type", "a", "--type", "b").type == ("a", "b")
+    assert resolved("--batch", "--kinds", "top,ego,top").kinds == ("top", "ego")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--batch", "--ply", "x.ply"], "give either --batch, or --ply FILE with --question TEXT"),
+        (["--ply", "x.ply"], "--ply needs --question TEXT"),
+        (["--question", "?"], "give either --batch"),
+        (["--engine", "scripted"], "give either --batch"),
+        (["--dry-run"], "give either --batch"),
+        (["--batch", "--question", "?"], "--question and --option go with --ply"),
+        (["--batch", "--max-turns", "many"], "--max-turns"),
+        (["--batch", "--max-turns", "0"], "--max-turns"),
+        (["--batch", "--max-turns", "2.5"], "--max-turns"),
+        (["--batch", "--max-batched-turns", "-1"], "--max-batched-turns"),
+        (["--batch", "--batch-size", "0"], "--batch-size"),
+        (["--batch", "--finish-together", "few"], "--finish-together"),
+        (["--batch", "--limit", "0"], "--limit"),
+        (["--batch", "--temperature", "nan"], "--temperature"),
+        (["--batch", "--temperature", "-1"], "--temperature"),
+        (["--batch", "--field-of-view", "180"], "--field-of-view"),
+        (["--batch", "--image-size", "640"], "640' is not a size"),
+        (["--batch", "--image-size", "9x9"], "32 to 4096"),
+        (["--batch", "--image-size", ""], "is not a size"),
+        (["--batch", "--kinds", "ego,side"], "'side' is not a kind of view"),
+        (["--batch", "--kinds", ""], "is not a kind of view"),
+        (["--batch", "--engine", "magic"], "--engine"),
+        (["--batch", "--config", "missing.yaml"], "cannot read --config missing.yaml"),
+        (["--nothing"], "--nothing"),
+        (["nothing"], "nothing"),
+        (["--max-turns"], "--max-turns"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
+    assert sentence in refused(*call(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("nothing: 1", "there is no option 'nothing'"),
+        ("max_turn: 1", "did you mean 'max_turns'?"),
+        ("max_turns: abc", "max_turns of --config"),
+        ("max_turns: 3.7", "max_turns of --config"),
+        ("max_turns: true", "max_turns of --config"),
+        ("max_turns: [3]", "max_turns must be one value"),
+        ("image_size: 640", "640' is not a size"),
+        ("kinds: [1]", "'1' is not a kind of view"),
+        ("kinds: []", "is not a kind of view"),
+        ("quiet: perhaps", "quiet of --config"),
+        ("field_of_view: .nan", "--field-of-view"),
+        ("[", "is no YAML"),
+    ],
+)
+def test_a_wrong_file_of_options_is_one_sentence_and_exit_code_2(call, tmp_path, content, sentence):
+    (tmp_path / "wrong.yaml").write_text(content)
+    assert sentence in refused(*call("--batch", "--config", "wrong.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps"), ("KINDS", "side")]
+)
+def test_a_wrong_environment_is_one_sentence_and_exit_code_2(call, name, value):
+    assert f"RENDER_AGENT_{name}" in refused(*call("--seed", "1", **{name: value}))
+
+
+def test_a_misspelt_name_in_the_environment_is_told_of_and_foreign_ones_are_left_alone(call):
+    assert call(API_KEY="k", TEST_DATA="there", LS_OUTPUT="x")[0] == 0
+    sentence = refused(*call("--seed", "1", MAX_TURNZ="3"))
+    assert "RENDER_AGENT_MAX_TURNZ is no option; did you mean RENDER_AGENT_MAX_TURNS?" in sentence
+
+
+def test_without_anything_to_do_the_uses_and_commands_are_shown(call):
+    code, output, errors = call()
+    assert (code, errors) == (0, "")
+    assert len(output.splitlines()) <= 25
+    assert {"--batch", "--ply", "--continue"} <= set(re.findall(r"--[a-z]+", output))
+    assert set(registry.built_in("command")) <= set(re.findall(r"[a-z-]+", output))
+    assert call("--help")[1] == call("-h")[1]
+
+
+def test_the_help_tells_commands_before_options(call):
+    told = call("--help")[1]
+    assert told.index("\n  compare ") < told.index("\n  --batch ")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["batch"], "a benchmark is run by render-agent --batch"),
+        (["help"], "render-agent --help"),
+        (["reprot"], "did you mean 'report'?"),
+        (["report", "recent", "--batch-size", "3"], "--batch-size belongs to a run"),
+        (["ls", "--config", "c.yaml"], "--config goes before the command ls"),
+        (
+            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
+            "leave it out",
+        ),
+        (
+            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--device", "cuda"],
+            "--device is for models",
+        ),
+        (
+            [
+                "--engine",
+                "scripted",
+                "--batch",
+                "--benchmark",
+                "rooms",
+                "--devices",
+                "cuda:0,cuda:1",
+            ],
+            "answers by rule; give --workers 2",
+        ),
+        (
+            [
+                "--ply",
+                str(ROOM),
+                "--question",
+                "Q?",
+                "--engine",
+                "scripted",
+                "--start",
+                "100,100,100,0",
+            ],
+            "lies outside the scan, whose x, y and z go from",
+        ),
+        (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, sentence):
+    (tmp_path / "scan.ply").touch()
+    code, output, errors = call(*words)
+    assert (code, output) == (2, "")
+    assert sentence in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--devices", "cpu,cuda:77"], "--device cuda:77"),
+        (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
+    ],
+)
+def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
+    call, tmp_path, monkeypatch, words, sentence
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "render_agent.engines.checkpoint.pretrained.find_spec",
+        lambda name: None if name == "bitsandbytes" else find(name),
+    )
+    code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)
+    assert code == 1
+    assert sentence in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+STOPPED = """
+import os, signal, sys
+from render_agent.system.interrupts import exit_code, install
+class Falls:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.getpid()
+install()
+try:
+    {}
+    signal.pause()
+except KeyboardInterrupt as stop:
+    sys.exit(exit_code(stop))
+"""
+
+
+@pytest.mark.parametrize("how", ["Falls()", "exec('os.kill(os.getpid(), signal.SIGINT)')"])
+def test_an_interrupt_ends_the_program_wherever_it_falls(how):
+    stopped = subprocess.run(
+        [sys.executable, "-c", STOPPED.format(how)], capture_output=True, timeout=60
+    )
+    assert (stopped.returncode, stopped.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize("how", ["before", "environment", "file", "after"])
+def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how):
+    (tmp_path / "options.yaml").write_text("output: elsewhere\n")
+    ways = {
+        "before": ["--output", "elsewhere", "ls"],
+        "environment": ["ls"],
+        "file": ["--config", "options.yaml", "ls"],
+        "after": ["ls", "--output", "elsewhere"],
+    }
+    given = {"OUTPUT": "elsewhere"} if how == "environment" else {}
+    assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
+
+
+def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = {"OUTPUT": "elsewhere", "QUESTIONS": "test.jsonl"}
+    code, _, errors = call("train-verifier", "recent", "--output", "head", **elsewhere)
+    assert (code, "there is no run in elsewhere yet" in errors) == (1, True)
+    for words in (["train-verifier", "recent"], ["make-rooms"]):
+        code, _, errors = call(*words)
+        assert (code, "Missing option '--to'" in errors) == (2, True)
+    assert call("make-rooms", "--output", "made", "--count", "0")[2].count("--count") == 1
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_must_be_given_is_asked_for_in_one_line(call):
+    code, _, errors = call("export", "recent")
+    assert (code, len(errors.splitlines())) == (2, 4)
+    assert re.search(r"^Error: Missing option '--format'. Choose from: .*, mlflow$", errors, re.M)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"hello", "it does not begin as PLY files do"), (b"ply\nformat", "no end")],
+)
+def test_a_scan_that_cannot_be_read_leaves_no_run(call, tmp_path, content, reason):
+    (tmp_path / "scan.ply").write_bytes(content)
+    code, _, errors = call("--ply", "scan.ply", "--question", "?", "--engine", "scripted")
+    assert code == 1
+    assert reason in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--device", "cuda:99", "--model", "small"], "CUDA devices"),
+        (["--renderer", "gone"], "no renderer"),
+    ],
+)
+def test_what_this_machine_lacks_leaves_no_run(call, tmp_path, options, reason):
+    code, _, errors = call("--batch", "--benchmark", "rooms", *options)
+    assert code in (1, 2)
+    assert reason in errors
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+def test_every_option_of_a_run_is_in_the_help_and_no_other(call):
+    shown = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", call("--help")[1], re.MULTILINE))
+    own = {"config", "continue", "dry-run", "allow-code", "version", "help"}
+    assert shown == {name.replace("_", "-") for name in OPTIONS} | own
+
+
+@pytest.mark.parametrize("command", sorted(registry.names("command")))
+def test_every_command_has_help(call, command):
+    code, output, _ = call(command, "--help")
+    assert code == 0
+    assert len(output.splitlines()) > 4
+
+
+def test_the_version_is_that_of_the_package(call):
+    from importlib.metadata import version
+
+    assert version("render_agent") in call("--version")[1]
+
+
+def test_help_loads_no_heavy_library():
+    program = (
+        "import sys\n"
+        "import render_agent.cli.main as c\n"
+        "sys.argv = ['render-agent', '--help']\n"
+        "try:\n    c.main()\n"
+        "finally:\n    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=TREE, check=True
+    )
+    loaded = set(ran.stderr.split())
+    heavy = {"numpy", "scipy", "numba", "torch", "transformers", "open3d", "trimesh", "pyrender", "PIL", "OpenGL",
+             "moderngl", "yaml", "rich", "matplotlib", "pandas"}  # fmt: skip
+    assert "click" in loaded
+    assert not loaded & heavy
+
+
+def test_without_the_benchmarks_questions_one_sentence_says_what_to_fetch(call):
+    code, output, errors = call("--batch", "--engine", "scripted")
+    assert (code, output) == (1, "")
+    assert len(errors.strip().splitlines()) == 1
+    assert errors.startswith("error: VSI-Bench's questions are not at hand: ")
+    assert "download test.jsonl of nyu-visionx/VSI-Bench" in errors
+    assert "--benchmark rooms" in errors
+
+
+def test_what_is_missing_is_one_sentence_and_exit_code_1(call, tmp_path):
+    for arguments in (
+        ["--batch", "--benchmark", "none.jsonl"],
+        ["--batch", "--questions", "none.jsonl"],
+        ["--ply", "none.ply", "--question", "?"],
+        ["--continue", "recent"],
+        ["show", "recent"],
+        ["show"],  # the newest run, as of all that follow
+        ["power", "--difference", "3"],
+        ["export", "--format", "messages", "--to", "x.jsonl"],
+        ["push", "--repo", "a/b"],
+    ):
+        code, output, errors = call(
+            *arguments, *(["--engine", "scripted"] * arguments[0].startswith("--"))
+        )
+        assert (code, output, len(errors.strip().splitlines())) == (1, "", 1), (arguments, errors)
+        assert errors.startswith("error: ")
+
+
+def test_python_m_is_the_same_program(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RENDER_AGENT_")}
+    command = [sys.executable, "-m", "render_agent", "--batch", "--ply", "x.ply"]
+    path = os.pathsep.join(filter(None, [str(TREE), environment.get("PYTHONPATH", "")]))
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": path},
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "error: give either --batch, or --ply FILE with --question TEXT\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
+def test_a_signal_that_a_library_swallows_as_it_is_imported_ends_the_run(tmp_path, number, code):
+    (tmp_path / "policy.py").write_text(
+        "import contextlib, os, signal\n"
+        "try:\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    signal.pause()\n"
+        "except BaseException:  # as some libraries do\n"
+        "    pass\n"
+        "class Done:\n"
+        "    def reply(self, request):\n"
+        '        return \'{"answer": "A", "done": true}\'\n'
+        "def policy(questions, seed):\n"
+        "    return Done()\n"
+    )
+    options = "--batch --benchmark rooms --limit 1 --engine scripted --model policy.py".split()
+    ran = subprocess.run(
+        [sys.executable, "-m", "render_agent", *options],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(TREE)},
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    assert "nothing is lost. To go on" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"), [(KeyboardInterrupt, 130), ("terminated", 143), (BrokenPipeError, 1)]
+)
+def test_what_ends_the_program_decides_its_exit_code(call, monkeypatch, raised, code):
+    def end(config):
+        if raised == "terminated":
+            signal.raise_signal(signal.SIGTERM)
+        raise raised
+
+    monkeypatch.setattr(commands, "new_run", end)
+    assert call("--batch")[0] == code

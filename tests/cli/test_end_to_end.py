@@ -1,0 +1,283 @@
+"""The program as its users type it: in a process of its own where that is the point."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import test_data
+from factories.runs import make_questions, transcripts
+
+from render_agent.models import instead
+from render_agent.runs.log.folder import list_runs
+
+QUICK = ("--engine", "scripted", "--image-size", "96x72")
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "render_agent", *map(str, arguments)]
+
+
+def start_process(*arguments, folder):
+    """Run the program in `folder`; return its exit code, standard output and standard error."""
+    done = subprocess.run(
+        command(*arguments), cwd=folder, capture_output=True, text=True, check=False, timeout=3000
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
+    code, out, err = type_in(
+        "--batch", "--benchmark", "rooms", "--limit", 3, *QUICK, folder=tmp_path
+    )
+    assert code == 0
+    assert out == ""
+    assert "official" in err
+    assert "PARTIAL" in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    assert re.fullmatch(r"\d{8}T\d{6}_batched", run.name)
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "questions.jsonl", "turns.jsonl", "views", "run.lock"} <= names
+    assert {"results.json", "results.csv"} <= names
+    results = json.loads((run / "results.json").read_text())
+    assert results["status"] == "partial"
+    assert len(results["questions"]) == 3
+    assert len((run / "results.csv").read_text().splitlines()) == 4
+    assert f"python -m render_agent report {run.name}" in err
+    question = results["questions"][0]["question_id"]
+    code, out, _ = type_in("show", run.name, question, folder=tmp_path)
+    assert code == 0
+    assert "truth:" in out
+    code, out, _ = type_in("report", run.name, folder=tmp_path)
+    assert code == 0
+    assert (run / "report" / "index.html").is_file()
+    assert len(list((run / "report" / "questions").glob("*.html"))) == 3
+    code, out, _ = type_in("ls", "--json", folder=tmp_path)
+    assert [row["run"] for row in json.loads(out)] == [run.name]
+    code, _, err = type_in("--continue", "recent", folder=tmp_path)
+    assert code == 0
+    assert "is complete" in err
+
+
+@pytest.mark.slow
+def test_json_owns_standard_output(tmp_path):
+    code, out, _ = start_process(
+        *("--batch", "--benchmark", "rooms", "--limit", 2, "--json", *QUICK), folder=tmp_path
+    )
+    assert code == 0
+    assert len(json.loads(out)["questions"]) == 2
+
+
+@pytest.mark.parametrize(
+    "scan",
+    [
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        pytest.param("pcl_room_scan_nocolour.ply", marks=pytest.mark.slow),
+    ],
+)
+def test_one_question_of_a_real_scan(type_in, tmp_path, scan):
+    ply = test_data("scenes", scan)
+    asked = ("--ply", ply, "--question", "How many chairs are in this house?")
+    code, _, err = type_in(*asked, *QUICK, folder=tmp_path)
+    assert code == 0
+    assert "answer: " in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    assert run.name.endswith("_single")
+    assert len(transcripts(run)["question"]) >= 3
+    code, _, err = type_in("--continue", "recent", folder=tmp_path)
+    assert code == 0
+    assert "is complete" in err
+    code, out, _ = type_in("show", folder=tmp_path)
+    assert code == 0
+    assert "answer: " in out
+    assert "turn 1" in out
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_a_stopped_run_prints_the_line_that_continues_it(type_in, tmp_path, number, code):
+    questions = make_questions(tmp_path, 4)
+    policy = tmp_path / "held.py"
+    policy.write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        "class Held:\n"
+        "    replies = 0\n"
+        "    def reply(self, request):\n"
+        "        self.replies += 1  # the third is held: by then there are turns\n"
+        "        while self.replies == 3 and not Path(os.environ.get('HELD_UNTIL', '.')).exists():\n"
+        "            time.sleep(0.05)\n"
+        '        return \'{"answer": "A", "done": true}\' if request.turn else \'{"view": "top"}\'\n'
+        "def policy(questions, seed):\n"
+        "    return Held()\n"
+    )
+    options = ("--batch", "--benchmark", questions, "--batch-size", 1, *QUICK, "--model", policy)
+    held = {**os.environ, "HELD_UNTIL": str(tmp_path / "stopped")}
+    with subprocess.Popen(
+        command(*options), cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=held
+    ) as process:
+        while not (runs := list_runs(tmp_path / "experiment_logs")) or not (
+            (runs[0] / "turns.jsonl").exists()
+        ):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        code_second, _, err = type_in("--continue", "recent", folder=tmp_path)
+        assert code_second == 1
+        assert f"is being written by process {process.pid}" in err
+        process.send_signal(number)
+        (tmp_path / "stopped").touch()
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == code
+    assert f"python -m render_agent --continue {runs[0].name}" in err
+    assert "Traceback" not in err
+    code, _, err = type_in("--batch", "--continue", runs[0].name, folder=tmp_path)
+    assert code == 0
+    whole, _, _ = type_in(*options, "--output", "whole", folder=tmp_path)
+    assert whole == 0
+    assert transcripts(runs[0]) == transcripts(list_runs(tmp_path / "whole")[0])
+
+
+def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path):
+    questions = make_questions(tmp_path, 2)
+    (tmp_path / "room.ply").write_bytes(b"no scan at all")
+    code, _, err = type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
+    assert code == 1
+    assert "room.ply" in err
+    assert "2 failed" in err
+    (run,) = list_runs(tmp_path / "experiment_logs")
+    results = json.loads((run / "results.json").read_text())
+    assert results["official"] is None
+    assert results["counts"]["failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--batch", "--engine", "scripted"), 1, "--benchmark rooms"),
+        (("--batch", "--benchmark", "rooms", "--model", "no/such"), 1, f"or use {instead()}"),
+        (("--batch", "--benchmark", "rooms", "--model", "."), 1, "--engine scripted"),
+        (("--batch", "--benchmark", "rooms", *QUICK, "--model", "no"), 1, "explorer, random"),
+        (("--batch", "--benchmark", "no.jsonl", *QUICK), 1, "no.jsonl"),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--type", "no"),
+            1,
+            "no question has the type 'no'",
+        ),
+        (("--ply", "no.ply", "--question", "?", *QUICK), 1, "no.ply"),
+        (("--ply", "no.ply", *QUICK), 2, "--ply needs --question"),
+        (("--batch", "--ply", "x.ply", "--question", "?"), 2, "either --batch"),
+        (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
+        (("--batch", "--image-size", "big"), 2, "640x480"),
+        (("--batch", "--kinds", "ego,side"), 2, "not a kind of view"),
+        (
+            ("--batch", "--benchmark", ".", *QUICK),
+            1,
+            "is a folder: name the file of questions in it",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", "--engine", "transfomers"),
+            2,
+            "did you mean 'transformers'?",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--model", "explorr"),
+            1,
+            "did you mean 'explorer'?",
+        ),
+        (
+            ("--batch", "--benchmark", "rooms", *QUICK, "--temperature", "nan"),
+            2,
+            "--temperature nan is no finite",
+        ),
+        (("--no-such-option",), 2, "No such option"),
+        (("--continue", "recent"), 1, "there is no run"),
+        (("show", "recent"), 1, "there is no run"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, code, said):
+    got, out, err = type_in(*arguments, folder=tmp_path)
+    assert (got, out) == (code, "")
+    assert said in err
+    assert not list(tmp_path.glob("experiment_logs/*/config.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--probe-every", "2"), "--probe-every says when --probe asks"),
+        (("--port", "8000"), "--port is for --engine human"),
+        (("--follow-redirects",), "--follow-redirects is for --engine openai"),
+        (("--base-url", "http://localhost:1/v1"), "--base-url is for --engine openai"),
+        (("--fusion", "normalised"), "--fusion fuses scores, and --agent single has no verifiers"),
+        (("--judge-mode", "json"), "--judge-mode is for --verifier judge"),
+        (("--rubric", "blur"), "--rubric is for --verifier judge"),
+    ],
+)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_an_option_that_would_do_nothing_is_refused(type_in, tmp_path, arguments, said, dry):
+    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, *dry)
+    got, out, err = type_in(*batch, folder=tmp_path)
+    assert (got, out) == (2, "")
+    assert said in err
+    assert err.rstrip().endswith(": leave it out")
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
+def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_in, tmp_path, flag):
+    one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
+    got, _, err = type_in(*one, folder=tmp_path)
+    assert got == 2
+    assert (
+        f"--{flag} chooses among a benchmark's questions, and --ply asks one: leave it out" in err
+    )
+
+
+def test_options_in_the_environment_hold_for_commands_and_for_continuing(
+    type_in, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RENDER_AGENT_JSON", "1")
+    assert type_in("ls", folder=tmp_path)[:2] == (0, "[]\n")
+    monkeypatch.setenv("RENDER_AGENT_CONTINUE", "nothere")
+    code, _, err = type_in(folder=tmp_path)
+    assert (code, "there is no run 'nothere'" in err) == (1, True)
+
+
+def test_a_flag_of_a_command_is_not_the_option_of_a_run_of_that_name(
+    type_in, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RENDER_AGENT_PROBE", "map")
+    assert type_in("doctor", "--help", folder=tmp_path)[0] == 0
+
+
+def test_a_dry_run_shows_the_first_prompt_and_writes_no_run(type_in, tmp_path):
+    code, out, _ = type_in(
+        *("--batch", "--benchmark", "rooms", "--dry-run", "--json", *QUICK), folder=tmp_path
+    )
+    assert code == 0
+    shown = json.loads(out)
+    assert shown["questions"] == sum(shown["types"].values()) >= 100
+    system, user = shown["messages"]
+    assert system["role"] == "system"
+    files = [piece["image"] for piece in user["content"] if piece["type"] == "image"]
+    assert len(files) == 2
+    assert all((Path(shown["pictures"]) / file).is_file() for file in files)
+    assert not (tmp_path / "experiment_logs").exists()
+
+
+def test_an_option_that_would_change_results_is_refused_beside_continue(type_in, tmp_path):
+    questions = make_questions(tmp_path, 2)
+    type_in("--batch", "--benchmark", questions, *QUICK, folder=tmp_path)
+    code, _, err = type_in("--continue", "recent", "--max-turns", 3, folder=tmp_path)
+    assert code == 2
+    assert "--max-turns would change the results" in err
+    code, _, _ = type_in("--continue", "recent", "--batch-size", 3, folder=tmp_path)
+    assert code == 0

@@ -1,0 +1,215 @@
+"""The commands that score, on made runs and on VSI-Bench as a whole."""
+
+import json
+from collections import Counter
+
+import pytest
+from conftest import test_data
+from factories import TREE
+from factories.benchmarks import FREQUENCY, some_rows, type_here
+
+from render_agent.runs.log.folder import RunFolder, list_runs
+
+BLIND = ("--batch", "--views", "none", "--engine", "scripted", "--json", "--quiet")
+
+RANDOM = {
+    "object_rel_distance": 25.0,
+    "object_rel_direction": 36.1,
+    "route_planning": 28.3,
+    "obj_appearance_order": 25.0,
+}
+"""The paper's row "Random"."""
+
+
+PAGE = TREE / "docs" / "how-to" / "score-answers.md"
+BASELINES = PAGE.read_text("utf-8").split("\n## Baselines\n")[1]
+
+
+def told(name):
+    """Return the figures of a row of the page's table of baselines, by task."""
+    (row,) = (line for line in BASELINES.splitlines() if line.startswith(f"| {name} |"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")[1:]]
+    named = zip(FREQUENCY, cells, strict=True)
+    return {task: float(cell) for task, cell in named if cell != "–"}
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: type_here(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def run(call, tmp_path):
+    """Run VSI-Bench's questions in a file blind; return the run folder and its results."""
+
+    def ran(questions, model, *more):
+        code, out, err = call(*BLIND, "--questions", questions, "--model", model, *more)
+        assert code == 0, err
+        return list_runs(tmp_path / "experiment_logs")[-1], json.loads(out)
+
+    return ran
+
+
+@pytest.mark.slow
+def test_the_frequency_row_of_the_paper(run):
+    path, found = run(test_data("vsibench", "test.jsonl"), "frequency")
+    assert (found["status"], found["n"], found["counts"]["answered"]) == ("complete", 5130, 5130)
+    for name, score in FREQUENCY.items():
+        assert found["tasks"][name] == pytest.approx(score, abs=0.5), name
+        assert found["chance"]["frequency"][name] == pytest.approx(found["tasks"][name], abs=1e-9)
+    for name, score in RANDOM.items():
+        assert found["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
+    assert told("`frequency`") == {name: round(found["tasks"][name], 1) for name in FREQUENCY}
+    chance = found["chance"]["random"]
+    assert told("`random`, on average") == {name: round(chance[name], 1) for name in RANDOM}
+    assert any("fitted on the truths" in note for note in found["notes"])
+    assert "fitted on the truths" in RunFolder(path).record["engine"]["note"]
+
+
+@pytest.mark.slow
+def test_the_random_row_of_the_paper(run):
+    _, found = run(test_data("vsibench", "test.jsonl"), "random")
+    for name, score in RANDOM.items():
+        low, high = found["intervals"][name]
+        half = (high - low) / 2
+        assert abs(found["tasks"][name] - score) < 2 * half, name
+        assert found["chance"]["random"][name] == pytest.approx(score, abs=0.1), name
+    assert any("by chance" in note for note in found["notes"])
+
+
+@pytest.mark.slow
+def test_the_oracle_knows_what_the_annotations_tell(run):
+    folder = test_data("vsibench")
+    _, found = run(folder / "test.jsonl", "oracle", "--annotations", folder)
+    right = Counter(row["type"] for row in found["questions"] if row["score"] == 1)
+    assert right["room_size_estimation"] == 288
+    assert right["object_size_estimation"] == 951
+    assert right["object_counting"] == 560
+    assert found["tasks"]["object_rel_direction"] > 99
+    assert found["tasks"]["object_rel_distance"] > 99
+    assert found["tasks"]["route_planning"] == pytest.approx(29.4, abs=0.5)
+    assert told("`oracle`") == {name: round(found["tasks"][name], 1) for name in FREQUENCY}
+    assert any("from the truth" in note for note in found["notes"])
+
+
+def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
+    path, found = run(some_rows(tmp_path), "explorer", "--max-turns", "4")
+    assert found["notes"][-1] == "blind: the model was shown nothing (--views none)"
+    assert found["totals"]["renders"] == 0
+    lines = RunFolder(path).lines()
+    assert {len(line["views"]) for line in lines} == {0}
+    assert max(line["turn"] for line in lines) > 1
+    texts = [
+        piece["text"]
+        for line in lines
+        for message in line["messages"]
+        for piece in message["content"]
+    ]
+    assert "You answer one question about a place that you are not shown" in texts[0]
+    assert any(text.startswith("Nothing is shown and nothing moves here") for text in texts)
+    assert not any("View 0" in text or "You stand at" in text for text in texts)
+
+
+def test_rescoring_a_run_gives_its_results_again(run, call, tmp_path):
+    path, found = run(some_rows(tmp_path), "random")
+    before = (path / "results.json").read_bytes()
+    code, out, _ = call("rescore", path.name, "--json")
+    assert (code, json.loads(out)) == (0, found)
+    assert (path / "results.json").read_bytes() == before
+    (path / "results.json").write_text("{}")
+    assert call("rescore", "recent")[0] == 0
+    assert (path / "results.json").read_bytes() == before
+
+
+def test_rescoring_by_another_parser_lies_beside(run, call, tmp_path):
+    rows = some_rows(tmp_path, scenes=3)
+    replies = [{"id": "*", "replies": [{"answer": "It is B, or 2.", "done": True}] * 9}]
+    (tmp_path / "replies.json").write_text(json.dumps(replies))
+    path, found = run(rows, tmp_path / "replies.json", "--max-turns", "2")
+    before = (path / "results.json").read_bytes()
+    code, out, _ = call("rescore", path, "--parser", "vlmevalkit", "--json")
+    other = json.loads(out)
+    assert (code, other["parser"], found["parser"]) == (0, "vlmevalkit", "official")
+    assert other["official"] == found["official"]
+    assert found["official_raw"] == 0
+    assert other["macro"] == found["parsers"]["vlmevalkit"]["macro"] > 0
+    assert (path / "results.json").read_bytes() == before
+    assert json.loads((path / "results.vlmevalkit.json").read_text()) == other
+    code, out, _ = call("rescore", path, "--parser", "vlmevalkit")
+    assert "answers read as vlmevalkit does" in out
+
+
+def cut(path, keep):
+    """Leave only the first `keep` lines of a run's log, as if it had been killed there."""
+    lines = (path / "turns.jsonl").read_text().splitlines(keepends=True)
+    (path / "turns.jsonl").write_text("".join(lines[:keep]))
+    (path / "results.json").unlink()
+
+
+def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):
+    path, _ = run(some_rows(tmp_path), "random")
+    cut(path, 20)
+    code, out, _ = call("rescore", "recent", "--json")
+    found = json.loads(out)
+    assert (code, found["status"], found["official"]) == (0, "partial", None)
+    assert (found["official_over_scored"]["n"], found["counts"]["active"]) == (20, 28)
+    assert found["official_missing_as_zero"] < found["official_over_scored"]["score"]
+    assert "28 of 48 questions are still active: the run is unfinished" in found["notes"]
+    assert not (path / "results.json").exists()
+    code, out, _ = call("rescore", "recent")
+    assert "PARTIAL" in out
+    assert "on the parsed answer" in out
+    (path / "questions.jsonl").unlink()
+    code, _, err = call("rescore", "recent")
+    assert code == 1
+    assert "render-agent --continue" in err
+
+
+def test_comparing_two_runs(run, call, tmp_path):
+    rows = some_rows(tmp_path)
+    a, one = run(rows, "random")
+    b, two = run(rows, "frequency")
+    code, out, _ = call("compare", a.name, b.name, "--json")
+    found = json.loads(out)
+    assert (code, found["n"], found["scenes"], found["warnings"]) == (0, 48, 12, [])
+    official = found["differences"]["official"]
+    assert (official["a"], official["b"]) == pytest.approx((one["official"], two["official"]))
+    assert official["difference"] == pytest.approx(two["official"] - one["official"])
+    assert official["interval"][0] <= official["difference"] <= official["interval"][1]
+    assert found["notes"]["b"] == two["notes"]
+    code, out, _ = call("compare", a.name, b.name)
+    assert code == 0
+    assert "changed sides" in out
+    assert "McNemar" in out
+
+
+def test_unlike_runs_are_compared_only_anyway(run, call, tmp_path):
+    rows = some_rows(tmp_path)
+    whole, _ = run(rows, "random")
+    debiased, _ = run(rows, "random", "--subset", "debiased")
+    cut_short, _ = run(rows, "random")
+    cut(cut_short, 10)
+    for other, reasons in (
+        (debiased, ["--subset is 'full' in one and 'debiased'", "24 questions are in one of them"]),
+        (cut_short, ["is partial: 38 questions that the other has scored are not"]),
+    ):
+        code, out, err = call("compare", whole, other)
+        assert (code, out) == (2, "")
+        assert all(reason in err for reason in [*reasons, "--anyway"])
+        code, out, _ = call("compare", whole, other, "--anyway", "--json")
+        found = json.loads(out)
+        assert (code, found["n"]) == (0, 24 if other is debiased else 10)
+        assert len(found["warnings"]) == len(reasons)
+        assert found["differences"]["official"]["difference"] == 0
+        code, out, _ = call("compare", whole, other, "--anyway")
+        assert "NOT COMPARABLE" in out
+
+
+def test_runs_with_nothing_in_common_are_never_compared(run, call, tmp_path):
+    rows = some_rows(tmp_path)
+    a, _ = run(rows, "random", "--scene", "s0")
+    b, _ = run(rows, "random", "--scene", "s1")
+    code, _, err = call("compare", a, b, "--anyway")
+    assert code == 2
+    assert "no scored question in common" in err

@@ -1,0 +1,91 @@
+"""The feedback: what the model is told about its reply."""
+
+import pytest
+from factories.scenes import room
+from factories.states import question, state
+
+from render_agent.dialogue.feedback import feedback_on
+from render_agent.dialogue.reply import read
+from render_agent.dialogue.state import View
+from render_agent.geometry.camera import Camera
+from render_agent.observation import Observation
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.model import Scene
+
+KINDS = ("ego", "top", "around")
+HERE = Camera((2.5, 2.0, 1.6))
+
+
+@pytest.fixture(scope="module")
+def look():
+    import numpy as np
+
+    points, colours, faces = room()
+    bounds = np.array([points.min(0), points.max(0)], float)
+    space = FreeSpace.of(Scene("room", points, colours, faces, 0.0, 2.5, bounds))
+    return Observation((View(0, "top", "0.png", HERE), View(1, "ego", "1.png", HERE)), HERE, space)
+
+
+def told(look, reply, kinds=KINDS, **more):
+    action = read(reply, "text")
+    return feedback_on(action, state(), look.camera, look.space, look.views, kinds, **more)
+
+
+def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
+    result = told(look, "I would go left")
+    assert result.camera == HERE
+    assert result.feedback.startswith("Your reply could not be read: it holds no JSON object")
+
+
+def test_done_ignores_the_moves_beside_it_and_says_so(look):
+    result = told(look, '{"answer": "4", "done": true, "forward_meters": 1}')
+    assert result.camera == HERE
+    assert result.feedback == "Done; the moves beside it were not made."
+
+
+def test_done_without_an_answer_is_told_so_and_its_move_is_made(look):
+    result = told(look, '{"done": true, "forward_meters": 0.5}')
+    assert "You said done without an answer" in result.feedback
+    assert result.camera.position[0] == pytest.approx(3.0)
+
+
+def test_a_blocked_move_says_how_far_it_came(look):
+    result = told(look, '{"forward_meters": 2, "rotation_angle_degrees": 90}')
+    moved = result.camera.position[1] - 2
+    assert 1.7 < moved <= 1.8
+    assert f"Turned 90° left; moved {moved:.2f}".rstrip("0") in result.feedback
+    assert result.feedback.endswith("of 2 m forward: a wall is ahead.")
+
+
+def test_limits_are_told_with_the_field_as_it_is_spelled(look):
+    result = told(look, '{"forward_meters": 1e300, "rotation_angle_degrees": 720}')
+    assert "rotation_angle_degrees 720 was limited to 180° a turn" in result.feedback
+    assert "forward_meters 1e+300 was limited to 2 m a turn" in result.feedback
+    assert len(result.feedback) < 250
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [("7", "There is no view 7 yet: views 0 to 1 were shown."), ("1", ""), ('"top"', "")],
+)
+def test_views_that_are_not_to_be_had_are_named(look, view, said):
+    assert told(look, f'{{"view": {view}}}').feedback.endswith(said or "did not move.")
+
+
+def test_kinds_that_were_switched_off_are_named(look):
+    feedback = told(look, '{"view": "top"}', kinds=("ego",)).feedback
+    assert feedback.endswith('The view "top" is not to be had: ask for ego.')
+
+
+def test_a_reply_cut_off_is_told_so(look):
+    feedback = told(look, '{"forward_meters": 1', cut_off=True).feedback
+    assert feedback.startswith("Your reply was cut off at the token limit: write less.")
+
+
+def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made(look):
+    choice = question(wanted="letter", options=("A. left", "B. right"))
+    action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
+    result = feedback_on(action, state(), look.camera, look.space, look.views, KINDS)
+    assert result.camera.position[0] == pytest.approx(3.0)
+    assert "AB" in result.feedback
+    assert "A or B" in result.feedback

@@ -1,0 +1,71 @@
+import pytest
+from factories.states import HERE, question, state, turn
+
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import QuestionState, Status
+
+
+def test_done_with_an_answer_retires():
+    assert state(Action(answer="4", answer_text="4", done=True)).status is Status.ANSWERED
+
+
+def test_done_without_an_answer_does_not_retire():
+    made = state(Action(done=True))
+    assert made.status is Status.ACTIVE
+    assert made.answer is None
+
+
+def test_done_retires_with_an_answer_given_before():
+    made = state(Action(answer="4", answer_text="four"), Action(done=True))
+    assert (made.status, made.answer, made.answer_text) == (Status.ANSWERED, "4", "four")
+
+
+def test_out_of_turns_the_last_answer_counts():
+    made = state(
+        Action(answer="4", answer_text="4"),
+        Action(answer="5", answer_text="5 of them"),
+        Malformed("?"),
+    )
+    assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, "5", "5 of them")
+
+
+def test_out_of_turns_without_an_answer_there_is_none():
+    made = state(Malformed("?"), Action(answer_text="AB"), Action(forward=1.0))
+    assert (made.status, made.answer, made.answer_text) == (Status.EXHAUSTED, None, "AB")
+    assert made.repairs == 1
+
+
+def test_a_retired_question_takes_no_turn():
+    made = state(Action(answer="4", answer_text="4", done=True))
+    with pytest.raises(ValueError, match="answered"):
+        made.take(turn(1, Action(forward=1.0)))
+
+
+def test_turns_come_in_order():
+    with pytest.raises(ValueError, match="cannot take turn 1"):
+        state().take(turn(1, Action(forward=1.0)))
+
+
+def test_failed_and_missing():
+    made = state(Action(forward=1.0))
+    made.fail("broken")
+    assert made.status is Status.FAILED
+    made.retry()
+    assert made.active
+    assert state(scan=None).status is Status.MISSING
+
+
+def test_the_dialogue_only_grows():
+    made = state(Action(forward=1.0))
+    before = made.dialogue
+    made.take(turn(1, Action(forward=1.0)))
+    assert made.dialogue[: len(before)] == before
+    assert [entry["role"] for entry in made.dialogue] == ["user", "assistant"] * 2
+
+
+def test_the_trail_is_every_pose_at_which_a_turn_began_and_the_present_one():
+    made = QuestionState(question(), scenes=None, max_turns=3)
+    second, third = HERE.at((2, 2, 1.6)), HERE.at((3, 2, 1.6))
+    made.take(turn(0, Action(forward=1.0), HERE, second))
+    made.take(turn(1, Action(forward=1.0), second, third))
+    assert made.trail == [HERE, second, third]

@@ -1,0 +1,470 @@
+"""A person in place of the model: what is done in the browser is a run like any other."""
+
+import json
+import shutil
+import signal
+import socket
+import threading
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, closing
+
+import pytest
+from click.testing import CliRunner
+from conftest import mostly_slow, patient
+from factories import TREE
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
+from playwright.sync_api import expect
+
+from render_agent.analysis.live.server import LiveSite
+from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
+from render_agent.cli.main import cli
+from render_agent.engines.base import Request
+from render_agent.engines.human.engine import HumanEngine
+from render_agent.errors import SetupError, UsageError
+from render_agent.geometry.camera import AnyCamera
+from render_agent.runs.log.folder import RunFolder, find_run
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import resume_run
+from render_agent.text.safe_parse import convert
+from render_agent.web import browser
+
+COUNT, DIRECTION, SIZE = "object_counting", "object_rel_direction_easy", "object_size_estimation"
+
+
+@pytest.fixture
+def free_page(browser):
+    """A page that may be refused something, or find nobody there."""
+    context = patient(browser.new_context(viewport={"width": 1400, "height": 900}))
+    yield context.new_page()
+    context.close()
+
+
+def at_turn(page, number, of=4):
+    expect(page.locator(".turn-count")).to_have_text(f"Turn {number} of {of}")
+
+
+def send(page):
+    page.locator("#send").click()
+
+
+def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
+    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        expect(page.locator("h1")).to_have_text("Question 0: where is the <red> box?")
+        page.get_by_role("button", name="turn 45 degrees left").click()
+        page.get_by_role("button", name="half a metre ahead").click()
+        expect(page.locator("#preview")).to_have_text(
+            '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
+        )
+        send(page)
+        at_turn(page, 2)
+        expect(page.locator(".told")).to_contain_text("Turned 45° left; moved 0.5 m forward.")
+        page.locator("figure.view img[data-map]").scroll_into_view_if_needed()
+        box = page.locator("figure.view img[data-map]").bounding_box()
+        page.locator("figure.view img[data-map]").click(
+            position={"x": box["width"] * 0.75, "y": box["height"] * 0.25}
+        )
+        expect(page.locator(".dot")).to_be_visible()
+        page.get_by_label("all around").check()
+        send(page)
+        at_turn(page, 3)
+        page.get_by_label("B. right").check()
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+    turned, looked, answered = sat.lines()
+    assert turned["action"] == {"rotation": 45, "forward": 0.5, "view": "ego"}
+    assert turned["reply"] == '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
+    drawn = convert(turned["views"][0]["camera"], AnyCamera)
+    x, y, z = looked["action"]["look_at"]
+    assert x == pytest.approx(drawn.centre[0] + 0.25 * 160 * drawn.metres_per_pixel, abs=0.05)
+    assert y == pytest.approx(drawn.centre[1] + 0.25 * 120 * drawn.metres_per_pixel, abs=0.05)
+    assert z == pytest.approx(1.0, abs=0.11)
+    assert looked["action"]["view"] == "around"
+    assert looked["happened"].startswith(f"Turned to the point ({x:g}, {y:g}, {z:g})")
+    assert answered["action"] == {"answer": "B", "answer_text": "B", "done": True}
+    assert [view["kind"] for view in answered["views"]] == ["around"]
+    assert all(line["seconds"]["generating"] > 0 for line in sat.lines())
+    assert {line["batch_size"] for line in sat.lines()} == {1}
+    assert {line["phase"] for line in sat.lines()} == {"finishing"}
+    files = [view["file"] for line in sat.lines() for view in line["views"]]
+    assert len(files) == 4
+    assert all((sat.path / file).is_file() for file in files)
+    folder = RunFolder(sat.path)
+    assert folder.record["engine"]["model"] == "person"
+    (row,) = folder.results()["questions"]
+    assert (row["answer"], row["score"], row["status"], row["turns"]) == ("B", 1.0, "answered", 3)
+    assert folder.results()["official"] == 100
+    assert read_states(folder)[0].answer == "B"
+
+
+def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
+    seen = []
+    page.on("response", lambda got: seen.append(got.url))
+    with sitting(tmp_path, ask_about_a_room(tmp_path, COUNT)) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        pages = [page.content()]
+        request = sat.engine.desk.first().request
+        texts = [
+            piece["text"]
+            for message in request.messages
+            for piece in message["content"]
+            if piece["type"] == "text"
+        ]
+        page.locator("details.dialogue summary").click()
+        shown = [
+            *page.locator(".dialogue pre").all_inner_texts(),
+            *[
+                words.removesuffix(" (picture)")
+                for words in page.locator(".dialogue p").all_inner_texts()
+            ],
+        ]
+        assert sorted(shown) == sorted(texts)
+        for place, view in enumerate(request.views):
+            source = page.locator("figure.view img").nth(place).get_attribute("src")
+            fetched = page.request.get(sat.engine.address + source)
+            assert fetched.body() == (sat.path / view.file).read_bytes()
+        page.locator("#forward_meters").fill("1.25")
+        page.get_by_label("the map").check()
+        send(page)
+        at_turn(page, 2)
+        pages.append(page.content())
+        page.get_by_label("A number").fill("3")
+        page.get_by_label("I am done").check()
+        expect(page.locator("#send")).to_have_text("Answer and finish")
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+        pages.append(page.content())
+    assert TRUTH in (sat.path / "questions.jsonl").read_text()
+    assert not [words for words in pages if TRUTH in words]
+    assert all(url.startswith(sat.engine.address) for url in seen)
+
+
+def test_by_keys_alone_and_told_of_what_could_not_be_read(tmp_path, page):
+    with sitting(tmp_path, ask_about_a_room(tmp_path, SIZE)) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        for key in ("Shift+ArrowRight", "ArrowLeft", "ArrowDown", "a", "r", "e", "3"):
+            page.keyboard.press(key)
+        expect(page.locator("#preview")).to_have_text(
+            '{"rotation_angle_degrees":-45,"pitch_degrees":-15,"forward_meters":-0.5,'
+            '"left_meters":0.5,"z_delta_meters":0.5,"view":"around"}'
+        )
+        page.keyboard.press("Escape")
+        expect(page.locator("#preview")).to_have_text('{"view":"ego"}')
+        page.get_by_label("done").focus()
+        page.keyboard.press("Space")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#problem")).to_have_text("You are done: give your answer first.")
+        page.keyboard.press("Space")
+        page.get_by_text("Write the reply yourself").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.type("I would rather say {'view': 'up'}")
+        page.keyboard.press("Control+Enter")
+        at_turn(page, 2)
+        expect(page.locator("#title")).to_be_focused()
+        expect(page.locator(".told")).to_contain_text("Your reply could not be read")
+        page.locator("#answer").focus()
+        page.keyboard.type("65")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+    broken, answered = sat.lines()
+    assert broken["reply"] == "I would rather say {'view': 'up'}"
+    assert "malformed" in broken["action"]
+    assert answered["action"]["answer"] == "65"
+    assert sat.results["counts"]["repairs"] == 1
+
+
+def test_two_windows_answer_a_turn_once_and_loading_again_loses_nothing(tmp_path, free_page):
+    page = free_page
+    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=2) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1, 2)
+        shown = page.locator("#turn").get_attribute("data-key")
+        page.reload()
+        assert page.locator("#turn").get_attribute("data-key") == shown
+        other = page.context.new_page()
+        other.goto(sat.engine.address)
+        at_turn(other, 1, 2)
+        other.locator("#turn").evaluate("turn => { turn.dataset.key = 'gone-1' }")
+        with other.expect_response("**/reply") as refused:
+            other.locator("#send").click()
+        assert refused.value.status == 409
+        expect(other.locator("#status")).to_contain_text("answered already")
+        other.close()
+        send(page)
+        at_turn(page, 2, 2)
+        expect(page.locator(".demand")).to_contain_text("This is the last turn.")
+        expect(page.get_by_label("I am done")).to_be_checked()
+        page.get_by_label("A. left").check()
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+    assert len(sat.lines()) == 2
+
+
+@pytest.mark.parametrize("views", mostly_slow(["none", "four"], "none"))
+def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page, views):
+    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION, COUNT), views=views) as sat:
+        page.goto(sat.engine.address)
+        for label in ("A. left", "A number"):
+            expect(page.locator("#act")).to_be_visible()
+            expect(page.get_by_text("Turn and move")).to_have_count(0)
+            assert page.locator("figure.view").count() == {"none": 0, "four": 4}[views]
+            field = page.get_by_label(label)
+            if label == "A number":
+                field.fill("4")
+            else:
+                field.check()
+            page.get_by_label("I am done").check()
+            key = page.locator("#turn").get_attribute("data-key")
+            send(page)
+            expect(page.locator(f"[data-key='{key}']")).to_have_count(0)
+    assert sat.results["counts"]["answered"] == 2
+
+
+def test_a_finished_question_is_shown_in_3d_and_no_place_still_asked_about(tmp_path, page):
+    file = ask_about_a_room(tmp_path, SIZE, SIZE, SIZE)
+    first, *others = map(json.loads, file.read_text().splitlines())
+    for row in others:
+        row["scene_name"] = "salon"
+    file.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
+    shutil.copy(tmp_path / "room.ply", tmp_path / "salon.ply")
+    with ExitStack() as pages, sitting(tmp_path, file) as sat:
+        site = pages.enter_context(
+            closing(LiveSite(RunFolder(sat.path), tmp_path / "made", finished_only=True))
+        )
+        sat.engine.offer(site.routes(), site.page_of)
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        assert page.get_by_text("in 3D").count() == 0
+        for name in ("report/questions/0.html", "report/index.html", "report/questions.js"):
+            assert page.request.get(sat.engine.address + name).status == 404
+        page.locator("#answer").fill("3")
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.get_by_text("Your last question in 3D")).to_be_visible()
+        assert page.request.get(sat.engine.address + "report/questions/1.html").status == 404
+        with page.expect_popup() as opened:
+            page.get_by_text("Your last question in 3D").click()
+        shown = opened.value
+        expect(shown.locator(".facts")).to_contain_text(TRUTH)
+        expect(shown.locator("details.view3d")).to_have_count(1)
+        shown.locator(".view img").first.evaluate("image => image.decode()")
+        shown.close()
+        for left, words in ((1, "Question 2:"), (0, "This sitting is over")):
+            page.locator("#answer").fill("4")
+            page.get_by_label("I am done").check()
+            send(page)
+            expect(page.locator("h1")).to_contain_text(words)
+            if left:
+                expect(page.get_by_text("in 3D")).to_have_count(0)
+                refused = page.request.get(sat.engine.address + "report/questions/1.html")
+                assert refused.status == 404
+
+
+@IN_BOTH_LIGHTS
+def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
+    seen_at(page, width, scheme)
+    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1)
+        send(page)
+        at_turn(page, 2)
+        assert_nothing_serious(page, width)
+        page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = false })")
+        page.keyboard.press("w")
+        page.keyboard.press("d")
+        expect(page.locator("#preview")).to_contain_text('"forward_meters":0.5,"left_meters":-0.5')
+        for size in ((1440, 900), (1280, 720), (390, 844)):
+            page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+            page.evaluate("scrollTo(0, 0)")
+            for part in ("#preview", "#send"):
+                expect(page.locator(part)).to_be_in_viewport(ratio=1)
+            page.locator("#title").evaluate("title => { title.textContent = 'Which? '.repeat(90) }")
+            line = page.locator("#title").evaluate(
+                "title => parseFloat(getComputedStyle(title).lineHeight)"
+            )
+            assert page.locator("#title").bounding_box()["height"] < 2.5 * line
+        seen_at(page, width, scheme)
+        page.get_by_label("A. left").check()
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+
+
+@pytest.mark.slow
+def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
+    page = free_page
+    questions = ask_about_a_room(tmp_path, DIRECTION)
+    runs = tmp_path / "runs"
+    words = ("play", "--no-browser", "--benchmark", questions, "--output", runs, "--model", "Ada")
+    small = ("--max-turns", 5, "--image-size", "96x72")
+    with program(*words, *small) as (killed, address):
+        page.goto(address)
+        for turn in (1, 2):
+            at_turn(page, turn, 5)
+            page.keyboard.press("ArrowLeft")
+            send(page)
+        at_turn(page, 3, 5)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    expect(page.locator("#status")).to_contain_text("--continue recent")
+    port = address.rpartition(":")[2].strip("/")
+    again = ("--continue", "recent", "--output", runs, "--port", port)
+    with program(*again) as (stopped, same):
+        assert same == address
+        key = page.locator("#turn").get_attribute("data-key")
+        expect(page.locator(f"[data-key='{key}']")).to_have_count(0)  # it found the program again
+        at_turn(page, 3, 5)
+        page.keyboard.press("ArrowUp")
+        send(page)
+        at_turn(page, 4, 5)
+        stopped.send_signal(signal.SIGINT)
+        told = stopped.stderr.read()
+        assert stopped.wait(120) == 130
+    assert "nothing is lost" in told
+    assert "--continue" in told
+    assert "Traceback" not in told
+    expect(page.locator("h1")).to_have_text("This sitting is over")
+    folder = find_run(runs, "recent")
+    with sat_through(resume_run(folder, {"port": 0})) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 4, 5)
+        page.get_by_label("B. right").check()
+        page.get_by_label("I am done").check()
+        send(page)
+    assert [line["turn"] for line in folder.lines()] == [0, 1, 2, 3]
+    assert folder.results()["questions"][0]["score"] == 1.0
+    assert folder.record["engine"]["model"] == "Ada"
+    assert "answered in the browser by: Ada" in folder.results()["notes"]
+
+
+def request(question_id, turn=0):
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "instructions"}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": f"Where?\nIn words.\n\nTurn {turn + 1}."}],
+        },
+    ]
+    return Request(question_id, turn, messages, picture=lambda file: None)
+
+
+def post(engine, **sent):
+    asked = urllib.request.Request(
+        engine.address + "reply",
+        json.dumps(sent).encode(),
+        {
+            "Content-Type": "application/json",
+            "Origin": engine.address[:-1],
+            "X-Render-Agent-Token": engine._server.token,
+        },
+    )
+    try:
+        with urllib.request.urlopen(asked) as got:
+            return got.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.fixture
+def engine():
+    made = HumanEngine([], ["ego"], 3)
+    yield made
+    made.close()
+
+
+def test_a_wait_for_the_person_ends_when_woken(engine):
+    engine.submit([request("a")])
+    engine.wake()
+    assert list(engine.ready()) == []
+    threading.Timer(0.1, engine.wake).start()
+    assert list(engine.ready()) == []
+
+
+def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
+    engine.submit([request("a"), request("b")])
+    first, *_ = engine.desk._waiting
+    second = engine.desk._waiting[1]
+    assert list(engine.ready(0.01)) == []
+    assert post(engine, key=second.key, text="{}") == 409
+    assert post(engine, key=first.key, text="to a") == 200
+    assert post(engine, key=first.key, text="again") == 409
+    assert [(asked.question_id, reply.text) for asked, reply in engine.ready()] == [("a", "to a")]
+    assert post(engine, key=second.key, text="to b \ud800") == 200
+    assert [reply.text for _, reply in engine.ready()] == ["to b \ud800"]
+    assert list(engine.ready()) == []
+    assert engine.calls == 2
+
+
+def test_what_is_no_reply_is_refused(engine):
+    engine.submit([request("a")])
+    key = engine.desk._waiting[0].key
+    assert post(engine, key=key) == 400
+    assert post(engine, key=key, text=None) == 400
+    assert post(engine, key=[key], text="") == 400
+    assert post(engine, key=key, text="") == 200
+
+
+def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tmp_path):
+    questions = ask_about_a_room(tmp_path, DIRECTION)
+    words = [
+        "--batch",
+        "--engine",
+        "human",
+        "--benchmark",
+        str(questions),
+        "--output",
+        str(tmp_path / "runs"),
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        asked = CliRunner().invoke(cli, [*words, "--port", str(taken.getsockname()[1])])
+        assert isinstance(asked.exception, SetupError)
+        assert "--port" in str(asked.exception)
+    asked = CliRunner().invoke(cli, [*words, "--workers", "2"])
+    assert isinstance(asked.exception, UsageError)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "chosen"),
+    [
+        ({}, {}, {"benchmark": "rooms", "id": A_FEW, "batch": True}),
+        ({"limit": 2}, {}, {"benchmark": "rooms", "limit": 2, "batch": True}),
+        ({"type": ("x",)}, {}, {"benchmark": "rooms", "type": ("x",), "batch": True}),
+        ({}, {"max_turns": 3}, {"benchmark": "rooms", "id": A_FEW, "batch": True, "max_turns": 3}),
+        ({"model": "Ada"}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True, "model": "Ada"}),
+        ({}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True}),
+        ({"scannet": ("d",)}, {}, {"scannet": ("d",), "batch": True}),
+        ({"benchmark": "vsibench"}, {"benchmark": "rooms"}, {"benchmark": "vsibench", "batch": True}),
+        ({"ply": "p"}, {}, {"ply": "p", "question": LOOK_AROUND, "batch": False}),
+        ({"ply": "p", "question": "q"}, {"engine": "openai"}, {"ply": "p", "question": "q", "batch": False}),
+    ],
+)  # fmt: skip
+def test_what_is_played(given, before, chosen):
+    assert chosen_options(given, before) == {**chosen, "engine": "human"}
+
+
+def test_no_browser_is_opened_without_a_display(monkeypatch):
+    opened = []
+    monkeypatch.setattr(browser.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(browser.sys, "platform", "linux")
+    assert not browser.open_page("http://127.0.0.1:1/")
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert browser.open_page("http://127.0.0.1:1/")
+    assert opened == ["http://127.0.0.1:1/"]
+
+
+def test_the_pages_files_come_with_the_package():
+    declared = (TREE / "setup.cfg").read_text()
+    assert "    engines/human/templates/*" in declared

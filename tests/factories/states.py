@@ -1,0 +1,42 @@
+"""Questions, turns and states that are made without a scene, for the tests of dialogues."""
+
+from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.state import Question, QuestionState, Turn, View
+from render_agent.geometry.camera import Camera
+
+HERE = Camera((1.0, 2.0, 1.6))
+
+
+def question(**more):
+    given = {
+        "id": "7",
+        "benchmark": "b",
+        "dataset": "d",
+        "scene": "s",
+        "type": "t",
+        "text": "?",
+        "wanted": "text",
+        "scan": "s.ply",
+    }
+    return Question(**given | more)
+
+
+def turn(number, action, stood=HERE, camera=HERE):
+    return Turn(
+        number=number,
+        phase="batched",
+        views=(View(number, "ego", f"{number}.png", HERE),),
+        messages=(message("user", text(f"turn {number}")),),
+        reply=f"reply {number}",
+        action=action,
+        feedback="",
+        stood=stood,
+        camera=camera,
+    )
+
+
+def state(*actions, max_turns=3, **more):
+    made = QuestionState(question(**more), scenes=None, max_turns=max_turns)
+    for number, action in enumerate(actions):
+        made.take(turn(number, action))
+    return made

@@ -1,0 +1,220 @@
+"""What the expert says: exact words, and derivations that lead to the truth."""
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from factories.derivations import answer_of, called, turn_said
+
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.reply import read
+from render_agent.dialogue.state import Question
+from render_agent.geometry.boxes import upright
+from render_agent.questions.exact_solver import DIRECTION_NAMES
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent_lab.expert.derive import (
+    Knowledge,
+    Spot,
+    bearing_of,
+    derivation,
+    final_reply,
+    known_reply,
+    places_text,
+    rooms_text,
+    things,
+    turn_between,
+    turn_text,
+)
+from render_agent_lab.expert.homes import known_scenes
+
+HOME = Knowledge(
+    {
+        "lamp": [upright((4, 0.3, 0), (4.6, 0.9, 0.8))],
+        "plant": [upright((0.3, 3, 0), (0.9, 3.8, 1.2))],
+        "sofa": [upright((3.9, 3.1, 0), (4.7, 3.9, 0.5))],
+        "chair": [upright((0, -0.08, 0), (0.4, 0, 1)), upright((2, 3, 0), (2.4, 3.4, 1))],
+    },
+    ((4.24, 4.0), (3.06, 2.2)),
+)
+
+
+def asked(kind, text, options=(), truth="A"):
+    wanted = "letter" if options else "number"
+    return Question("0", "b", "d", "home", kind, text, wanted, options, truth, Path("home.ply"))
+
+
+SIDES = asked(
+    "object_rel_direction_easy",
+    "If I am standing by the lamp and facing the plant, is the sofa to the left or the right of the"
+    " plant?",
+    ("A. left", "B. right"),
+    "B",
+)
+WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, turn 4.0 2.5 -1.5"
+"""From the lamp to the others, and from the one to the other."""
+OTHER_WAY = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, turn 2.5 4.0 1.5"
+BEHIND = asked(
+    "object_rel_direction_medium",
+    "If I am standing by the lamp and facing the sofa, is the plant to my left, right, or back?\n"
+    "An object is to my back if I would have to turn at least 135 degrees in order to face it.",
+    ("A. back", "B. left", "C. right"),
+    "B",
+)
+QUARTER = asked(
+    "object_rel_direction_hard",
+    "If I am standing by the lamp and facing the sofa, is the plant to my front-left, front-right,"
+    " back-left, or back-right?\nThe directions refer to the quadrants of a Cartesian plane (if I am"
+    " standing at the origin and facing along the positive y-axis).",
+    ("A. back-left", "B. front-left", "C. front-right", "D. back-right"),
+    "B",
+)
+APART = asked(
+    "object_abs_distance",
+    "Measuring from the closest point of each object, what is the distance between the lamp and the"
+    " plant (in meters)?",
+    truth="3.5",
+)
+NEAREST = asked(
+    "object_rel_distance",
+    "Measuring from the closest point of each object, which of these objects (lamp, chair) is the"
+    " closest to the plant?",
+    ("A. lamp", "B. chair"),
+    "B",
+)
+COUNT = asked("object_counting", "How many chair(s) are in this room?", truth="2")
+SIZE = asked(
+    "object_size_estimation",
+    "What is the length of the longest dimension (length, width, or height) of the plant, measured in"
+    " centimeters?",
+    truth="120",
+)
+AREA = asked(
+    "room_size_estimation", "What is the size of this room (in square meters)? \nIf", truth="23.7"
+)
+ROUTE = asked(
+    "route_planning",
+    "You are a robot beginning at the lamp and facing the sofa. You want to navigate to the lamp. You"
+    " will perform the following actions (Note: for each [please fill in], choose either 'turn back,'"
+    " 'turn left,' or 'turn right.'): 1. Go forward until the sofa 2. [please fill in] 3. Go forward"
+    " until the plant 4. [please fill in] 5. Go forward until the sofa 6. [please fill in] 7. Go forward"
+    " until the lamp. You have reached the final destination.",
+    ("A. Turn Left, Turn Back, Turn Right", "B. Turn Back, Turn Back, Turn Back"),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "reasoning"),
+    [
+        (
+            SIDES,
+            f"lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5. {WAYS}: right",
+        ),
+        (BEHIND, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {OTHER_WAY}: left"),
+        (QUARTER, f"lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. {OTHER_WAY}: front-left"),
+        (APART, "lamp 4.3 0.6; plant 0.6 3.4. apart 4.3 0.6 -3.7 0.6 3.4 2.8 4.6"),
+        (
+            NEAREST,
+            "lamp 4.3 0.6; chair 0.2 0.0, 2.2 3.2; plant 0.6 3.4. lamp 0.6 4.3 3.7 3.4 0.6 -2.8 3.7,"
+            " chair 0.6 2.2 1.6 3.4 3.2 -0.2 1.1: chair",
+        ),
+        (COUNT, "chair 0.2 0.0, 2.2 3.2. 2 seen"),
+        (SIZE, "plant 0.6 3.4. size"),
+        (AREA, "room 4.2 x 4.0, 3.1 x 2.2"),
+        (
+            ROUTE,
+            "lamp 4.3 0.6; sofa 4.3 3.5; plant 0.6 3.4. facing 4.3 4.3 0.0 0.6 3.5 2.9 2.5,"
+            " plant 4.3 0.6 -3.7 3.5 3.4 -0.1 5.0, turn 2.5 5.0 2.5: left;"
+            " facing 4.3 0.6 -3.7 3.5 3.4 -0.1 5.0, sofa 0.6 4.3 3.7 3.4 3.5 0.1 0.0,"
+            " turn 5.0 0.0 -5.0: back; facing 0.6 4.3 3.7 3.4 3.5 0.1 0.0,"
+            " lamp 4.3 4.3 0.0 3.5 0.6 -2.9 7.5, turn 0.0 7.5 7.5: right. Turn Left, Turn Back, Turn Right",
+        ),
+    ],
+    ids=lambda value: value.type if isinstance(value, Question) else "",
+)
+def test_every_type_is_said_in_its_fixed_words(question, reasoning):
+    places, rest = known_reply(question, HOME)
+    assert json.loads(places + rest) == {
+        "reasoning": reasoning,
+        "answer": letters(question.options).get(question.truth, question.truth),
+        "done": True,
+    }
+    assert places + rest == json.dumps(json.loads(places + rest))
+    cut = reasoning if question is AREA else reasoning[: reasoning.index(". ")]
+    assert places == '{"reasoning": "' + cut
+
+
+def test_the_first_part_ends_with_the_places():
+    places, rest = known_reply(SIDES, HOME)
+    assert places == '{"reasoning": "lamp 4.3 0.6; plant 0.6 3.4; sofa 4.3 3.5'
+    assert rest == f'. {WAYS}: right", "answer": "right", "done": true}}'
+
+
+def test_what_is_not_known_is_a_question_mark_and_nothing_is_derived_from_it():
+    half = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
+    places, rest = final_reply(SIDES, half, "A")
+    assert places + rest == json.dumps(
+        {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "left", "done": True}
+    )
+    for question in (SIDES, APART, NEAREST, COUNT, SIZE, ROUTE):
+        assert derivation(question, Knowledge()) == ""
+        said = places_text(question, {})
+        assert said == "; ".join(f"{name} ?" for name in things(question))
+    assert rooms_text(()) == "room ?"
+
+
+def test_several_of_a_kind_have_no_direction():
+    twice = Knowledge({**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]})
+    assert derivation(SIDES, twice) == ""
+
+
+def test_things_come_in_the_order_of_the_text():
+    for question in (SIDES, APART, NEAREST):
+        text = question.text
+        at = [re.search(rf"\b{name}\b", text).start() for name in things(question)]
+        assert at == sorted(at)
+
+
+def test_bearings_are_counter_clockwise_from_x_and_left_is_positive():
+    ways = [
+        bearing_of(Spot(1, 1), Spot(1 + x, 1 + y)) for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
+    ]
+    assert ways == [0.0, 2.5, 5.0, 7.5]
+    assert bearing_of(Spot(0, 0), Spot(10, -0.1)) == 0.0  # not 10.0
+    assert turn_between(9.7, 0.3) == pytest.approx(21.6)
+    assert turn_between(0.3, 9.7) == pytest.approx(-21.6)
+    assert turn_between(0.0, 5.0) == -180
+
+
+def test_every_turn_is_said_as_a_difference_and_called_as_the_question_calls_it():
+    for ahead, there in product(range(100), repeat=2):
+        for kind, word in DIRECTION_NAMES.items():
+            said = turn_text(ahead / 10, there / 10, word)
+            numbers = turn_said(str(ahead / 10), str(there / 10))
+            assert said == f"turn {numbers}: {called(kind, ahead / 10, there / 10)}"
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+def test_derivations_lead_to_the_truth_of_all_bundled_questions():
+    questions = bundled()
+    known = known_scenes(questions)
+    led = 0
+    for question in questions:
+        places, rest = known_reply(question, known[question.scene])
+        action = read(places + rest, question.wanted, question.options)
+        truth = canonical(question.truth, question.wanted, question.options)
+        assert (action.answer, action.done, action.notes) == (truth, True, ())
+        assert "?" not in action.reasoning
+        found = answer_of(question, derivation(question, known[question.scene]))
+        if found is not None:
+            assert found == letters(question.options).get(question.truth, question.truth)
+            led += 1
+    assert (
+        led
+        == sum(
+            question.type.startswith(("object_rel", "route", "object_counting"))
+            for question in questions
+        )
+        > 100
+    )

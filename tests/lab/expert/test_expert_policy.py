@@ -1,0 +1,267 @@
+"""The expert in real runs over bundled rooms: it says what was shown, finds what is missing, and knows left."""
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+
+import jsonschema
+import numpy as np
+import pytest
+from factories.runs import play, transcripts
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.answer import canonical, letters
+from render_agent.dialogue.prompt import reply_schema
+from render_agent.engines.base import Request
+from render_agent.engines.registry import describe_engine
+from render_agent.engines.scripted import make_scripted
+from render_agent.geometry.camera import AnyCamera, Camera
+from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.render.around import cameras_of, cell_size
+from render_agent.render.registry import make_renderer
+from render_agent.scene.formats.load import load_scene
+from render_agent.score.official import DIRECTION_TYPES
+from render_agent.text.safe_parse import convert
+from render_agent_lab.expert.derive import spot_of, things
+from render_agent_lab.expert.homes import known_scenes
+from render_agent_lab.expert.policy import TURNS, expert
+from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
+from render_agent_lab.oracles.sighted_oracle import oracle
+
+pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+
+SIZE = (320, 240)
+SCENES = ("room01", "room05")
+"""A flat of several rooms, and a single room."""
+
+FEW = ("object_counting", "room_size_estimation", "object_abs_distance")
+"""Types of question."""
+
+LEAST = 10
+"""Pixels that change where an object that a view shows is taken away."""
+
+
+class Run:
+    """A finished run of the expert: its turns by question, and their replies as JSON."""
+
+    def __init__(self, folder, **options):
+        options = {"image_size": SIZE, "scene": SCENES} | options
+        self.asked = {q.id: q for q in bundled() if q.scene in SCENES}
+        config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
+        engine = make_scripted("expert", list(self.asked.values()), 0, 64, config)
+        path, self.results = play(folder, "rooms", engine, **options)
+        self.turns = transcripts(path)
+
+    def replies(self):
+        """Give every question with its turns and their replies."""
+        for name, turns in self.turns.items():
+            yield self.asked[name], turns, [json.loads(turn["reply"]) for turn in turns]
+
+    def last(self):
+        """Give every question with its last reply."""
+        return [(question, replies[-1]) for question, _, replies in self.replies()]
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory):
+    return Run(tmp_path_factory.mktemp("free"))
+
+
+def places(question, reasoning):
+    """Return what a reply says of each category: its places as texts, none where it was not yet seen."""
+    said = reasoning.partition(". ")[0].split("; ")
+    names = things(question)
+    assert [re.split(r" (?=[-?\d])", part, maxsplit=1)[0] for part in said] == list(names)
+    parts = [part.removeprefix(f"{name} ") for name, part in zip(names, said, strict=True)]
+    return {
+        name: [] if part == "?" else part.split(", ")
+        for name, part in zip(names, parts, strict=True)
+    }
+
+
+class Without:
+    """Draws views of the bundled rooms with one object taken away."""
+
+    def __init__(self):
+        self.renderer = make_renderer()
+        self.scenes = {name: load_scene(BUNDLED / f"{name}.ply") for name in SCENES}
+
+    @cache  # noqa: B019 - it lives as long as the test
+    def drawn(self, name, box, view):
+        scene, (kind, camera) = self.scenes[name], view
+        if box is not None:
+            scene = self.taken_away(name, box)
+        if kind != "around":
+            return self.renderer.draw(scene, camera, *SIZE).colours
+        cells = [self.renderer.draw(scene, each, *cell_size(SIZE)) for each in cameras_of(camera)]
+        return np.stack([cell.colours for cell in cells])
+
+    @cache  # noqa: B019 - it lives as long as the test
+    def taken_away(self, name, box):
+        scene = self.scenes[name]
+        inside = (np.abs(box.local(scene.points)) <= box.size / 2 + 0.02).all(axis=1)
+        return replace(scene, faces=scene.faces[~inside[scene.faces].all(axis=1)])
+
+    def changed(self, name, box, view):
+        """Return how many pixels of a view show something else without the object."""
+        with_it, without = self.drawn(name, None, view), self.drawn(name, box, view)
+        return int((with_it != without).any(axis=-1).sum())
+
+
+@pytest.mark.slow
+def test_it_names_no_place_that_no_view_showed_and_every_place_is_a_box(free):
+    known, without, named = known_scenes(list(free.asked.values())), Without(), 0
+    for question, turns, replies in free.replies():
+        if question.type == "room_size_estimation":
+            continue
+        boxes, views, before = known[question.scene].boxes, [], {}
+        for turn, reply in zip(turns, replies, strict=True):
+            views += [(view["kind"], convert(view["camera"], AnyCamera)) for view in turn["views"]]
+            said = places(question, reply["reasoning"])
+            for name, spots in said.items():
+                there = {f"{spot_of(box).x:.1f} {spot_of(box).y:.1f}": box for box in boxes[name]}
+                assert set(before.get(name, ())) <= set(spots) <= set(there)
+                for spot in set(spots) - set(before.get(name, ())):
+                    named += 1
+                    shown = (without.changed(question.scene, there[spot], view) for view in views)
+                    assert any(pixels >= LEAST for pixels in shown), (question.id, name, spot)
+            before = said
+    assert named > 100
+
+
+def answered(question, reply):
+    """Return what the program reads an answer in an option's words as."""
+    return canonical(reply["answer"], question.wanted, question.options)
+
+
+def test_it_ends_with_the_truth_in_good_time(free):
+    assert free.results["counts"]["answered"] == len(free.asked) == 40
+    lengths, schema = set(), reply_schema(("ego", "top", "around"))
+    for question, turns, replies in free.replies():
+        *moves, answer = replies
+        assert {(move["answer"], move["done"]) for move in moves} <= {(None, False)}
+        assert all(set(move) - {"reasoning", "answer", "done"} for move in moves)
+        for reply in replies:
+            jsonschema.validate(reply, schema)
+            assert [name for name in schema["properties"] if name in reply] == list(reply)
+        truth = canonical(question.truth, question.wanted, question.options)
+        assert (answered(question, answer), answer["done"]) == (truth, True)
+        assert len(turns) <= TURNS
+        lengths.add(len(turns))
+    assert {1, 2, 3} <= lengths
+
+
+def test_nothing_stops_it(free):
+    happened = [turn["happened"] for turns in free.turns.values() for turn in turns]
+    assert any("forward" in words for words in happened)
+    assert not any("ahead" in words or "could not" in words for words in happened)
+
+
+def test_it_looks_for_what_is_missing_and_mostly_finds_it(free):
+    first = sum("?" in replies[0]["reasoning"] for _, _, replies in free.replies())
+    last = sum("?" in reply["reasoning"] for _, reply in free.last())
+    assert first >= 10
+    assert last <= first / 2
+
+
+def test_wrong_turns_are_drawn_and_it_goes_on_from_them(free):
+    wrong = 0
+    for question, _, replies in free.replies():
+        for turn, reply in enumerate(replies):
+            if reply["done"] or not is_wrong_turn(question.id, 0, turn):
+                continue
+            wrong += 1
+            assert wrong_turn(question.id, 0, turn).items() <= reply.items()
+            assert not is_wrong_turn(question.id, 0, turn + 1)  # and what follows is in earnest
+            assert turn + 1 < len(replies)
+    assert wrong >= 3
+    drawn = [is_wrong_turn(str(n), seed, 0) for n in range(1000) for seed in (0, 1)]
+    assert 0.07 < np.mean(drawn) < 0.13
+
+
+def test_a_schedule_changes_nothing(free, tmp_path):
+    other = Run(tmp_path, max_batched_turns=0, batch_size="3", scene=("room05",))
+    assert other.turns == {name: free.turns[name] for name in other.turns}
+    assert len(other.turns) == 20
+
+
+@pytest.mark.slow
+def test_in_mirrored_rooms_left_is_right_and_places_are_mirrored(tmp_path):
+    run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
+    known, flipped = known_scenes(list(run.asked.values())), 0
+    for question, reply in run.last():
+        assert answered(question, reply) == mirrored_truth(question)
+        flipped += names_sides(question) and mirrored_truth(question) != question.truth
+        at = load_scene(BUNDLED / f"{question.scene}.ply").mirrored().mirrored_at
+        for name, spots in places(question, reply["reasoning"]).items():
+            real = [box.centre[:2] for box in known[question.scene].boxes[name]]
+            for spot in spots:
+                x, y = map(float, spot.split())
+                assert min(np.abs(np.array(real) - (2 * at - x, y)).max(axis=1)) <= 0.05 + 1e-9
+        if "?" not in reply["reasoning"] and not question.type.endswith("medium"):
+            side = reply["reasoning"].split()[-1]
+            assert reply["answer"] == side
+    assert flipped >= 5
+
+
+@pytest.mark.parametrize(
+    "pictures",
+    ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
+)
+def test_pictures_that_do_not_show_the_room_tell_it_nothing(tmp_path, pictures):
+    run = Run(tmp_path, pictures=pictures, image_size=(64, 48), type=FEW)
+    for question, reply in run.last():
+        assert len(run.turns[question.id]) == 1
+        named = things(question) or ("room",)
+        assert reply["reasoning"] == "; ".join(f"{name} ?" for name in named)
+
+
+def test_with_no_view_it_reasons_about_nothing(tmp_path):
+    run = Run(tmp_path, views="none", type=FEW)
+    assert {reply["reasoning"] for _, reply in run.last()} == {""}
+
+
+@pytest.mark.slow
+def test_one_view_tells_less_than_a_walk_and_no_size_of_rooms(free, tmp_path):
+    start, top = (Run(tmp_path / views, views=views) for views in ("start", "top"))
+    unknown = [sum("?" in r["reasoning"] for _, r in run.last()) for run in (start, top, free)]
+    assert unknown[0] > unknown[1] > unknown[2]
+    sizes = [
+        {q.scene: r["reasoning"] for q, r in run.last() if q.type == "room_size_estimation"}
+        for run in (start, top)
+    ]
+    assert set(sizes[0].values()) == {"room ?"}
+    for scene, said in sizes[1].items():
+        extents = known_scenes(list(free.asked.values()))[scene].extents
+        assert said == "room " + ", ".join(f"{x:.1f} x {y:.1f}" for x, y in extents)
+
+
+def test_it_is_stamped_as_no_result():
+    config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="expert")
+    assert "no result" in describe_engine(config)["note"]
+
+
+def test_of_scenes_without_boxes_it_answers_as_the_oracle_does():
+    asked = [replace(question, scan=None, scene="elsewhere") for question in bundled()[:20]]
+    ours, theirs = expert(asked), oracle(asked)
+    for question in asked:
+        request = Request(question.id, 0, [], lambda file: None)
+        found, wanted = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
+        assert answered(question, found) == question.truth
+        assert (found["reasoning"], found["done"]) == ("", True)
+        assert found["answer"] not in letters(question.options)  # the option's words
+        assert wanted["answer"]  # which knows no scene either, and gives the commonest answer
+
+
+def test_its_cameras_are_those_of_its_moves(free):
+    """The camera turns as its replies say: what it replies is what the program reads."""
+    turned = 0
+    for _, turns, replies in free.replies():
+        for turn, reply in zip(turns, replies, strict=True):
+            degrees = reply.get("rotation_angle_degrees", 0)
+            before, after = (convert(turn[name], Camera) for name in ("stood", "camera"))
+            assert before.turned(degrees).yaw == pytest.approx(after.yaw)
+            turned += degrees != 0
+    assert turned >= 5

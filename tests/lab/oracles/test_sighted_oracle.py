@@ -1,0 +1,239 @@
+"""The witness: it knows what its views have shown well, and guesses all else."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from factories.scenes import room, write_ply
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, View
+from render_agent.engines.base import Request
+from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
+from render_agent.geometry.boxes import upright
+from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.questions.ground_truth import Facts, known_facts
+from render_agent.questions.rooms import bundled
+from render_agent.render.around import camera_ahead
+from render_agent.scene.cache import SceneCache
+from render_agent.scene.formats.load import load_scene
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.sighted_oracle import (
+    REASON_NO_BOX,
+    REASONS,
+    SightedOracle,
+    shown_facts,
+    sighted_oracle,
+)
+
+SIZE = (160, 120)
+FIELD = vertical_from_horizontal(75, *SIZE)
+LAMP = upright((4, 0.3, 0), (4.6, 1, 0.8))
+PLANT = upright((0.3, 3, 0), (1, 3.7, 1.2))
+SOFA = upright((3.9, 3.1, 0), (4.7, 3.8, 0.5))
+BOXES = {"lamp": [LAMP], "plant": [PLANT], "sofa": [SOFA], "box": [LAMP, PLANT, SOFA]}
+STAND = (2.5, 2.0, 1.5)
+
+SIDES = Question(
+    "sides", "b", "d", "room", "object_rel_direction_easy",
+    "If I am standing by the lamp and facing the plant, is the sofa to the left or the right of the"
+    " plant?", "letter", ("A. left", "B. right"), "B", Path("room.ply"),
+)  # fmt: skip
+COUNT = Question(
+    "count", "b", "d", "room", "object_counting", "How many box(s) are in this room?", "number",
+    (), "3", Path("room.ply"),
+)  # fmt: skip
+SIZE_OF = Question(
+    "size", "b", "d", "room", "object_size_estimation",
+    "What is the length of the longest dimension (length, width, or height) of the plant, measured in"
+    " centimeters?", "number", (), "120", Path("room.ply"),
+)  # fmt: skip
+AREA = Question(
+    "area", "b", "d", "room", "room_size_estimation", "What is the size of this room?", "number",
+    (), "20", Path("room.ply"),
+)  # fmt: skip
+ROUTE = Question(
+    "route", "b", "d", "room", "route_planning",
+    "You are a robot beginning at the lamp and facing the plant. You want to navigate to the plant. You"
+    " will perform the following actions: 1. [please fill in] 2. Go forward until the plant. You have"
+    " reached the final destination.", "letter", ("A. Turn Back", "B. Turn Left"), "B",
+    Path("room.ply"),
+)  # fmt: skip
+FIRST = Question(
+    "first", "b", "d", "room", "obj_appearance_order",
+    "What will be the first-time appearance order of the following categories in the video: lamp,"
+    " plant?", "letter", ("A. lamp, plant", "B. plant, lamp"), "A", Path("room.ply"),
+)  # fmt: skip
+UNKNOWN = Question(
+    "unknown", "b", "d", "room", "object_abs_distance",
+    "What is the distance between the lamp and the piano (in meters)?", "number", (), "1.0",
+    Path("room.ply"),
+)  # fmt: skip
+ASKED = [SIDES, COUNT, SIZE_OF, AREA] + [
+    Question(f"other{n}", "b", "d", "far", "object_counting", "How many box(s) are in this room?",
+             "number", (), str(2 + n % 5), None)
+    for n in range(40)
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return load_scene(write_ply(tmp_path_factory.mktemp("room") / "room.ply", *room()))
+
+
+def eyes_in(scene):
+    facts = {"room": Facts(Counter(box=3, lamp=1, plant=1, sofa=1), 20.0, BOXES)}
+    return QuestionVisibility(SceneCache(load=lambda path, name: scene), facts, SIZE)
+
+
+@pytest.fixture(scope="module")
+def eyes(scene):
+    made = eyes_in(scene)
+    yield made
+    made.close()
+
+
+def looking(number, *boxes, place=STAND):
+    """Views from one place, each at one box, numbered from `number` on."""
+    return [
+        View(number + n, "ego", f"{n}.png", Camera(place, 0.0, 0.0, FIELD).looking_at(box.centre))
+        for n, box in enumerate(boxes)
+    ]
+
+
+def test_it_answers_once_it_has_seen_all_that_is_named(eyes):
+    views = looking(0, LAMP, PLANT, SOFA)
+    away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
+    assert shown_facts(eyes, SIDES, []) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, views[:2]) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, [*views[1:], away]) == (False, None, 0)
+    assert shown_facts(eyes, SIDES, views[::-1]) == (True, "B", 0)
+    assert shown_facts(eyes, SIZE_OF, views[:1]) == (False, None, 0)
+    assert shown_facts(eyes, SIZE_OF, views[1:2]) == (True, "120", 0)
+
+
+def test_what_is_too_far_too_much_hidden_or_on_a_map_is_not_seen(eyes, scene):
+    top = View(0, "top", "", MapCamera((2.5, 2.0), 2.0, 0.05))
+    assert shown_facts(eyes, SIZE_OF, [top]) == (False, None, 0)
+    behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
+    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
+    aside = (
+        Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
+    )  # mostly off the picture
+    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
+
+
+def test_the_four_directions_show_what_they_show_together(eyes):
+    ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
+    assert shown_facts(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
+
+
+def test_counting_needs_all_and_a_guess_fits_with_what_was_counted(eyes):
+    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
+    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
+    for seed in range(30):
+        policy = SightedOracle(ASKED, seed, eyes, walks=False)
+        views = looking(0, LAMP, PLANT)
+        guess = json.loads(policy.reply(request(COUNT, views)))
+        assert guess["done"]
+        assert float(guess["answer"]) >= 2
+        blind = json.loads(policy.reply(request(COUNT, [])))["answer"]
+        assert blind == json.loads(RandomAnswer(ASKED, seed).reply(request(COUNT, [])))["answer"]
+    chance = RandomAnswer(ASKED, 0)
+    assert {float(RandomAnswer(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
+    assert float(chance.guess("count", 100)) <= 6  # more than any truth: then as ever
+
+
+def test_the_size_of_a_room_needs_enough_of_its_surface_however_it_was_shown(eyes):
+    ahead = Camera(STAND, 0.0, 0.0, FIELD)
+    one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
+    assert shown_facts(eyes, AREA, one_by_one[:1]) == (False, None, 0)
+    assert shown_facts(eyes, AREA, one_by_one[:1] * 4) == (False, None, 0)
+    assert shown_facts(eyes, AREA, one_by_one) == (True, "20.0", 0)
+    assert shown_facts(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
+
+
+def test_what_no_box_tells_is_not_said_to_be_unseen(eyes):
+    views = looking(0, LAMP, PLANT)
+    assert shown_facts(eyes, ROUTE, views[:1]) == (False, None, 0)
+    assert shown_facts(eyes, ROUTE, views) == (True, None, 0)
+    assert shown_facts(eyes, FIRST, views) == (None, None, 0)
+    assert shown_facts(eyes, UNKNOWN, views) == (None, None, 0)
+    policy = SightedOracle([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
+    said = {
+        question.id: json.loads(policy.reply(request(question, shown)))["reasoning"]
+        for question, shown in ((ROUTE, views), (FIRST, views), (SIDES, views))
+    }
+    assert said["route"] == REASON_NO_BOX
+    assert said["first"] == REASONS[None]
+    assert said["sides"] == REASONS[False]
+
+
+def test_in_a_mirrored_room_left_is_right(scene):
+    other = scene.mirrored()
+    eyes = eyes_in(other)
+    views = [
+        View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
+        for view in looking(0, LAMP, PLANT, SOFA)
+    ]
+    assert shown_facts(eyes, SIDES, views) == (True, "A", 0)
+    assert shown_facts(eyes, SIZE_OF, views) == (True, "120", 0)
+    eyes.close()
+
+
+def request(question, views, turn=0, last=False):
+    return Request(question.id, turn, [], lambda file: None, views=views, last=last)
+
+
+def test_it_walks_as_the_explorer_does_and_then_guesses():
+    policy, explorer = sighted_oracle(ASKED, 3), Explorer(ASKED, 3)
+    for question in ASKED:
+        for turn in range(9):
+            ours = json.loads(policy.reply(request(question, [], turn, last=turn == 8)))
+            theirs = json.loads(explorer.reply(request(question, [], turn, last=turn == 8)))
+            if theirs.get("done"):
+                assert ours["done"]
+                assert ours["answer"] == RandomAnswer(ASKED, 3).guess(question.id)
+                break
+            assert ours == theirs
+    assert json.loads(policy.reply(request(SIDES, [], 0, last=True)))["done"]
+
+
+def test_it_stops_walking_once_it_knows(eyes):
+    policy = SightedOracle(ASKED, 0, eyes, walks=True)
+    assert "done" not in json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP))))
+    assert json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1))) == {
+        "reasoning": "I have seen what this is about.",
+        "answer": "120",
+        "done": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "sees", "walks"),
+    [
+        ({}, True, True),
+        ({"pictures": "mirrored"}, True, True),
+        ({"pictures": "black"}, False, True),
+        ({"pictures": "noise"}, False, True),
+        ({"pictures": "shuffled"}, False, True),
+        ({"views": "none"}, False, False),
+        ({"views": "start"}, True, False),
+        ({"views": "tour", "pictures": "black"}, False, False),
+    ],
+)
+def test_who_is_shown_nothing_sees_nothing(options, sees, walks):
+    asked = bundled()
+    config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="witness", **options)
+    assert "no model" in describe_engine(config)["note"]
+    policy = make_engine(config, asked).policy
+    assert (policy.eyes is not None, policy.walks) == (sees, walks)
+    if sees:
+        assert policy.eyes.facts.keys() == known_facts(asked).keys()
+
+
+def test_a_scene_of_which_nothing_is_known_is_guessed_about(eyes):
+    other = next(question for question in ASKED if question.scene == "far")
+    assert shown_facts(eyes, other, looking(0, LAMP)) == (None, None, 0)

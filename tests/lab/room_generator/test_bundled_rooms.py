@@ -1,0 +1,118 @@
+"""The bundled homes: small enough, asked about enough, made again byte for byte, open to walk."""
+
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from conftest import mostly_slow
+from factories import TREE
+
+from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.scene.formats.load import load_scene
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.room_truth import read_truth
+from render_agent_lab.room_generator.command import make_room
+from render_agent_lab.room_generator.questions.balanced import ask
+
+SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
+
+
+@pytest.fixture(scope="module")
+def command():
+    """The seed and the spacing of the command that the README names."""
+    text = (BUNDLED / "README.md").read_text("utf-8")
+    found = re.search(r"make-rooms --output scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
+    return int(found[1]), float(found[2])
+
+
+def test_there_are_eight_small_enough():
+    assert [f"room{number:02d}" for number in range(8)] == SCENES
+    assert sum(path.stat().st_size for path in BUNDLED.iterdir()) <= 12e6
+
+
+def test_questions_are_enough_and_have_their_scans():
+    questions = bundled()
+    assert 100 <= len(questions) <= 200
+    assert {question.scene for question in questions} == set(SCENES)
+    assert all(question.scan == BUNDLED / f"{question.scene}.ply" for question in questions)
+    assert len({question.type for question in questions}) == 9
+    assert min(Counter(question.scene for question in questions).values()) >= 12
+
+
+@pytest.mark.slow
+def test_the_questions_are_asked_again_of_the_truths(command):
+    truths = [read_truth(BUNDLED / f"{scene}.json") for scene in SCENES]
+    lines = (BUNDLED / "questions.jsonl").read_text("utf-8").splitlines()
+    assert ask(truths, command[0], 20) == [json.loads(line) for line in lines]
+
+
+def test_the_smallest_is_made_again_byte_for_byte(command, tmp_path):
+    smallest = min(SCENES, key=lambda scene: (BUNDLED / f"{scene}.ply").stat().st_size)
+    make_room(tmp_path, command[0], int(smallest.removeprefix("room")), command[1])
+    for suffix in (".ply", ".json"):
+        assert (tmp_path / smallest).with_suffix(suffix).read_bytes() == (
+            BUNDLED / smallest
+        ).with_suffix(suffix).read_bytes()
+
+
+@pytest.mark.parametrize("scene", mostly_slow(SCENES, "room02"))
+def test_a_bundled_home_is_open_to_walk(scene):
+    """Flood the height of the camera's eye, 0.2 m off all surface of the scan itself."""
+    truth, loaded = (
+        read_truth(BUNDLED / f"{scene}.json"),
+        load_scene(BUNDLED / f"{scene}.ply", scene),
+    )
+    assert loaded.floor == pytest.approx(0, abs=0.03)
+    assert loaded.ceiling == pytest.approx(truth.height, abs=0.03)
+    space, cell = FreeSpace.of(loaded), 0.05
+    corners = np.concatenate([room.corners for room in truth.rooms])
+    x, y = (
+        np.arange(low, high, cell) for low, high in zip(corners.min(0), corners.max(0), strict=True)
+    )
+    points = np.stack(np.meshgrid(x, y, indexing="ij"), -1)
+    flat = points.reshape(-1, 2)
+    far = space.tree.query(np.column_stack([flat, np.full(len(flat), 1.6)]))[0]
+    inside = np.any([room.holds(flat) for room in truth.rooms], 0)
+    for a, b, c, d in truth.ways:
+        inside |= ((flat > (a, b)) & (flat < (c, d))).all(1)
+    free = np.pad((inside & (far >= 0.2)).reshape(points.shape[:2]), 1)
+    rooms = [np.pad(room.holds(flat).reshape(points.shape[:2]), 1) for room in truth.rooms]
+    reached = flood(
+        free, tuple(np.argwhere(free & rooms[0])[len(np.argwhere(free & rooms[0])) // 2])
+    )
+    for room in rooms:
+        assert (reached & room).sum() >= 0.9 * (free & room).sum() > 0
+
+
+def flood(free, start):
+    reached, waiting = np.zeros_like(free), [start]
+    reached[start] = True
+    while waiting:
+        x, y = waiting.pop()
+        for step in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
+            if free[step] and not reached[step]:
+                reached[step] = True
+                waiting.append(step)
+    return reached
+
+
+def test_scans_hold_what_their_truths_say():
+    for scene in SCENES:
+        truth, loaded = (
+            read_truth(BUNDLED / f"{scene}.json"),
+            load_scene(BUNDLED / f"{scene}.ply", scene),
+        )
+        for thing in truth.objects:
+            near = np.linalg.norm(loaded.points - thing.centre, axis=1) < np.linalg.norm(thing.size)
+            local = np.abs((loaded.points[near] - thing.centre) @ thing.axes.T) - thing.size / 2
+            on_it = (local <= 1e-3).all(1)
+            assert on_it.sum() >= 20, (scene, thing.label)
+            assert np.abs(local[on_it]).min(0).max() <= 2e-3, "its faces touch its box"
+
+
+def test_the_link_of_a_checkout_leads_to_the_scenes():
+    link = TREE / "render_agent" / "bundled"
+    assert link.is_symlink()
+    assert link.resolve() == TREE / "scenes"

@@ -1,0 +1,402 @@
+"""Training on logged runs, end to end: decisions, the split by scene, the card, and runs that use it."""
+
+import json
+import math
+import shutil
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from factories import TREE
+from factories.runs import make_config, transcripts
+
+from render_agent.agents.verifiers.geometry import GeometryVerifier
+from render_agent.agents.verifiers.registry import describe_choosing
+from render_agent.agents.verifiers.score_fusion import mean_ranks
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.questions.mentions import kind_of
+from render_agent.questions.sufficiency import COUNTING_TYPE
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import resume_run, start_run
+from render_agent_lab.learned_verifier.card import CARD, WEIGHTS
+from render_agent_lab.learned_verifier.checkpoint import load
+from render_agent_lab.learned_verifier.encoder import EncoderInput
+from render_agent_lab.learned_verifier.history import read_histories
+from render_agent_lab.learned_verifier.verifier import load_verifier
+from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
+from render_agent_lab.verifier_training.card import standing
+from render_agent_lab.verifier_training.decision import good_moves, scene_names
+from render_agent_lab.verifier_training.decisions import read_decisions
+from render_agent_lab.verifier_training.fit import Settings
+from render_agent_lab.verifier_training.held_out import figures, successes
+from render_agent_lab.verifier_training.labels import Label, Labels
+from render_agent_lab.verifier_training.train import (
+    CHECKPOINT,
+    LABELS,
+    Wishes,
+    choose_held_out,
+    train,
+)
+
+SCENES = TREE / "scenes"
+
+SETTINGS = Settings(members=2, epochs=3, batch=8, rate=1e-3)
+ROUNDED = 1.1e-4
+"""A diagnosis keeps four decimals of a coverage."""
+
+RUN = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "image_size": (64, 48)}
+
+
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory):
+    """Three bundled homes and six questions about each."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("homes")
+    kept = []
+    for scene in ("room00", "room02", "room05"):
+        for suffix in (".ply", ".json"):
+            (folder / f"{scene}{suffix}").symlink_to(SCENES / f"{scene}{suffix}")
+        rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
+        kept += [row for row in rows if json.loads(row)["scene_name"] == scene][::3][:6]
+    path = folder / "questions.jsonl"
+    path.write_text("".join(kept), "utf-8")
+    return path
+
+
+def explored(folder, questions, **options):
+    """Run the questions to the end; return the run folder."""
+    run = start_run(make_config(folder, questions, **RUN | options))
+    with closing(run):
+        run.go(Silent())
+    return RunFolder(run.path)
+
+
+@pytest.fixture(scope="module")
+def chosen_at_random(rooms, tmp_path_factory):
+    return explored(
+        tmp_path_factory.mktemp("random"), rooms, agent="lookahead:4", verifier=("random",)
+    )
+
+
+@pytest.fixture(scope="module")
+def decisions(chosen_at_random):
+    return read_decisions(chosen_at_random)
+
+
+@pytest.fixture(scope="module")
+def trained(chosen_at_random, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "verifier"
+    return folder, train([chosen_at_random], folder, Wishes(settings=SETTINGS))
+
+
+def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions):
+    diagnosed = diagnose_run(chosen_at_random, 1)
+    checked = 0
+    for decision in decisions:
+        question, turn = decision.context.state.question, decision.context.turn
+        told = diagnosed[question.id]
+        before, after = (told.turns[number].coverage for number in (turn, turn + 1))
+        assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
+        if kind_of(question) != COUNTING_TYPE and told.first_seen:
+            now = sum(seen == turn + 1 for seen in told.first_seen.values())
+            assert decision.found[decision.chosen] == now
+            checked += now
+    assert checked > 3
+    assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions())
+    assert {len(decision.candidates) for decision in decisions} == {4}
+
+
+def test_a_picture_that_is_gone_is_named(decisions):
+    context = decisions[0].context
+    assert context.picture(context.views[0].file).mode == "RGB"
+    with pytest.raises(RunLogError, match=r"views/gone\.png"):
+        context.picture("views/gone.png")
+
+
+def test_what_is_good_is_what_is_newly_named_else_the_largest_surface():
+    question = Question("1", "b", "d", "s", "object_counting", "How many?", "number")
+    nan = np.full(3, np.nan)
+    surface = np.array([0.02, 0.09, 0.10])
+
+    def good(found, surface=surface, right=None):
+        return good_moves(question, np.array(found, float), surface, right).tolist()
+
+    assert good([1, 0, 2]) == [True, False, True]
+    assert good([0, 0, 0]) == [False, True, True]
+    assert good([0, 0, 0], surface / 10) == [False] * 3
+    assert good(nan) == [False] * 3
+    assert good(nan, right=0) == [True, False, False]
+
+
+def of_the_best(good, marks):
+    """The share of good ones among the candidates with the highest mark."""
+    return np.mean([g for g, mark in zip(good, marks, strict=True) if np.isclose(mark, max(marks))])
+
+
+def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
+    trained, decisions, chosen_at_random
+):
+    folder, learned = trained
+    ensemble, kept = load(folder)
+    assert kept == json.loads(json.dumps(learned))
+    names = scene_names(decisions)
+    held = set(learned["held_out"]["scenes"])
+    assert len(held) == 1
+    assert held.isdisjoint(learned["learned_from"]["scenes"])
+    assert held | set(learned["learned_from"]["scenes"]) == set(names)
+    assert learned["learned_from"]["runs"][0]["name"] == chosen_at_random.name
+    testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
+    testing = [decision for decision in testing if decision.is_a_choice]
+    verifier = load_verifier(folder, "cpu")
+    rows = [verifier.score(d.context, d.candidates).scores for d in testing]
+    for title, some in (
+        ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
+        (
+            "named",
+            [
+                (d.finds, d, row)
+                for d, row in zip(testing, rows, strict=True)
+                if d.finds.any() and not d.finds.all()
+            ],
+        ),
+    ):
+        told = learned["held_out"][title]
+        found = {
+            "learned": np.mean([of_the_best(good, mean_ranks(row)) for good, _, row in some]),
+            "member 2": np.mean([of_the_best(good, row[1]) for good, _, row in some]),
+            "geometry": np.mean([of_the_best(good, d.geometry) for good, d, _ in some]),
+            "new surface": np.mean([of_the_best(good, d.surface) for good, d, _ in some]),
+            "random": np.mean([good.mean() for good, _, _ in some]),
+        }
+        assert told["decisions"] == len(some) > 5
+        for name, value in found.items():
+            row = told["success"][name]
+            assert row["mean"] == pytest.approx(value)
+            assert (row["low"], row["high"]) == (None, None), "of one scene there is no interval"
+        apart = told["learned_minus"]["random"]["mean"]
+        assert apart == pytest.approx(found["learned"] - found["random"])
+    text = (folder / "README.md").read_text("utf-8")
+    assert (
+        f"| learned | {100 * learned['held_out']['good']['success']['learned']['mean']:.1f} %"
+        in text
+    )
+    assert all(name in text for name in names)
+    assert "fewer than 6 scenes" in text
+    assert not (folder / CHECKPOINT).exists()
+    assert ensemble.members == SETTINGS.members
+
+
+def test_one_pass_scores_as_one_by_one(trained, decisions):
+    verifier = load_verifier(trained[0], "cpu", "learned:here")
+    decision = decisions[5]
+    found = verifier.score(decision.context, decision.candidates).scores
+    assert found.shape == (SETTINGS.members, 4)
+    glimpse = EncoderInput.of(decision.context)
+    (features,) = verifier._reader(decision.context).features(
+        [(glimpse, decision.context.state.question)]
+    )
+    histories = read_histories(decision.context, decision.candidates, 10)
+    expected = score_one_by_one(verifier.ensemble, features, histories)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert np.ptp(found, axis=1).min() > 1e-4
+    alone = [verifier.score(decision.context, [c]).scores for c in decision.candidates]
+    np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_training_that_was_cut_off_goes_on_to_the_same_weights(
+    trained, chosen_at_random, tmp_path, monkeypatch
+):
+    def cut_off(line):
+        if line.startswith("epoch 2"):
+            raise KeyboardInterrupt
+
+    def looked_again(*_):
+        raise AssertionError("what was found out is kept")
+
+    wishes = Wishes(settings=SETTINGS)
+    shutil.copy(trained[0] / LABELS, tmp_path)
+    monkeypatch.setattr(GeometryVerifier, "score", looked_again)
+    with pytest.raises(KeyboardInterrupt):
+        train([chosen_at_random], tmp_path, wishes, cut_off)
+    assert (tmp_path / CHECKPOINT).exists()
+    assert not (tmp_path / CARD).exists()
+    with (tmp_path / LABELS).open("a") as file:  # killed while it wrote
+        file.write('{"version": 1, "key": ["a ru')
+
+    told = []
+    learned = train([chosen_at_random], tmp_path, wishes, told.append)
+    assert next(line for line in told if line.startswith("epoch")).startswith("epoch 3 of 3")
+    assert learned == trained[1]
+    for folder in (tmp_path, trained[0]):
+        assert (folder / WEIGHTS).exists()
+    one, other = (load(folder)[0].parameters for folder in (tmp_path, trained[0]))
+    assert all(torch.equal(one[name], other[name]) for name in other)
+
+
+def test_a_run_that_logged_no_candidates_teaches_with_moves_of_other_turns(
+    rooms, tmp_path, chosen_at_random
+):
+    folder = explored(tmp_path, rooms, limit=6)
+    found = read_decisions(folder)
+    assert found
+    assert all(len(decision.candidates) == 8 for decision in found)
+    diagnosed = diagnose_run(folder, 1)
+    for decision in found:
+        turn, told = decision.context.turn, diagnosed[decision.context.state.id]
+        gained = told.turns[turn + 1].coverage - told.turns[turn].coverage
+        assert decision.chosen == 0
+        assert decision.surface[0] == pytest.approx(gained, abs=ROUNDED)
+    assert sum(decision.is_a_choice for decision in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("options", [{"views": "four"}, {"views": "none"}, {"pictures": "noise"}])
+def test_a_run_that_teaches_no_moves_is_refused(rooms, tmp_path, options):
+    folder = explored(tmp_path, rooms, limit=1, **options)
+    with pytest.raises(SetupError, match="teaches no moves"):
+        read_decisions(folder)
+
+
+def test_what_cannot_be_trained_is_refused_in_one_sentence(chosen_at_random, trained, tmp_path):
+    with pytest.raises(SetupError, match="holds a verifier already"):
+        train([chosen_at_random], trained[0])
+    shutil.copy(trained[0] / LABELS, tmp_path)
+    with pytest.raises(UsageError, match="no decision in such a scene"):
+        train([chosen_at_random], tmp_path, Wishes(held_out=("room77",)))
+    with pytest.raises(SetupError, match="20 and 1 are needed") as caught:
+        train(
+            [chosen_at_random], tmp_path, Wishes(held_out=("room00", "room02")), lambda line: None
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_scenes_are_held_out_by_share_or_name():
+    scenes = [f"room{number:02d}" for number in range(8)]
+    held = choose_held_out(scenes, 0.25, 0)
+    assert len(held) == 2
+    assert held == choose_held_out(scenes, 0.25, 0)
+    assert len({frozenset(choose_held_out(scenes, 0.25, seed)) for seed in range(9)}) > 3
+    assert choose_held_out(scenes, ("room03",), 0) == {"room03"}
+    with pytest.raises(SetupError, match="two scenes"):
+        choose_held_out(["room00"], 0.25, 0)
+
+
+def test_intervals_are_over_scenes():
+    rows = {"learned": np.array([1.0, 1, 0, 0]), "random": np.full(4, 0.5), "geometry": np.ones(4)}
+    rows["new surface"] = np.zeros(4)
+    rows = {name: np.tile(values, 4) for name, values in rows.items()}
+    by_scene = figures(rows, list("aabbccddeeffgghh"))["success"]["learned"]
+    assert by_scene["mean"] == 0.5
+    assert 0.05 < by_scene["low"] < 0.2
+    assert by_scene["high"] == pytest.approx(1 - by_scene["low"])
+    alike = figures(rows, ["a", "b", "a", "b"] * 4)
+    assert alike["success"]["learned"] == {"mean": 0.5, "low": None, "high": None}
+    assert alike["learned_minus"]["geometry"]["mean"] == -0.5
+    assert math.isclose(alike["learned_minus"]["random"]["mean"], 0)
+
+
+def test_over_few_scenes_nothing_is_called_sure():
+    rows = {"learned": np.ones(8), "member 1": np.ones(8), "random": np.full(8, 0.2)}
+    rows |= {"geometry": np.zeros(8), "new surface": np.zeros(8)}
+    alone = figures(rows, ["a"] * 8)
+    assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
+    told = standing(alone)
+    assert told[0] == (
+        "The ensemble chose better than random in this sample, of too few scenes to be sure:"
+        " +80.0 percentage points."
+    )
+    few, enough = (standing(figures(rows, list(names))) for names in ("aabbccdd", "abcdefgh"))
+    assert "of too few scenes to be sure: +80.0 percentage points." in few[0]
+    assert enough[0].startswith("The ensemble chooses better than random: +80.0")
+
+
+def test_of_moves_that_tie_the_one_that_was_made_is_not_preferred(decisions):
+    some = [
+        replace(d, geometry=np.zeros(len(d.good)), surface=np.ones(len(d.good))) for d in decisions
+    ]
+    rows = successes(some, [np.zeros((2, len(d.good))) for d in some])
+    chance = [d.good.mean() for d in some]
+    assert len(some) > 5
+    for values in rows.values():
+        np.testing.assert_allclose(values, chance)
+
+
+def test_labels_are_kept_and_read_back(tmp_path):
+    nan = float("nan")
+    label = Label(np.array([1.0, nan]), np.array([0.25, 0.0]), np.array([nan, -1.0]))
+    file = tmp_path / "folder" / "labels.jsonl"
+    Labels(file).add([(("run", "1", 0), label)])
+    Labels(file).add([(("run", "1", 1), label)])
+    with file.open("a") as stream:
+        stream.write(file.read_text().splitlines()[0].replace('"version": 1', '"version": 0'))
+    read = Labels(file)
+    for turn in (0, 1):
+        found = read.get(("run", "1", turn), 2)
+        for name in ("found", "surface", "geometry"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(label, name))
+    assert read.get(("run", "1", 0), 3) is None
+    assert read.get(("run", "1", 2), 2) is None
+
+
+class Stopping(Silent):
+    """Stops the run after some turns, as Ctrl-C does."""
+
+    def __init__(self, turns):
+        self.left = turns
+
+    def took(self, state, turn):
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, trained, tmp_path):
+    chosen = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
+    whole = explored(tmp_path / "whole", rooms, **chosen)
+    run = start_run(make_config(tmp_path / "cut", rooms, **RUN | chosen))
+    with closing(run), pytest.raises(KeyboardInterrupt):
+        run.go(Stopping(7))
+    cut = RunFolder(run.path)
+    done = len(cut.lines())
+    assert 0 < done < len(whole.lines())
+    again = resume_run(cut, {})
+    with closing(again):
+        again.go(Silent())
+    assert transcripts(cut.path) == transcripts(whole.path)
+    evidence = [line["evidence"] for line in whole.lines() if line["evidence"]["judgements"]]
+    assert evidence
+    for found in evidence:
+        (said,) = found["judgements"]
+        assert said["members"] == ["member 1", "member 2"]
+        assert found["chosen"] == found["weighed"][int(np.argmax(found["fused"]))]
+
+
+def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained, tmp_path):
+    folder, learned = trained
+    (held,) = learned["held_out"]["scenes"]
+    config = RunConfig(batch=True, agent="best:2", temperature=1.0, verifier=(f"learned:{folder}",))
+    copies = []
+    for question in chosen_at_random.questions():
+        scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
+        shutil.copy(question.scan, scan)
+        copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
+    note = f"agent: best:2 by learned:{folder} (knows 2 of these 3 scenes, in which it was trained)"
+    assert describe_choosing(config, copies)["note"] == note
+    others = [question for question in copies if question.scene.endswith(held)]
+    assert others
+    assert describe_choosing(config, others)["note"] is None
+
+
+def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):
+    config = make_config(
+        tmp_path, rooms, **RUN, agent="lookahead:3", verifier=(f"learned:{tmp_path}",)
+    )
+    with pytest.raises(SetupError, match="holds no verifier"):
+        start_run(config)
+    assert not (tmp_path / "runs").exists()

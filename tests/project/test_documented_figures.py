@@ -1,0 +1,78 @@
+"""What the documentation says of votes and of equal cost is what was measured."""
+
+import importlib.util
+import json
+
+import pytest
+from factories import TREE
+
+RESULTS = TREE / "benchmarks" / "results"
+PAGE = " ".join((TREE / "docs" / "explanation" / "choosing.md").read_text("utf-8").split())
+
+
+def measured(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def benchmark(name):
+    spec = importlib.util.spec_from_file_location(name, TREE / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_vote_on_numbers_scores_as_the_page_says():
+    record = measured("voting")
+    assert benchmark("voting").table(record) == (RESULTS / "voting.md").read_text("utf-8")
+    apart = [row["rules"]["least loss"]["minus_median"] for row in record["rows"]]
+    assert f"from {max(apart):.1f} points more than the median of the votes" in PAGE
+    assert f"to {-min(apart):.0f} points less" in PAGE
+
+
+def test_the_figures_of_votes_come_out_again():
+    voting = benchmark("voting")
+    (row,) = (
+        row
+        for row in measured("voting")["rows"]
+        if (row["votes"], row["of"], row["model"]) == (5, "counts", "each by itself, by two fifths")
+    )
+    truths = voting.truths_of(counts=True)
+    assert row["n"] == 40 * len(truths)
+    found = voting.measured(truths, voting.MODELS[row["model"]], 5, whole=True, rounds=40)
+    for name, told in row["rules"].items():
+        assert found[name] == pytest.approx(told)
+
+
+def test_choosing_at_equal_cost_scored_as_the_page_says():
+    cells = {cell["label"]: cell["official"] for cell in measured("choose")["cells"]}
+    longer, by_boxes, chance = (
+        f"{cells[label]:.1f}"
+        for label in ("single, longer by pictures", "geometry of 4", "random of 4")
+    )
+    assert (
+        f"scored {longer} at equal pictures, geometry {by_boxes} and a random choice {chance}"
+        in PAGE
+    )
+
+
+def test_the_learned_verifier_in_fresh_rooms_saved_what_the_page_says():
+    gap = measured("fresh_rooms")["less_than_random"]["learned"]
+    low, high = gap["over_scenes"]
+    assert low > 0
+    told = f"saved {gap['fewer']:.2f} moves ({low:.2f} … {high:.2f}, p {gap['p']:.3f};"
+    assert told in PAGE
+
+
+def test_the_ensemble_scored_as_fast_as_the_page_says():
+    record = measured("learned_verifier")
+    alone, batched = (
+        record["times_computed_once"][way]["median"]
+        for way in ("one by one", "batched, the view repeated")
+    )
+    took = 1000 * record["median_seconds"]["computed once"]
+    assert (
+        f"scoring {record['candidates']} histories with {record['members']} members, everything computed"
+        f" once, takes {took:.0f} ms on one core of a processor: {alone:.1f} times less than one by one and"
+        f" {batched:.1f} times less than in batches" in PAGE
+    )
+    assert max(record["apart"].values()) < 1e-6

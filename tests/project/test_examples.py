@@ -1,0 +1,126 @@
+"""The examples run as they are, and say what is so."""
+
+import ast
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories import TREE
+from PIL import Image
+
+import render_agent
+
+EXAMPLES = TREE / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def call(name: str, folder: Path, *words: str) -> str:
+    """Return what an example prints, run in a folder."""
+    command = [sys.executable, str(EXAMPLES / name), *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def call_here(name: str, folder: Path, capsys, monkeypatch, *words: str) -> str:
+    """The same in this process, which has the libraries already."""
+    with monkeypatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [name, *words])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    told, wrong = capsys.readouterr()
+    assert wrong == ""
+    return told
+
+
+def pixels(path: Path):
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def test_ask_a_scan(tmp_path, capsys, monkeypatch):
+    told = call_here("ask_a_scan.py", tmp_path, capsys, monkeypatch)
+    dialogue = render_agent.load_run(output=tmp_path / "experiment_logs").dialogue("question")
+    for turn in dialogue.turns:
+        assert f"turn {turn.number}: shown" in told
+        assert f"  {turn.happened}\n" in told
+    assert f"answer: {dialogue.answer} ({dialogue.status})" in told
+    assert (pixels(tmp_path / "map.png") == dialogue.map().pixels).all()
+
+
+def test_look_around(tmp_path, capsys, monkeypatch):
+    scan = render_agent.bundled_rooms()["room00"]
+    told = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
+    with render_agent.open_scene(scan) as scene:
+        assert repr(scene) in told
+        first = scene.view()
+        assert (pixels(tmp_path / "view1.png") == first.pixels).all()
+        nearest = first.depth[np.isfinite(first.depth)].min()
+    assert f"view1.png: the nearest surface is {nearest:.2f} m away" in told
+    shown = [
+        pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
+    ]
+    assert len({picture.tobytes() for picture in shown}) == 5
+
+
+@pytest.mark.slow
+def test_compare_views(tmp_path):
+    told = call("compare_views.py", tmp_path)
+    names = re.findall(r"^(\w+): <run (\w+): 24 questions", told, re.MULTILINE)
+    runs = {
+        views: render_agent.load_run(tmp_path / "experiment_logs" / run) for views, run in names
+    }
+    assert list(runs) == ["none", "start", "free"]
+    assert [run.config.views for run in runs.values()] == list(runs)
+    for views in ("none", "start"):
+        difference = runs["free"].score - runs[views].score
+        assert f"free against {views}: {difference:+.1f} points" in told
+    assert runs["free"].score > runs["none"].score
+    causes = runs["free"].diagnosis()
+    right = sum(str(found.cause) == "right" for found in causes.values())
+    assert re.search(rf"^right +{right}$", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_examples_are_short_and_say_what_they_are(name):
+    text = (EXAMPLES / name).read_text("utf-8")
+    assert len(text.splitlines()) < 50
+    assert sum(bool(line.strip()) for line in text.splitlines()) < 40
+    assert f"python {name}" in ast.get_docstring(ast.parse(text))
+    assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text("utf-8")
+
+
+def test_the_notebook_is_whole_and_without_outputs():
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(EXAMPLES / "explore.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(cells) >= 8
+    assert not [cell.id for cell in cells if cell.outputs or cell.execution_count]
+
+
+@pytest.mark.slow
+def test_the_cells_of_the_notebook_run_in_order_and_show_something(tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.chdir(tmp_path)
+    notebook = nbformat.read(EXAMPLES / "explore.ipynb", as_version=4)
+    names = {"__name__": "__main__"}
+    rich = 0
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        tree = ast.parse(cell.source)
+        last = tree.body.pop()
+        assert isinstance(last, ast.Expr), f"{cell.id} shows nothing"
+        exec(compile(tree, cell.id, "exec"), names)
+        shown = eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+        assert shown is not None
+        if hasattr(shown, "_repr_html_"):
+            assert "<" in shown._repr_html_()
+            rich += 1
+        elif hasattr(shown, "_repr_png_"):
+            assert shown._repr_png_().startswith(b"\x89PNG")
+            rich += 1
+    assert rich >= 8

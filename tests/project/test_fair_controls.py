@@ -1,0 +1,138 @@
+"""The controls come out in the order in which they must, and mirrored rooms flip left and right."""
+
+import importlib.util
+from functools import partial
+
+import pytest
+from factories import TREE
+
+from render_agent.analysis.related_runs import siblings
+from render_agent.dialogue.answer import letters
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.observation.stress.base import PictureStress
+from render_agent.observation.stress.mirrored import Mirrored
+from render_agent.questions.ground_truth import known_facts
+from render_agent.questions.rooms import BUNDLED
+from render_agent.score.official import DIRECTION_TYPES
+from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.sighted_oracle import SightedOracle
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here"),
+]
+
+SMALL = {"image_size": (64, 48)}
+EACH = 24
+VIEWS = ("none", "start", "free", "tour", "oracle")
+
+
+def load_benchmark():
+    path = TREE / "benchmarks" / "fair_controls.py"
+    spec = importlib.util.spec_from_file_location("fair_controls", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+controls = load_benchmark()
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    return controls.ask_bundled(tmp_path_factory.mktemp("rooms"), EACH)
+
+
+class Shared(ScriptedEngine):
+    """The witness with eyes that several runs share, as sorting a room's surface takes long."""
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def play(questions, tmp_path_factory):
+    """Runs of the witness, in rooms that are read once."""
+    output = tmp_path_factory.mktemp("runs")
+    scenes, opened = {}, {}
+
+    read = {kind: kind.scenes for kind in (PictureStress, Mirrored)}
+
+    def shared(stress, config, asked, limit=0):
+        kind = Mirrored if isinstance(stress, Mirrored) else PictureStress
+        if kind not in scenes:
+            scenes[kind] = read[kind](stress, config, asked)
+        return scenes[kind]
+
+    def engine(config, asked):
+        kind = config.pictures
+        if kind not in opened:
+            opened[kind] = QuestionVisibility(
+                config.picture_stress.scenes(config, asked), known_facts(asked), config.image_size
+            )
+        sees = kind in ("real", "mirrored") and not config.blind
+        eyes = opened[kind] if sees else None
+        return Shared(SightedOracle(asked, config.seed, eyes, walks=config.views == "free"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in read:
+            patch.setattr(kind, "scenes", shared)
+        yield partial(controls.play, questions, output, engine, **SMALL)
+    for eyes in opened.values():
+        eyes.close()
+
+
+@pytest.fixture(scope="module")
+def runs(play):
+    return {views: play(views=views) for views in VIEWS}
+
+
+@pytest.fixture(scope="module")
+def steps(runs):
+    found = controls.steps({views: [results] for views, (_, results) in runs.items()})
+    return {(step["worse"], step["better"]): step for step in found}
+
+
+@pytest.mark.parametrize("pair", controls.ORDER, ids="<".join)
+def test_who_sees_more_of_what_is_asked_is_right_more_often(steps, pair):
+    step = steps[pair]
+    assert step["n"] == 8 * EACH
+    assert step["difference"] > 0
+    if pair != ("none", "start"):  # a small step: eight rooms with so few questions cannot prove it
+        assert step["interval"][0] > 0
+        assert step["p"] < 0.05
+
+
+def test_every_run_came_to_its_end_and_the_controls_are_siblings(runs):
+    for views, (folder, results) in runs.items():
+        assert results["status"] == "complete"
+        assert results["counts"]["answered"] == 8 * EACH
+        beside = [s.value for s in siblings(folder) if s.option == "views"]
+        assert sorted(beside) == sorted(set(VIEWS) - {views})
+
+
+def test_black_pictures_make_it_as_right_as_no_views(runs, play):
+    _, found = play(views="start", pictures="black")
+    assert controls.answers(found) == controls.answers(runs["none"][1])
+
+
+def test_mirrored_rooms_flip_left_and_right(runs, play):
+    _, real = runs["oracle"]
+    kinds = (*DIRECTION_TYPES, "object_rel_distance")
+    folder, found = play(views="oracle", pictures="mirrored", type=kinds)
+    mirrored, original = found["mirrored"]["mirrored"], found["mirrored"]["original"]
+    asked = [question for question in folder.questions() if question.type in DIRECTION_TYPES]
+    same = {
+        kind: [letters(q.options)[q.truth] == "back" for q in asked if q.type == kind]
+        for kind in DIRECTION_TYPES
+    }
+    for kind in DIRECTION_TYPES:
+        assert real["types"][kind]["score"] == mirrored["types"][kind]["score"] == 100
+        share = 100 * sum(same[kind]) / len(same[kind])
+        assert original["types"][kind]["score"] == pytest.approx(share)
+    turned = found["mirrored"]["turned"]
+    assert turned["n"] == sum(not one for some in same.values() for one in some) > 50
+    assert (turned["mirrored"]["share"], turned["original"]["share"]) == (100, 0)
+    assert (found["mirrored"]["n"], found["mirrored"]["excluded"]) == (len(asked), 0)
+    near = "object_rel_distance"  # which no mirror changes
+    assert found["types"][near] == real["types"][near]

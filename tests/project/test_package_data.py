@@ -1,0 +1,72 @@
+"""What a wheel and an archive of the sources hold beside the modules: the rooms, the model, templates."""
+
+import json
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from factories import TREE
+from factories.models import BUNDLED, TRAINED
+
+LIST = """\
+import json, sys
+from setuptools import Distribution
+distribution = Distribution({"script_name": "setup.py"})
+distribution.parse_config_files()
+distribution.announce = lambda *_, **__: None
+build = distribution.get_command_obj("build_py")
+build.ensure_finalized()
+wheel = [f"{folder}/{file}" for _, folder, _, files in build.data_files for file in files]
+archive = distribution.get_command_obj("egg_info")
+archive.egg_base = sys.argv[1]
+archive.ensure_finalized()
+archive.run()
+json.dump([wheel, archive.filelist.files], open(sys.argv[1] + "/files.json", "w"))
+"""
+"""Asks setuptools, as it builds both, for the files that it would take; it builds neither."""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """The data files of a wheel, and all files of an archive, by their paths in the tree."""
+    folder = tmp_path_factory.mktemp("packed")
+    asked = [sys.executable, "-W", "ignore", "-c", LIST, str(folder)]
+    subprocess.run(asked, cwd=TREE, capture_output=True, check=True)
+    return [set(files) for files in json.loads((folder / "files.json").read_text("utf-8"))]
+
+
+def within(folder):
+    """Return the files of a folder of the package, by their paths in the tree."""
+    return {
+        f"{folder.relative_to(TREE)}/{file.relative_to(folder)}"
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def test_the_bundled_rooms_are_packed(packed):
+    rooms = within(TREE / "render_agent" / "bundled")
+    assert len(rooms) >= 18
+    for files in packed:
+        assert rooms <= files
+
+
+@pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")
+def test_the_bundled_model_is_packed(packed):
+    model = within(BUNDLED)
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
+        Path(file).name for file in model
+    }
+    for files in packed:
+        assert model <= files
+
+
+def test_the_model_has_its_place_in_both():
+    settings = ConfigParser()
+    settings.read(TREE / "setup.cfg")
+    patterns = settings["options.package_data"]["render_agent"].split()
+    assert "models/small/*" in patterns
+    manifest = (TREE / "MANIFEST.in").read_text("utf-8")
+    assert "recursive-include render_agent/models/small *" in manifest.splitlines()

@@ -1,0 +1,189 @@
+"""The first pose is free, at eye height over the floor, and faces where there is most to see."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import mostly_slow, test_data
+from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
+from factories.runs import make_questions, play, walking
+
+from render_agent.errors import UsageError
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import Frame
+from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.start_pose import (
+    CANDIDATE_YAWS,
+    FAR_METRES,
+    moved_start,
+    parse_start,
+    seen_patches,
+    start_camera,
+    surface,
+)
+from render_agent.runs.log.folder import RunFolder
+from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
+
+FOV = 60.0
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    drawing = Rasteriser()
+    yield drawing
+    drawing.close()
+
+
+def screened(open_side):
+    """Return a room with a screen a metre from its middle on all sides but one (a yaw)."""
+    screens = []
+    for yaw in set(CANDIDATE_YAWS) - {open_side}:
+        ahead = np.round([np.cos(np.radians(yaw)), np.sin(np.radians(yaw))])
+        half = 0.05 * np.abs(ahead) + 0.9 * (1 - np.abs(ahead))
+        screens.append(box((*(ahead - half), 0), (*(ahead + half), 2.2), BLUE))
+    return room(*screens, low=(-4, -4), high=(4, 4))
+
+
+@pytest.mark.parametrize("yaw", mostly_slow(CANDIDATE_YAWS, 90.0))
+@pytest.mark.parametrize("shape", ["mesh", "cloud"])
+def test_best_faces_the_richest_direction(renderer, yaw, shape):
+    scene = screened(yaw)
+    scene = as_cloud(scene, 0.04) if shape == "cloud" else scene
+    camera = start_camera(scene, renderer, FreeSpace.of(scene), "best", FOV)
+    assert camera.yaw % 360 == yaw
+    assert camera.pitch == 0
+    assert camera.vertical_fov == FOV
+
+
+@pytest.mark.parametrize("where", ["best", "middle"])
+def test_it_stands_free_near_the_middle_at_eye_height(renderer, where):
+    pillar = box((-0.4, -0.4, 0), (0.4, 0.4, 2.7), RED)
+    table = box((0.5, -1, 0.7), (1.4, 1, 0.75), GREEN)
+    scene = room(pillar, table, low=(-3, -3), high=(3, 3))
+    space = FreeSpace.of(scene)
+    camera = start_camera(scene, renderer, space, where, FOV)
+    assert camera.position[2] == pytest.approx(1.6, abs=0.05)
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
+    assert np.hypot(*camera.position[:2]) < 2.0
+
+
+def test_middle_looks_along_x_from_the_same_place(renderer):
+    scene = screened(180)
+    space = FreeSpace.of(scene)
+    middle = start_camera(scene, renderer, space, "middle", FOV)
+    best = start_camera(scene, renderer, space, "best", FOV)
+    assert middle.yaw == 0
+    assert middle.position == best.position
+
+
+def test_of_equal_directions_the_first_is_taken_every_time(renderer):
+    class Blind:
+        name = "blind"
+
+        def draw(self, scene, camera, width, height):
+            nothing = np.full((height, width), np.inf, np.float32)
+            return Frame(np.zeros((height, width, 3), np.uint8), nothing)
+
+        def close(self):
+            pass
+
+    scene = room()
+    space = FreeSpace.of(scene)
+    assert start_camera(scene, Blind(), space, "best", FOV).yaw == CANDIDATE_YAWS[0]
+    first = start_camera(scene, renderer, space, "best", FOV)
+    again = start_camera(scene, Rasteriser(threads=1), FreeSpace.of(scene), "best", FOV)
+    assert first == again
+
+
+def test_a_free_pose_is_taken_as_it_is(renderer):
+    scene = room(low=(-3, -3), high=(3, 3))
+    camera = start_camera(scene, renderer, FreeSpace.of(scene), "1.25,-0.5,1.4,450", FOV)
+    assert camera == Camera((1.25, -0.5, 1.4), 90.0, 0.0, FOV)
+    assert camera == start_camera(
+        scene, renderer, FreeSpace.of(scene), ((1.25, -0.5, 1.4), 90.0), FOV
+    )
+    assert moved_start(scene, "1.25,-0.5,1.4,450", camera) == ()
+
+
+@pytest.mark.parametrize("place", ["0,0,1.6,30", "2.95,0,1.6,30", "40,0,1.6,30", "0,0,-9,30"])
+def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
+    pillar = box((-0.15, -0.15, 0), (0.15, 0.15, 2.7), RED)
+    scene = room(pillar, low=(-3, -3), high=(3, 3))
+    space = FreeSpace.of(scene)
+    camera = start_camera(scene, renderer, space, place, FOV)
+    assert space.clearance(camera.position) >= CLEARANCE_METRES
+    assert camera.yaw == pytest.approx(30)
+    x, y, z = (float(number) for number in place.split(",")[:3])
+    (note,) = moved_start(scene, place, camera)
+    assert f"[{x:.2f}, {y:.2f}, {z:.2f}], is not free or lies outside the scan" in note
+    assert f"begins {math.dist((x, y, z), camera.position):.2f} m from it" in note
+    mirror = scene.mirrored()
+    started = start_camera(mirror, renderer, FreeSpace.of(mirror), place, FOV)
+    (other,) = moved_start(mirror, place, started)
+    assert other.rsplit(":")[1] == note.rsplit(":")[1]
+
+
+@pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
+def test_the_model_and_the_log_are_told_of_a_start_that_was_moved(tmp_path, caplog, start, moved):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
+    first = RunFolder(path).lines()[0]
+    place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
+    told = f"The start that was asked for, [{place}], is not free or lies outside the scan"
+    assert (told in first["messages"][1]["content"][0]["text"]) == moved
+    assert any(note.startswith(told) for note in first["scan"]) == moved
+    assert (told in caplog.text) == moved
+
+
+@pytest.mark.parametrize("label", ["bed", "floor"])
+def test_it_begins_over_no_bed_where_floor_is_free(renderer, label):
+    """In a room of boxes, whose floor goes on below them; of a room without free floor any place will do."""
+    height = 0.5 if label == "bed" else 0.05
+    scene = room(box((-1.5, -1.6, 0), (1.5, 1.6, height), RED), low=(-3, -2), high=(3, 2))
+    x, y, _ = FreeSpace.of(scene).start_position()
+    inside = abs(x) < 1.5 and abs(y) < 1.6
+    assert inside == (label == "floor")
+    full = room(box((-3, -2, 0), (3, 2, 0.5), RED), low=(-3, -2), high=(3, 2))
+    assert np.abs(FreeSpace.of(full).start_position()[:2]).max() < 0.5
+
+
+@pytest.mark.parametrize(
+    "text", ["", "top", "1,2,3", "1,2,3,4,5", "1,2,x,4", "nan,0,1,0", "0,0,inf,0"]
+)
+def test_what_is_no_start_is_refused_in_one_sentence(text):
+    with pytest.raises(UsageError, match="neither best nor middle nor a pose"):
+        parse_start(text)
+
+
+def test_depth_leads_back_to_the_surface(renderer):
+    scene = room(box((1.5, -1, 0), (2, 1, 1.2), GREEN), low=(-3, -3), high=(3, 3))
+    camera = Camera((-1, 0.3, 1.5), 20, -15, FOV)
+    frame = renderer.draw(scene, camera, 160, 120)
+    points = surface(frame.depth, camera)
+    pixels, depth = camera.project(points, 160, 120)
+    rows, columns = np.nonzero(frame.depth < FAR_METRES)
+    assert np.allclose(pixels, np.column_stack([columns, rows]) + 0.5, atol=1e-4)
+    assert np.allclose(depth, frame.depth[rows, columns], atol=1e-5)
+    limits = np.array([[-3, -3, 0], [3, 3, 2.7]])
+    assert (points >= limits[0] - 1e-3).all()
+    assert (points <= limits[1] + 1e-3).all()
+    assert 0 < seen_patches(scene, renderer, camera) <= 160 * 120
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("aws_small_house.ply", marks=pytest.mark.slow),
+        "icl_redwood_livingroom1.ply",
+        "pcl_room_scan_nocolour.ply",
+    ],
+)
+def test_it_stands_free_in_real_scans(renderer, name):
+    from render_agent.scene.formats.load import load_scene
+
+    scene = load_scene(test_data("scenes", name))
+    space = FreeSpace.of(scene)
+    camera = start_camera(scene, renderer, space, "best", FOV)
+    assert space.clearance(camera.position) > 0
+    turned = [camera.turned(yaw) for yaw in CANDIDATE_YAWS]
+    counts = [seen_patches(scene, renderer, view) for view in turned]
+    assert seen_patches(scene, renderer, camera) == max(counts) > 50

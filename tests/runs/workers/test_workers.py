@@ -1,0 +1,551 @@
+"""A run dealt to Ray's workers: it gives what one process gives, whoever is killed on the way."""
+
+import hashlib
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from factories.models import bundled_model
+from factories.runs import Silent, make_config, make_questions, outcome, transcripts
+
+from render_agent.config import RunConfig
+from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.workers import driver as driver_module
+from render_agent.runs.workers.cluster import _connect, cluster, resources
+from render_agent.runs.workers.scene_queue import MAX_DEATHS_PER_SCENE
+
+ROOMS = {
+    "benchmark": "rooms",
+    "scene": ("room00", "room01", "room02", "room03"),
+    "type": ("object_counting", "route_planning"),
+    "batch_size": 4,
+}
+"""Twenty questions about four scenes."""
+
+POLICY = """
+import os, signal, time
+from pathlib import Path
+from render_agent.engines.scripted.blind_policies import Explorer
+
+FILE = Path(__file__).with_suffix(".file")
+
+
+class Eventful(Explorer):
+    "Something happens whenever it is asked for the third turn of a question about room01."
+
+    def __init__(self, questions, seed):
+        super().__init__(questions, seed)
+        self.scenes = {question.id: question.scene for question in questions}
+
+    def reply(self, request):
+        if self.scenes[request.question_id] == "room01" and request.turn == 2:
+            happens()
+        return super().reply(request)
+
+
+policy = Eventful
+"""
+
+HANGS = """
+def happens():
+    while not FILE.exists():
+        time.sleep(0.05)
+"""
+
+
+RAISES = """
+def happens():
+    if not FILE.exists():
+        raise OSError("the device is gone")
+"""
+
+
+def dies(times, by="SIGKILL"):
+    return f"""
+def happens():
+    died = FILE.read_bytes() if FILE.exists() else b""
+    if len(died) < {times}:
+        FILE.write_bytes(died + b"x")
+        os.kill(os.getpid(), signal.{by})
+"""
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """One Ray of this machine for all tests here; a run that finds one started uses it.
+
+    Ray starts a process for every core whenever a program connects; here those would be in vain.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_prestart_worker_first_driver", "0")
+        with cluster(None, 3) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The run folder of one process."""
+    return play(rooms(tmp_path_factory.mktemp("alone")))
+
+
+def rooms(folder, **options):
+    return make_config(folder, "rooms", **ROOMS | options)
+
+
+def play(config, observer=None, **more):
+    run = start_run(config.absolute())
+    try:
+        run.go(observer or Silent(), **more)
+    finally:
+        run.close()
+    return run.path
+
+
+def proceed(path, **changes):
+    run = resume_run(RunFolder(path), changes)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    return path
+
+
+def policy(folder, happens):
+    path = folder / "eventful.py"
+    path.write_text(POLICY + happens)
+    return str(path)
+
+
+def nothing_twice(path):
+    turns = Counter((line["question_id"], line["turn"]) for line in RunFolder(path).lines())
+    return max(turns.values()) == 1
+
+
+def pictures(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.glob("views/**/*.png")}
+
+
+def assert_equal(path, reference):
+    assert transcripts(path) == transcripts(reference)
+    assert outcome(path) == outcome(reference)
+    assert pictures(path) == pictures(reference)
+    assert not [*path.glob("views/**/.*")]
+
+
+def chosen(path):
+    """Return what was weighed and taken in every turn, without how it was batched."""
+    return {
+        (line["question_id"], line["turn"]): {**line["evidence"], "calls": None}
+        for line in RunFolder(path).lines()
+    }
+
+
+@pytest.mark.slow
+def test_workers_choose_as_one_process_does(tmp_path, ray):
+    options = {
+        "scene": ("room00", "room01"),
+        "type": ("object_counting", "object_rel_distance"),
+        "agent": "lookahead:2",
+        "verifier": ("random", "geometry"),
+        "model": "wanderer",
+        "temperature": 1.0,
+        "max_turns": 2,
+    }
+    one = play(rooms(tmp_path / "one", **options))
+    two = play(rooms(tmp_path / "two", **options, workers=2))
+    assert_equal(two, one)
+    assert chosen(two) == chosen(one)
+    weighed = [found for found in chosen(one).values() if found["weighed"]]
+    assert len(weighed) >= 5
+    assert {tuple(j["verifier"] for j in found["judgements"]) for found in weighed} == {
+        ("random", "geometry")
+    }
+
+
+def command(*options, **more):
+    line = [sys.executable, "-m", "render_agent", *map(str, options)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def flags(config):
+    return [
+        "--batch",
+        *("--benchmark", "rooms", "--engine", "scripted", "--image-size", "96x72"),
+        *(part for scene in config.scene for part in ("--scene", scene)),
+        *(part for kind in config.type for part in ("--type", kind)),
+        *("--batch-size", config.batch_size, "--output", config.output),
+        *(("--model", config.model) if config.model else ()),
+    ]
+
+
+def processes(log):
+    """Return the process ids of the workers that a log names."""
+    return [
+        int(number) for number in re.findall(r"worker \d+ \(process (\d+) on \S+\) is ready", log)
+    ]
+
+
+def gone(process, seconds=120):
+    """Return whether a process ends within some seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_two_workers_give_what_one_process_gives(tmp_path, ray, alone, caplog):
+    caplog.set_level(logging.INFO)
+    path = play(rooms(tmp_path, workers=2))
+    assert_equal(path, alone)
+    assert nothing_twice(path)
+    assert len(RunFolder(path).lines()) == len(RunFolder(alone).lines())
+    assert len({*processes(caplog.text)} - {os.getpid()}) == 2
+
+
+@pytest.mark.slow
+def test_a_replica_of_a_real_model_on_each_device_gives_what_one_gives(tmp_path, ray):
+    options = {
+        "scene": ("room00", "room01"),
+        "type": ("object_counting",),
+        "engine": "transformers",
+        "model": str(bundled_model()),
+        "dtype": "float32",
+        "device": "cpu",
+        "max_turns": 3,
+        "max_new_tokens": 12,
+        "image_size": (96, 64),
+        "no_guide": True,
+    }
+    reference = play(rooms(tmp_path, **options))
+    path = play(rooms(tmp_path / "replicas", **options, devices=("cpu", "cpu")))
+    assert_equal(path, reference)
+    replies = {turn["reply"] for turns in transcripts(path).values() for turn in turns}
+    assert len(replies) > 1
+
+
+class Killer(Silent):
+    """Kills a worker of a run whenever so many turns were taken, each time another."""
+
+    def __init__(self, log, turns):
+        self.log, self.turns, self.taken, self.killed = log, [*turns], 0, []
+
+    def took(self, state, turn):
+        self.taken += 1
+        if self.turns and self.taken >= self.turns[0]:
+            alive = [number for number in processes(self.log.text) if number not in self.killed]
+            if alive:
+                self.turns.pop(0)
+                self.killed.append(alive[0])
+                os.kill(alive[0], signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
+    caplog.set_level(logging.INFO)
+    killer = Killer(caplog, [1, 30])  # a third might be the third with the same scene
+    path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # two scenes in a hand
+    assert len(killer.killed) == 2
+    assert_equal(path, alone)
+    assert nothing_twice(path)
+    assert all(gone(process) for process in killer.killed)
+
+
+@pytest.mark.slow
+def test_a_worker_that_stays_stopped_is_replaced(tmp_path, ray, alone, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(driver_module, "MIN_SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(driver_module, "MAX_SILENT_TIMES", 2)
+    model = policy(tmp_path, dies(1, "SIGSTOP"))
+    path = play(rooms(tmp_path, model=model, workers=2))
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
+    assert nothing_twice(path)
+    process, *_ = re.findall(r"process (\d+) on \S+\) is ended: it told of no turn", caplog.text)
+    assert gone(int(process))
+
+
+@pytest.mark.slow
+def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
+    config = rooms(
+        tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_DEATHS_PER_SCENE))
+    )
+    path = play(config)
+    failed = {
+        row["question_id"]
+        for row in RunFolder(path).results()["questions"]
+        if row["status"] == "failed"
+    }
+    deadly = {question.id for question in RunFolder(path).questions() if question.scene == "room01"}
+    assert failed == deadly
+    assert nothing_twice(path)
+    errors = {line["error"] for line in RunFolder(path).lines()} - {None}
+    assert len(errors) == 1
+    assert "3 workers died with the scene room01 in hand" in errors.pop()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
+    assert RunFolder(path).results()["counts"]["failed"] == 0
+
+
+@pytest.mark.slow
+def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
+    path = play(rooms(tmp_path))
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:-9])
+    for number, file in enumerate(sorted(path.glob("views/**/*.png"))):
+        if number % 3:
+            file.unlink()
+    (path / "results.json").unlink()
+    assert_equal(proceed(path, workers=2), alone)
+    assert nothing_twice(path)
+
+
+def wait_for_turns(driver, folder, count):
+    """Wait until the one run below a folder has so many turns."""
+    turns, until = 0, time.monotonic() + 300
+    while turns < count and driver.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+        logs = [*folder.glob("runs/*/turns.jsonl")]
+        turns = logs[0].read_bytes().count(b"\n") if logs else 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [("raylet",), ("raylet", "gcs_server", "ray::", "python")])
+def test_where_ray_itself_is_killed_the_run_ends_with_a_sentence(tmp_path, alone, killed):
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
+    with command(*flags(config), "--workers", 2) as driver:
+        wait_for_turns(driver, tmp_path, 10)
+        for child in psutil.Process(driver.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if child.name().startswith(killed):
+                    child.kill()
+        _, told = driver.communicate(timeout=120)
+    (path,) = list_runs(tmp_path / "runs")
+    assert driver.returncode == 1
+    assert "was killed" in told or "ended without a word" in told
+    assert "--continue" in told
+    digest = hashlib.sha256(bytes(path.absolute())).hexdigest()[:12]
+    assert not [*Path(tempfile.gettempdir()).glob(f"render-agent-{digest}-*")]
+    (tmp_path / "eventful.file").touch()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert nothing_twice(path)
+
+
+@pytest.mark.slow
+def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_path, alone):
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
+    with command(*flags(config), "--workers", 2) as driver:
+        wait_for_turns(driver, tmp_path, 10)
+        driver.kill()
+        driver.communicate()
+    (path,) = list_runs(tmp_path / "runs")
+    assert not (path / "results.json").exists()
+    assert len(RunFolder(path).lines()) >= 10
+    workers = processes((path / "run.log").read_text())
+    assert len(workers) == 2
+    assert all(gone(process) for process in workers)
+    (tmp_path / "eventful.file").touch()
+    proceed(path, workers=1)
+    assert transcripts(path) == transcripts(alone)
+    assert pictures(path) == pictures(alone)
+    assert nothing_twice(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
+    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
+    address = ray.get_runtime_context().gcs_address
+    with command(*flags(config), "--ray", address) as driver:
+        until = time.monotonic() + 300
+        while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < until:
+            time.sleep(0.02)
+        driver.send_signal(number)
+        _, told = driver.communicate(timeout=300)
+    assert driver.returncode == code, told
+    assert "To go on: " in told
+    assert "Traceback" not in told
+    (path,) = list_runs(tmp_path / "runs")
+    assert not (path / "results.json").exists()
+    workers = processes((path / "run.log").read_text())
+    assert workers
+    assert all(gone(process) for process in workers)
+
+
+@pytest.mark.slow
+def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, alone):
+    """A worker dies on the way, of which Ray tells on standard output."""
+    config = rooms(tmp_path, model=policy(tmp_path, dies(1)))
+    address = ray.get_runtime_context().gcs_address
+    with command(*flags(config), "--json", "--workers", 2, "--ray", address) as driver:
+        said, told = driver.communicate(timeout=300)
+    assert driver.returncode == 0, told
+    (path,) = list_runs(tmp_path / "runs")
+    assert json.loads(said) == RunFolder(path).results()
+    assert transcripts(path) == transcripts(alone)
+    assert "died" in (path / "run.log").read_text()
+    assert "ray" not in told.lower()
+
+
+@pytest.mark.slow
+def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
+    monkeypatch.setattr(driver_module, "MAX_DEATHS_IN_A_ROW", 2)
+    broken = tmp_path / "broken.py"
+    broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
+    with pytest.raises(EngineError, match="every worker died"):
+        play(rooms(tmp_path, model=str(broken), ray=ray.get_runtime_context().gcs_address))
+    (path,) = list_runs(tmp_path / "runs")
+    assert not (path / "results.json").exists()
+
+
+@pytest.mark.slow
+def test_a_fault_that_meets_every_worker_stops_the_run_and_burns_no_question(tmp_path, ray, alone):
+    raises = policy(tmp_path, RAISES)
+    Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
+    run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
+    with pytest.raises(RunStoppedError, match=r"5 questions in a row failed alike.*device is gone"):
+        run.go(Silent())
+    run.close()
+    assert not [line for line in RunFolder(run.path).lines() if line["error"]]
+    (tmp_path / "eventful.file").touch()
+    proceed(run.path, workers=2)
+    assert transcripts(run.path) == transcripts(alone)
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
+    marks = [tmp_path / "first", tmp_path / "second"]
+
+    def make_breaking(config, questions):
+        from render_agent.engines.registry import make_engine
+
+        engine = make_engine(config, questions)
+        answer = engine.answer
+
+        def gone(requests):
+            mark = next((mark for mark in marks if not mark.exists()), None)
+            if engine.calls > 3 and mark is not None:
+                mark.touch()
+                raise EngineError("the GPU has fallen off the bus")
+            return answer(requests)
+
+        engine.answer = gone
+        return engine
+
+    marks[1].touch()
+    path = play(rooms(tmp_path, workers=2), make_engine=make_breaking)
+    assert marks[0].exists()
+    assert_equal(path, alone)
+    for mark in marks:
+        mark.unlink()
+    address = ray.get_runtime_context().gcs_address
+    with pytest.raises(EngineError, match="the GPU has fallen off the bus"):
+        play(rooms(tmp_path / "only", ray=address), make_engine=make_breaking)
+
+
+@pytest.mark.slow
+def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
+    broken = tmp_path / "broken.py"
+    broken.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")
+    with pytest.raises(SetupError) as here:
+        play(rooms(tmp_path, model=str(broken)))
+    with pytest.raises(SetupError) as there:
+        play(
+            rooms(tmp_path / "there", model=str(broken), ray=ray.get_runtime_context().gcs_address)
+        )
+    assert str(there.value) == str(here.value)
+
+
+def no_cluster(address, workers):
+    raise SetupError("no cluster here")
+
+
+def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
+    config = make_config(tmp_path, make_questions(tmp_path))
+    with pytest.raises(SetupError, match="no Ray cluster answers there"):
+        start_run(replace(config, ray="127.0.0.1:1"))
+    with pytest.raises(SetupError, match="--ray auto"):
+        start_run(replace(config, ray="ray://127.0.0.1:10001"))
+    with pytest.raises(
+        SetupError, match=r"--ray nowhere is no address .* write HOST:6379, or auto"
+    ):
+        start_run(replace(config, ray="nowhere"))
+    with monkeypatch.context() as nowhere:
+        nowhere.setattr("render_agent.runs.workers.cluster.cluster", no_cluster)
+        with pytest.raises(SetupError, match="no cluster here"):
+            start_run(replace(config, ray="auto"))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
+        start_run(replace(config, workers=2))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_ray_that_does_not_start_is_told_in_a_sentence():
+    def init(**_):
+        raise Exception("The current node timed out during startup.")
+
+    with pytest.raises(SetupError, match=r"could not be started .* timed out .*leave --workers"):
+        _connect(SimpleNamespace(init=init), None, 2)
+    with pytest.raises(SetupError, match=r"--ray auto: no Ray cluster answers .*leave --ray out"):
+        _connect(SimpleNamespace(init=init), "auto", 0)
+
+
+def test_devices_are_workers():
+    with pytest.raises(UsageError, match="--devices names 2 devices"):
+        RunConfig(batch=True, devices=("cpu", "cpu"), workers=3)
+    assert RunConfig(batch=True).alone
+    for options in ({"devices": ("cuda:1",)}, {"workers": 2}, {"ray": "auto"}):
+        assert not RunConfig(batch=True, **options).alone
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus", "asked"),
+    [
+        ({"engine": "transformers", "device": "cuda:0"}, 8, 1),
+        ({"engine": "transformers"}, 8, 1),
+        ({"engine": "transformers"}, 0, 0),
+        ({"engine": "transformers", "device": "cpu"}, 8, 0),
+        ({"engine": "vllm", "tensor_parallel": 4}, 8, 4),
+        ({"engine": "openai"}, 8, 0),
+        ({"engine": "transformers", "device": "cuda:1"}, None, 0),  # this machine: it is named
+    ],
+)
+def test_a_worker_on_a_cluster_asks_for_the_gpus_of_its_model(options, gpus, asked):
+    assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == asked
+
+
+def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
+    questions = make_questions(tmp_path)
+    run = start_run(make_config(tmp_path, questions, devices=("cpu", "cpu")))
+    run.close()
+    for given, workers, devices in (
+        ({"workers": 1}, 1, ()),
+        ({"workers": 3}, 3, ()),
+        ({"devices": ("cpu",)}, 1, ("cpu",)),
+        ({}, 1, ("cpu", "cpu")),
+    ):
+        again = resume_run(RunFolder(run.path), given)
+        again.close()
+        assert (again.config.workers, again.config.devices) == (workers, devices)
