@@ -31,8 +31,8 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.questions.exact_solver import DIRECTION_NAMES
 from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import load_rooms
-from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
-from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
+from render_agent_lab.expert.homes import known_scenes
 from training.text_examples import (
     NOWHERE,
     TextExample,
@@ -129,7 +129,7 @@ def nearest(folder: Path) -> Iterator[TextExample]:
         for number in range(COMPARED):
             chance = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
             way = turned(seen, chance.uniform(0, 2 * math.pi))
-            reasoning = "".join(said(question, _misplaced(way, names_, chance), final=True))
+            reasoning = "".join(reasoning_of(question, _misplaced(way, names_, chance), final=True))
             given, _, smallest = reasoning.rpartition(": ")
             reply = answering(reasoning, question, smallest)
             cut = len(json.dumps({"reasoning": given})) - len('"}')
@@ -148,7 +148,7 @@ def _mistaken(question: Question, known: Knowledge, chance: random.Random) -> Te
     """Return a route whose turns follow from wrong places and are no option, None where none was found."""
     for _ in range(TRIES):
         wrong = _misplaced(known, things(question), chance)
-        derived = said(question, wrong, final=True).rest.rpartition(". ")[2]
+        derived = reasoning_of(question, wrong, final=True).rest.rpartition(". ")[2]
         if derived and canonical(derived, question.wanted, question.options) is None:
             return _cut(question, "".join(final_reply(question, wrong, question.truth or "")))
     return None

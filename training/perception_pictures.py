@@ -26,7 +26,7 @@ from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 from render_agent.scene.room_truth import RoomTruth, read_truth
 from render_agent.text.safe_parse import plain
-from render_agent_lab.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED
+from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED
 from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
 from training.picture_file import SHAPE, resized
 

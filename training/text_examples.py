@@ -28,7 +28,7 @@ from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera
 from render_agent.questions.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, known_reply, places_of, things
-from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder

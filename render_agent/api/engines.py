@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from render_agent.api.keywords import AskOptions
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Capabilities, Engine, Reply, Request
+from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
@@ -145,26 +145,18 @@ def missing_engine(model: str) -> EngineChoice:
 class BorrowedEngine:
     """An engine that outlives its run: at the run's end it forgets the run's questions.
 
-    An engine that was interrupted while it was answering is closed, and `on_loss` is called.
+    All that is not defined here is the engine's own, its optional verbs included. An engine that was interrupted while
+    it was answering is closed, and `on_loss` is called.
     """
 
     def __init__(self, engine: Engine, on_loss: Callable[[], None] | None = None) -> None:
         self.engine = engine
-        self.name = engine.name
-        self.capabilities: Capabilities = engine.capabilities
         self._on_loss = on_loss or engine.close
         self._known: set[str] = set()
         self._under_way = 0
 
-    @property
-    def batch_size(self) -> int:
-        """Requests in one call, or under way at once."""
-        return self.engine.batch_size
-
-    @property
-    def calls(self) -> int:
-        """How often the model was called so far, by all its runs."""
-        return self.engine.calls
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order."""
@@ -183,10 +175,6 @@ class BorrowedEngine:
         for request, reply in self.engine.ready(timeout):
             self._under_way -= 1
             yield request, reply
-
-    def wake(self) -> None:
-        """Have `ready` wait no longer."""
-        self.engine.wake()
 
     def retire(self, question_id: str) -> None:
         """Free what was kept for a question."""
@@ -215,7 +203,7 @@ def _loaded(engine: LoadedEngine, engine_options: Mapping[str, Any]) -> EngineCh
     return EngineChoice(
         engine.options,
         lambda config: engine.description,
-        lambda config, questions: BorrowedEngine(engine.engine, engine.close),
+        lambda config, questions: cast("Engine", BorrowedEngine(engine.engine, engine.close)),
         in_this_process=True,
     )
 

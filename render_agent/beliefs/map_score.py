@@ -93,7 +93,7 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
 def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the right relations between points and their number: left or right, then nearer.
 
-    said, true: the same points (n, 2) as they are believed and as they are. Of every three, one tells whether the
+    believed, true: the same points (n, 2) as they are believed and as they are. Of every three, one tells whether the
     third lies left or right of who looks from the first to the second, which is the sign of the triangle's area and
     the same for all its corners; and three tell which of two is nearer to the other one. What is nearly in line or
     equally far is left out.

@@ -160,7 +160,7 @@ class ProbePlan:
         """Whether it is asked after a turn, from 0; after the last turn of a question it always is."""
         return bool(self.keys) and (last or (turn + 1) % self.every == 0)
 
-    def asked(self, feedback: str, named: Sequence[str]) -> Message:
+    def request(self, feedback: str, named: Sequence[str]) -> Message:
         """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""
         which = NAMED.format(names=", ".join(named)) if named else UNNAMED
         examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())

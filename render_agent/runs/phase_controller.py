@@ -222,7 +222,7 @@ class PhaseController:
         """
         assert self.probe is not None, "it is due"
         named = named_categories(state.question)
-        message = self.probe.asked(turn.feedback, named)
+        message = self.probe.request(turn.feedback, named)
         name = probe_id(state.id, turn.number)
         known = next((past.probe for past in state.turns if past.probe), None)
         scene = (yield Draw(lambda: state.scene)) if known is None else known

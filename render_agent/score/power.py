@@ -33,11 +33,9 @@ def power_of(difference: float, deviation: float, scenes: int) -> float:
     return 1.0 if math.isnan(above) else (0.0 if math.isnan(below) else below) + 1 - above
 
 
-def scenes_needed(
-    difference: float, deviation: float, power: float = 0.8, least: int = LEAST_SCENES
-) -> int | None:
-    """Return the fewest scenes that reach a power, `least` at the least; None beyond ten million."""
-    numbers = range(least, MOST_SCENES + 1)
+def scenes_needed(difference: float, deviation: float, power: float = 0.8) -> int | None:
+    """Return the fewest scenes that reach a power, LEAST_SCENES at the least; None beyond ten million."""
+    numbers = range(LEAST_SCENES, MOST_SCENES + 1)
     position = bisect_left(
         numbers, power, key=lambda scenes: power_of(difference, deviation, scenes)
     )

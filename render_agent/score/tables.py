@@ -22,6 +22,9 @@ COUNTS = "answered exhausted failed missing active repaired predictions empty".s
 ALWAYS_SHOWN = ("answered", "failed")
 """Those of them that are shown when they are 0."""
 
+DIFFERENCE = ("", "a", "b", "b − a", "95 % interval", "p", "Holm")
+"""The heads of a table of paired differences."""
+
 MOST_CHANGED = 20
 """So many changed questions are listed."""
 
@@ -39,10 +42,9 @@ def score_table(results: Mapping[str, Any]) -> Table:
     """Return the scores by type, with every named mean below and what they are in the caption."""
     parser = results["parser"]
     by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
-    table = plain_table(f"Score by {by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}")
-    table.add_column("question type", no_wrap=True)
-    for name in ("n", "score", "95 % interval", "random", "frequency"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = f"Score by {by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
+    heads = ("question type", "n", "score", "95 % interval", "random", "frequency")
+    table = plain_table(title, *heads)
     for name, line in _by_type(results).items():
         if name == ORDER:
             table.add_section()
@@ -67,10 +69,8 @@ def score_tables(results: Mapping[str, Any]) -> Group:
 
 def causal_table(causal: Mapping[str, Any]) -> Table:
     """Return the table of pairs by change: how answers followed, and why questions have no pair."""
-    table = plain_table("Pairs: the same question with one thing changed")
-    table.add_column("change", no_wrap=True)
-    for name in ("n", "share", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = "Pairs: the same question with one thing changed"
+    table = plain_table(title, "change", "n", "share", "95 % interval")
     parts = {"all changes": causal, **causal["changes"]}
     for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
         table.add_section()
@@ -93,10 +93,8 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
 
 def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
-    table = plain_table(f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions")
-    table.add_column("", no_wrap=True)
-    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
+    table = plain_table(title, *DIFFERENCE)
     table.add_column("McNemar", justify="right")
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
@@ -127,10 +125,7 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
 
 def compared_beliefs_table(compared: Mapping[str, Any], words: Mapping[str, str]) -> Table:
     """Return the table of differences in beliefs; words: the names of the figures."""
-    table = plain_table("Beliefs after the last turn")
-    table.add_column("", no_wrap=True)
-    for name in ("a", "b", "b − a", "95 % interval", "p", "Holm"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("Beliefs after the last turn", *DIFFERENCE)
     for name, entry in compared["beliefs"].items():
         table.add_row(words[name], *belief_cells(entry))
     return table
@@ -152,10 +147,7 @@ def belief_cells(entry: Mapping[str, Any]) -> list[str]:
 def ladder_table(ladder: Mapping[str, Any]) -> Table:
     """Return the table of the ladder of help, by type: the score of every rung and the gain to the next."""
     rungs = [rung["tools"] for rung in ladder["rungs"]]
-    table = plain_table(f"Ladder of help, {ladder['n']} questions")
-    table.add_column("", no_wrap=True)
-    for name in rungs:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(f"Ladder of help, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", justify="right")
     for name, row in ladder["types"].items():

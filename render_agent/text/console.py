@@ -40,9 +40,12 @@ class _Shown:
             yield Segment(text if control else visible(text), style, control)
 
 
-def plain_table(title: str | Text) -> Table:
-    """Return an empty table under its title; a text that comes from outside is given as `Text`."""
-    return Table(
+def plain_table(title: str | Text, *heads: str) -> Table:
+    """Return a table without rows; a title that comes from outside is given as `Text`.
+
+    heads: of its columns: names on the left, then figures on the right; their lines are not broken.
+    """
+    table = Table(
         title=title,
         title_justify="left",
         caption_justify="left",
@@ -50,3 +53,6 @@ def plain_table(title: str | Text) -> Table:
         show_edge=False,
         padding=(0, 1, 0, 0),
     )
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if number else "left", no_wrap=True)
+    return table

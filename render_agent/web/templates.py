@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import jinja2
 
 PACKAGE = Path(__file__).parents[1]
@@ -49,16 +51,16 @@ def _environment_class() -> type[jinja2.Environment]:
             return value  # type: ignore[return-value]
         return str(value) if kind is int else escape(value)
 
-    find_special = re.compile("[&<>\"']").search
+    find_special: Callable[[Any], object] = re.compile("[&<>\"']").search
 
-    class Generator(CodeGenerator):
+    class Generator(CodeGenerator):  # type: ignore[misc]
         def _output_child_pre(self, node: Any, frame: Any, finalize: Any) -> None:
             if frame.eval_ctx.volatile or not frame.eval_ctx.autoescape or finalize.src is not None:
                 super()._output_child_pre(node, frame, finalize)
             else:
                 self.write("environment.escaped(")
 
-    class Environment(jinja2.Environment):
+    class Environment(jinja2.Environment):  # type: ignore[misc]
         code_generator_class = Generator
 
     Environment.escaped = staticmethod(escaped)

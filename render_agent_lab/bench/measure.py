@@ -105,7 +105,7 @@ class Watch:
     ) -> ViewProvider:
         """Return the metered view provider."""
         self.views = MeteredViews(make_views(config, scenes, pictures, questions))
-        return self.views
+        return cast("ViewProvider", self.views)
 
     def trial(self, path: Path) -> Trial:
         """Return the figures of the run whose log lies at a path."""

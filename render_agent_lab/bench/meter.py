@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import Candidate, QuestionState
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.memory.device import DeviceMemory
@@ -16,7 +15,7 @@ Span = tuple[float, float]
 
 
 class MeteredEngine:
-    """An engine that is watched: it answers as the one inside does.
+    """An engine that is watched: it answers as the one inside does, whose own all is that is not defined here.
 
     busy: when it was asked for replies, and with how many requests under way. A batching engine
     answers at most `batch_size` of them at a time, so no more count. closed: when it was closed, closed_cpu: by
@@ -37,16 +36,12 @@ class MeteredEngine:
         self.peak: int | None = None
         if memory is not None:
             memory.reset_peak()
-        self.name = inside.name
-        self.capabilities = inside.capabilities
         self.under_way = 0
         self._limit = inside.batch_size
         self.busy: list[tuple[Span, int]] = []
 
-    @property
-    def batch_size(self) -> int:
-        """Requests in one call, or under way at once."""
-        return self.inside.batch_size
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inside, name)
 
     @property
     def calls(self) -> int:
@@ -57,7 +52,7 @@ class MeteredEngine:
         """Return a reply for every request, in their order."""
         began = self.clock()
         replies = self.inside.generate(requests)
-        self.busy.append(((began, self.clock()), min(len(requests), self.batch_size)))
+        self.busy.append(((began, self.clock()), min(len(requests), self.inside.batch_size)))
         return replies
 
     def submit(self, requests: Sequence[Request]) -> None:
@@ -67,20 +62,12 @@ class MeteredEngine:
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Give what the engine inside gives."""
-        self._limit = max(self._limit, self.batch_size)
-        began, running = self.clock(), min(self.under_way, self.batch_size)
+        self._limit = max(self._limit, self.inside.batch_size)
+        began, running = self.clock(), min(self.under_way, self.inside.batch_size)
         answered = list(self.inside.ready(timeout))
         self.busy.append(((began, self.clock()), running))
         self.under_way -= len(answered)
         yield from answered
-
-    def wake(self) -> None:
-        """Wake the engine inside."""
-        self.inside.wake()
-
-    def retire(self, question_id: str) -> None:
-        """Free what was kept for a question that asks no more."""
-        self.inside.retire(question_id)
 
     def close(self) -> None:
         """Give back what the engine inside holds; the watch ends."""
@@ -89,12 +76,6 @@ class MeteredEngine:
         if self.memory is not None:
             self.peak = self.memory.peak()
         self.inside.close()
-
-    def describe(self) -> dict[str, Any]:
-        """Return what identifies the engine inside."""
-        describe = getattr(self.inside, "describe", dict)
-        description: dict[str, Any] = describe()
-        return description
 
     @property
     def limit(self) -> int:
@@ -117,7 +98,7 @@ class MeteredEngine:
 
 
 class MeteredViews:
-    """A view provider that is watched. drawing: when it was drawing."""
+    """A view provider that is watched; all that is not defined here is its own. drawing: when it was drawing."""
 
     def __init__(
         self, inside: ViewProvider, clock: Callable[[], float] = time.perf_counter
@@ -125,6 +106,9 @@ class MeteredViews:
         self.inside = inside
         self.clock = clock
         self.drawing: list[Span] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inside, name)
 
     def observe(self, state: QuestionState) -> Observation:
         """Return the next views of a question."""
@@ -143,22 +127,6 @@ class MeteredViews:
             return self.inside.preview(state, now, candidates)
         finally:
             self.drawing.append((began, self.clock()))
-
-    def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
-        """Return the measurements at the places that a reply names."""
-        return self.inside.measure(state, now, places)
-
-    def restore(self, state: QuestionState) -> None:
-        """Draw again what is gone."""
-        self.inside.restore(state)
-
-    def stop(self) -> None:
-        """Stop the provider inside."""
-        self.inside.stop()
-
-    def close(self) -> None:
-        """Give back what the provider inside holds."""
-        self.inside.close()
 
 
 def overlap(a: Sequence[Span], b: Sequence[Span]) -> float:

@@ -62,7 +62,7 @@ class Knowledge:
         return {name: sorted(map(spot_of, some)) for name, some in self.boxes.items()}
 
 
-class Said(NamedTuple):
+class Reasoning(NamedTuple):
     """A reasoning in two parts: what was seen, and what follows from it."""
 
     places: str
@@ -125,18 +125,18 @@ def derivation(question: Question, known: Knowledge) -> str:
     return _route(question, spots) if kind == "route_planning" else ""
 
 
-def said(question: Question, known: Knowledge, *, final: bool) -> Said:
+def reasoning_of(question: Question, known: Knowledge, *, final: bool) -> Reasoning:
     """Return the reasoning of a reply; final: whether it answers, so that a derivation may follow."""
     if question.type == ROOM_SIZE_TYPE:
-        return Said(rooms_text(known.extents), "")
+        return Reasoning(rooms_text(known.extents), "")
     places = places_text(question, known.spots())
     follows = derivation(question, known) if final else ""
-    return Said(places, f". {follows}" if follows else "")
+    return Reasoning(places, f". {follows}" if follows else "")
 
 
 def final_reply(question: Question, known: Knowledge, answer: str) -> tuple[str, str]:
     """Return a final reply's text in two parts: up to and with the places, and the rest."""
-    parts = said(question, known, final=True)
+    parts = reasoning_of(question, known, final=True)
     whole = answering("".join(parts), question, answer)
     cut = len(json.dumps({"reasoning": parts.places})) - len('"}')
     return whole[:cut], whole[cut:]

@@ -19,10 +19,10 @@ from render_agent.questions.chance import frequent_answers
 from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.render.visibility.room_visibility import Room
-from render_agent_lab.expert.derive import Knowledge, answering, final_reply, said, things
-from render_agent_lab.expert.known import Home, homes_of
+from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
+from render_agent_lab.expert.homes import Home, homes_of
 from render_agent_lab.expert.search import Move, is_wrong_turn, stood, wrong_turn
-from render_agent_lab.expert.seeing import Sightings, shown, sightings
+from render_agent_lab.expert.sightings import Sightings, knowledge_of, sightings
 from render_agent_lab.expert.situation import Situation
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
@@ -100,11 +100,11 @@ class Expert:
         sighted = sightings(room, request.views, self.eyes.renderer)
         mapped = any(view.kind == "top" for view in request.views)
         home = self.homes[question.scene]
-        known = shown(room, sighted, home.extents if mapped else ())
+        known = knowledge_of(room, sighted, home.extents if mapped else ())
         move = self._move(question, room, sighted, request)
         if move is None:
             return "".join(final_reply(question, known, self._true(question, room)))
-        reasoning = "".join(said(question, known, final=False))
+        reasoning = "".join(reasoning_of(question, known, final=False))
         fields = {name: move[name] for name in FIELDS if name in move}
         return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 

@@ -12,7 +12,7 @@ from render_agent.render.visibility.room_visibility import Room
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent_lab.expert.derive import spot_of
 from render_agent_lab.expert.floor import Floor
-from render_agent_lab.expert.known import Home
+from render_agent_lab.expert.homes import Home
 from render_agent_lab.expert.search import (
     Move,
     around,
@@ -24,7 +24,7 @@ from render_agent_lab.expert.search import (
     towards,
     upwards,
 )
-from render_agent_lab.expert.seeing import LEAST_ON_MAP, SURE_ON_MAP, Sightings
+from render_agent_lab.expert.sightings import LEAST_ON_MAP, SURE_ON_MAP, Sightings
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Situation:
 
     names: Sequence[str]
     room: Room
-    found: Sightings
+    sighted: Sightings
     views: Sequence[View]
     home: Home
 
@@ -44,7 +44,7 @@ class Situation:
         """
         if not self._looked_around:
             return around(self.names)
-        if self.which and all(self.found.on_map[number] >= LEAST_ON_MAP for number in self.which):
+        if self.which and all(self.sighted.on_map[number] >= LEAST_ON_MAP for number in self.which):
             return None
         return self._onwards(self.names, within=not self.which)
 
@@ -66,9 +66,9 @@ class Situation:
     @cached_property
     def which(self) -> list[int]:
         """The numbers of the boxes of what is named that were shown."""
-        on_map, labels = self.found.told, self.room.labels
+        shown, labels = self.sighted.shown, self.room.labels
         return [
-            number for number, label in enumerate(labels) if label in self.names and on_map[number]
+            number for number, label in enumerate(labels) if label in self.names and shown[number]
         ]
 
     @cached_property
@@ -101,8 +101,8 @@ class Situation:
         """
         if not self.which:
             return None
-        least = min(self.which, key=lambda number: (self.found.on_map[number], number))
-        if self.found.on_map[least] >= SURE_ON_MAP or self.found.seen[least]:
+        least = min(self.which, key=lambda number: (self.sighted.on_map[number], number))
+        if self.sighted.on_map[least] >= SURE_ON_MAP or self.sighted.seen[least]:
             return None
         here = self.cameras[-1]
         spot = spot_of([box for some in self.room.facts.boxes.values() for box in some][least])

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 
 from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS, read_card
@@ -28,7 +27,7 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     names = {stored_name(name): name for name, _ in network.named_parameters()}
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
     wanted = {name: (members, *size) for name, size in sizes.items()}
-    tensors = _read_tensors(folder / WEIGHTS)
+    tensors, _ = read_tensors(folder / WEIGHTS)
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if stored != wanted:
         odd = [n for n in sorted({*wanted, *stored}) if wanted.get(n) != stored.get(n)]
@@ -45,10 +44,12 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     return ensemble.to(device), card["learned"]
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a file; SetupError where it is no safetensors file."""
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Return the tensors and texts of a file, by name; SetupError where it is no safetensors file."""
     try:
-        return load_file(path)
+        with safe_open(path, "pt") as file:
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:
         raise SetupError(f"cannot read {path} as safetensors: {error}") from error
 

@@ -16,9 +16,6 @@ from render_agent_lab.room_generator.item import Item
 from render_agent_lab.room_generator.light import Light, lit
 from render_agent_lab.room_generator.shapes import Mesh, merged
 
-SPACING = 0.07
-"""Metres between the vertices of a floor; those of furniture lie closer together."""
-
 KINDS = (
     "living room",
     "flat of 3 rooms",
@@ -42,10 +39,10 @@ class Home:
     mesh: Mesh
 
 
-def build_home(seed: int, number: int, spacing: float = SPACING) -> Home:
+def build_home(seed: int, number: int, spacing: float) -> Home:
     """Build home `number` of a seed; the same two numbers give the same home, whatever else is built.
 
-    spacing: metres between the vertices of its floor. Errors: SetupError where nothing fits.
+    spacing: metres between the vertices of its floor; those of furniture lie closer together. Errors: SetupError where nothing fits.
     """
     kind = KINDS[number % len(KINDS)]
     for attempt in range(60):

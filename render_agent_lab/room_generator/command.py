@@ -19,9 +19,9 @@ QUESTIONS = "questions.jsonl"
 
 def make_rooms(
     output: Path,
-    count: int = COUNT,
-    seed: int = SEED,
-    questions: int = EACH,
+    count: int,
+    seed: int,
+    questions: int,
     spacing: float = SPACING,
     as_scan: bool = False,
 ) -> list[Path]:
@@ -49,7 +49,7 @@ def make_rooms(
 
 
 def make_room(
-    folder: Path, seed: int, number: int, spacing: float = SPACING, as_scan: bool = False
+    folder: Path, seed: int, number: int, spacing: float, as_scan: bool = False
 ) -> RoomTruth:
     """Write home `number` of a seed, its scan and its truth, and return its truth."""
     # the generator is loaded when it is used, so that the command line starts quickly

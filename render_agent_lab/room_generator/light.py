@@ -142,9 +142,9 @@ def _from(light: Light, space: Space, start: Array, normals: Array) -> Array:
     return received
 
 
-def _smoothed(mesh: Mesh, values: Array, rounds: int = 2) -> Array:
-    """Return values (n, k) averaged over neighbouring vertices."""
-    for _ in range(rounds):
+def _smoothed(mesh: Mesh, values: Array) -> Array:
+    """Return values (n, k) averaged twice over neighbouring vertices."""
+    for _ in range(2):
         total, count = values.copy(), np.ones(len(values))
         for a, b in ((0, 1), (1, 2), (2, 0)):
             for x, y in ((a, b), (b, a)):

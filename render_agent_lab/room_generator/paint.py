@@ -167,14 +167,14 @@ def leaves(colour: Sequence[float], seed: int) -> Paint:
     return paint
 
 
-def by_height(stops: Sequence[tuple[float, Colour]], axis: int = 2) -> Paint:
-    """Colours that change with height (or along another axis): (metres, colour) pairs, rising."""
+def by_height(stops: Sequence[tuple[float, Colour]]) -> Paint:
+    """Colours that change with height: (metres, colour) pairs, rising."""
     heights = [height for height, _ in stops]
     colours = np.array([colour for _, colour in stops])
 
     def paint(points: Array) -> Array:
         return np.stack(
-            [np.interp(points[:, axis], heights, colours[:, band]) for band in range(3)], 1
+            [np.interp(points[:, 2], heights, colours[:, band]) for band in range(3)], 1
         )
 
     return paint

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from render_agent.errors import SetupError
 from render_agent.text.safe_parse import parse_json
+from render_agent_lab.learned_verifier.checkpoint import read_tensors
 
 Moments = Mapping[str, Mapping[str, torch.Tensor]]
 """What AdamW keeps of every parameter, by name."""
@@ -69,13 +70,3 @@ def write_tensors(
         partial.replace(path)
     except (OSError, SafetensorError) as error:
         raise SetupError(f"cannot write {path}: {error}") from error
-
-
-def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Return the tensors and texts of a file; SetupError where it is none."""
-    try:
-        with safe_open(path, "pt") as file:
-            names = file.keys()
-            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
-        raise SetupError(f"cannot read {path} as safetensors: {error}") from error

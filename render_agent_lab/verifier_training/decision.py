@@ -59,7 +59,7 @@ NEAR_BEST = 0.8
 
 
 def good_moves(
-    question: Question, finding: FloatArray, surface: FloatArray, right: int | None
+    question: Question, found: FloatArray, surface: FloatArray, right: int | None
 ) -> NDArray[np.bool_]:
     """Return which moves are good, (K,).
 
@@ -67,12 +67,12 @@ def good_moves(
     none does, and for the size of a room, those are that show about as much new surface as the best.
     Where nobody knows what is named, the move is that was made on the way to a right answer (`right`).
     """
-    if (finding > 0).any():
-        good: NDArray[np.bool_] = finding > 0
+    if (found > 0).any():
+        good: NDArray[np.bool_] = found > 0
         return good
-    if np.isfinite(finding).any() or kind_of(question) == ROOM_SIZE_TYPE:
+    if np.isfinite(found).any() or kind_of(question) == ROOM_SIZE_TYPE:
         return np.asarray((surface >= LEAST_SURFACE) & (surface >= NEAR_BEST * surface.max()))
-    made = np.zeros(len(finding), bool)
+    made = np.zeros(len(found), bool)
     if right is not None:
         made[right] = True
     return made

@@ -12,7 +12,10 @@ from factories.runs import SMALL, STEP, make_questions, outcome, transcripts
 from factories.scenes import room, write_ply
 
 import render_agent
+from render_agent.agents.verifiers.judge.model_queries import scorer
+from render_agent.api.engines import BorrowedEngine
 from render_agent.cli.main import cli
+from render_agent.engines.base import Capabilities, Scores, broken
 from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError, UsageError
@@ -163,6 +166,26 @@ def test_own_engines_answer_as_a_file_of_replies_does(tmp_path, scan, kind):
         render_agent.ask(scan, QUESTION, engine=engine, model="explorer", **given)
     with pytest.raises(UsageError, match="in this process alone"):
         render_agent.ask(scan, QUESTION, engine=engine, workers=2, **given)
+
+
+class Scoring(ScriptedEngine):
+    """Has all that an engine may have beside what it must."""
+
+    capabilities = Capabilities(score=True)
+    reuse = "keys"
+
+    def score(self, requests, choices):
+        return [Scores((0.0,) * len(each)) for each in choices]
+
+    def broken(self):
+        return "no memory"
+
+
+def test_an_engine_that_outlives_its_run_keeps_its_optional_verbs():
+    borrowed = BorrowedEngine(Scoring(Replies({"*": [DONE]})))
+    assert scorer(borrowed).score(["a request"], [("yes", "no")]) == [Scores((0.0, 0.0))]
+    assert broken(borrowed) == "no memory"
+    assert borrowed.reuse == "keys"
 
 
 class Interrupted(ScriptedEngine):

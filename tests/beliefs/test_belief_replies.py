@@ -135,7 +135,7 @@ def test_a_package_brings_a_probe_of_its_own(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, project, {"odd": GRASP})
     both = RunConfig(batch=True, benchmark="rooms", **checked({"probe": ["counts", "grasp"]}))
     assert [*both.probe_keys] == ["counts", "grasp"]
-    asked = ProbePlan(both.probe_keys).asked("Moved.", ("chair",))["content"][0]["text"]
+    asked = ProbePlan(both.probe_keys).request("Moved.", ("chair",))["content"][0]["text"]
     assert "- grasp: how many you can hold. Of these categories, in these words: chair." in asked
     assert read_belief('{"grasp": 3}', {"grasp"}) == Belief()
 

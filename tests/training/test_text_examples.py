@@ -14,7 +14,7 @@ from render_agent.geometry.boxes import distance
 from render_agent.observation.setup import make_prompt
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import rooms_text, things
-from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.processor import small_processor

@@ -46,14 +46,14 @@ class Siglip:
     events: what went wrong and was mended, by kind; whoever reads them clears them.
     """
 
-    found: FoundModel
+    files: FoundModel
     model: Any
     processor: Any
     events: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies its weights; JSON."""
-        description = describe_found(self.found)
+        description = describe_found(self.files)
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def pictures(self, pictures: Sequence[Image]) -> Encoded:
@@ -71,7 +71,7 @@ class Siglip:
                 continue
             if len(batch) == 1:
                 raise EngineError(
-                    f"the memory does not hold {self.found.name} and one picture: use a smaller model,"
+                    f"the memory does not hold {self.files.name} and one picture: use a smaller model,"
                     " or another --device"
                 )
             self.events.append("out_of_memory")

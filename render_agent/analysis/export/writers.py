@@ -51,7 +51,7 @@ class Written:
 
     files: tuple[Path, ...]
     number: int
-    what: str
+    entries: str
 
 
 @dataclass(frozen=True, slots=True)

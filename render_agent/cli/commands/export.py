@@ -119,7 +119,7 @@ def export_command(
     chosen = select_runs(folders, QuestionFilter(question, types, least))
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
     written = export(chosen, form, Path(to), options)
-    click.echo(f"{written.number} {written.what} in {to}")
+    click.echo(f"{written.number} {written.entries} in {to}")
 
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:

@@ -69,11 +69,11 @@ class ChangePlan:
         return random.Random("\n".join((str(seed), self.label, *parts)))
 
     def of_room(
-        self, question: Question, room: ChangeableRoom, edits: Sequence[Edit], said: str
+        self, question: Question, room: ChangeableRoom, edits: Sequence[Edit], clause: str
     ) -> Question:
         """Return a question about the room as it is once edited. NoPair where that asks nothing clear.
 
-        said: what is changed, a clause.
+        clause: what is changed.
         """
         before, after, must = outcome(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
@@ -82,7 +82,7 @@ class ChangePlan:
             asked=self.label,
             of=question.id,
             must=must,
-            said=said,
+            said=clause,
             why=why(question, before, after, must=must, whole=whole),
             before=before,
             scene=question.scene,

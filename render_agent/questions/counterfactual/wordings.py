@@ -24,12 +24,12 @@ OTHER_SIDE = {"left": "right", "right": "left"}
 class Rewording(NamedTuple):
     """A question in other words.
 
-    said: what is changed, a clause. meaning: each letter or word with the letter that it was; none for numbers.
+    clause: what is changed. meaning: each letter or word with the letter that it was; none for numbers.
     factor: the unit that is asked for, in that of the question before.
     """
 
     question: Question
-    said: str
+    clause: str
     meaning: tuple[tuple[str, str], ...] = ()
     factor: float = 1.0
 
@@ -55,7 +55,7 @@ class WordingPlan(ChangePlan):
             asked=self.label,
             of=question.id,
             must=False,
-            said=new.said,
+            said=new.clause,
             why="the same is asked of the same room",
             before=before,
             scene=question.scene,

@@ -94,7 +94,7 @@ class WorkerSlot:
     scenes: list[str] = field(default_factory=list)
     batch_size: int = 0
     deaths: int = 0
-    who: str = ""
+    label: str = ""
     failed: list[QuestionState] = field(default_factory=list)
     process: int | None = None
     silent: float = 0.0
@@ -196,7 +196,7 @@ class Driver:
 
     def _give_up(self, slot: WorkerSlot) -> None:
         """End a worker that tells nothing more, as if it had died: another one gets its scenes."""
-        logger.warning("%s is ended: it told of no turn for %d s", slot.who, slot.silent)
+        logger.warning("%s is ended: it told of no turn for %d s", slot.label, slot.silent)
         if slot.process is not None:
             # Ray only asks it to end, and one that is stopped does not hear.
             with suppress(OSError):
@@ -225,12 +225,12 @@ class Driver:
         slot.worker = actor.options(max_restarts=0, **needs).remote(
             slot.config, self.setup, slot.number
         )
-        slot.who = f"worker {slot.number}"
+        slot.label = f"worker {slot.number}"
         slot.batch_size, slot.process, slot.silent = 0, None, 0.0
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
     def _dispatch(self, slot: WorkerSlot, slots: Sequence[WorkerSlot]) -> None:
-        """TaskBatch the next scenes to a free worker, if there are any for it."""
+        """Give the next scenes to a free worker, if there are any for it."""
         free = sum(not other.scenes for other in slots)
         numbers = [other.number for other in slots]
         slot.scenes = self.queue.take(slot.number, slot.batch_size, numbers, free)
@@ -249,7 +249,7 @@ class Driver:
             if self.log.pictures.there(file, digest)
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
-        logger.info("%s gets %s", slot.who, ", ".join(slot.scenes))
+        logger.info("%s gets %s", slot.label, ", ".join(slot.scenes))
         slot.silent = 0.0
         if active := [state for state in states if state.active]:
             self.observer.began(self._phase(active[0]), active)
@@ -267,7 +267,7 @@ class Driver:
         except errors.RayTaskError:
             raise  # a fault of the program
         except errors.RayError as error:
-            logger.warning("%s died: %s", slot.who, " ".join(str(error).split()))
+            logger.warning("%s died: %s", slot.label, " ".join(str(error).split()))
             self._died(slot)
         else:
             for message in messages:
@@ -307,8 +307,8 @@ class Driver:
                 slot.batch_size = batch_size
                 own = self.gpus is None and machine == platform.node()
                 slot.process = process if own else None
-                slot.who = f"worker {slot.number} (process {process} on {machine})"
-                logger.info("%s is ready", slot.who)
+                slot.label = f"worker {slot.number} (process {process} on {machine})"
+                logger.info("%s is ready", slot.label)
             case RenderAgentError():  # what it stops is seen to where it was heard
                 pass
 
@@ -331,7 +331,7 @@ class Driver:
 
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
         """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
-        logger.warning("%s is closed: %s", slot.who, error)
+        logger.warning("%s is closed: %s", slot.label, error)
         self.last_error = error
         for state in slot.failed:
             state.retry()
@@ -345,7 +345,7 @@ class Driver:
         """Take back the scenes of a dead worker and begin another in its slot."""
         slot.deaths += 1
         self.last_error = EngineError(
-            f"every worker died, the last one was {slot.who}: run.log says what is known of it; with"
+            f"every worker died, the last one was {slot.label}: run.log says what is known of it; with"
             " fewer --workers each has more memory"
         )
         most = MAX_DEATHS_IN_A_ROW if slot.scenes else MAX_DEATHS_PER_SCENE

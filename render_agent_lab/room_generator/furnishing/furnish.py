@@ -44,11 +44,9 @@ def _lights(placer: Placer, number: int, room: Room) -> None:
             hung += 1
 
 
-def _hang(
-    placer: Placer, number: int, kinds: Sequence[str], low: float = 1.25, high: float = 1.5
-) -> None:
+def _hang(placer: Placer, number: int, kinds: Sequence[str]) -> None:
     for kind in kinds:
-        placer.wall(kind, number, height=float(placer.rng.uniform(low, high)))
+        placer.wall(kind, number, height=float(placer.rng.uniform(1.25, 1.5)))
 
 
 def _living_room(placer: Placer, number: int) -> None:

@@ -96,11 +96,11 @@ def kitchen_sink(piece: Piece) -> None:
     for groove in range(6):
         x = 0.08 + groove * 0.05
         piece.box((x, -0.15, 0.012), (x + 0.015, 0.13, 0.018), steel)
-    _tap(piece, -0.17, 0.18, 0.012, 0.26)
+    _tap(piece, -0.17, 0.012, 0.26)
 
 
-def _tap(piece: Piece, x: float, y: float, low: float, height: float) -> None:
-    chrome = plain(CHROME)
+def _tap(piece: Piece, x: float, low: float, height: float) -> None:
+    y, chrome = 0.18, plain(CHROME)
     piece.rod((x, y, low), (x, y, low + height), 0.014, chrome)
     piece.rod((x, y, low + height - 0.01), (x, y - 0.17, low + height - 0.03), 0.011, chrome)
     piece.rod((x, y - 0.17, low + height - 0.02), (x, y - 0.17, low + height - 0.07), 0.011, chrome)
@@ -249,7 +249,7 @@ def vanity(piece: Piece) -> None:
         piece.centred((side * 0.05, -0.212, height * 0.6), (0.014, 0.02, 0.12), plain(CHROME))
     piece.box((-x, -0.23, height - 0.1), (x, 0.24, height), white)
     piece.cushion((0, -0.03, height), (width * 0.7, 0.34, 0.012), plain((0.72, 0.75, 0.77)), 0.6)
-    _tap(piece, 0, 0.18, height, 0.16)
+    _tap(piece, 0, height, 0.16)
     piece.top = None
 
 

@@ -72,7 +72,11 @@ def distances(truth: RoomTruth) -> list[Draft]:
     return drafts
 
 
-def nearest_of_four(truth: RoomTruth, rng: np.random.Generator, most: int = 60) -> list[Draft]:
+MOST_OF_FOUR = 60
+"""Drafts about the nearest of four kinds, of which few are asked."""
+
+
+def nearest_of_four(truth: RoomTruth, rng: np.random.Generator) -> list[Draft]:
     """Which of four kinds is the closest to an object; of a kind with several the closest counts."""
     near = {
         label: {
@@ -88,7 +92,7 @@ def nearest_of_four(truth: RoomTruth, rng: np.random.Generator, most: int = 60) 
     }
     drafts: dict[str, Draft] = {}
     names = sorted(near)
-    for _ in range(20 * most if names else 0):
+    for _ in range(20 * MOST_OF_FOUR if names else 0):
         target = names[int(rng.integers(len(names)))]
         others = sorted(near[target])
         if len(others) < 4:
@@ -104,6 +108,6 @@ def nearest_of_four(truth: RoomTruth, rng: np.random.Generator, most: int = 60) 
         )
         key = target + best + ",".join(sorted(four))
         drafts[key] = Draft("object_rel_distance", text, best, tuple(four), (target, *four))
-        if len(drafts) == most:
+        if len(drafts) == MOST_OF_FOUR:
             break
     return list(drafts.values())

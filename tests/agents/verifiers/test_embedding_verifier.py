@@ -39,7 +39,7 @@ def loaded(folder):
 
 @pytest.fixture
 def model(loaded):
-    return Siglip(loaded.found, loaded.model, loaded.processor)
+    return Siglip(loaded.files, loaded.model, loaded.processor)
 
 
 def question(text="How many chair(s) are in this room?", kind="object_counting"):

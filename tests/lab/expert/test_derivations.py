@@ -27,7 +27,7 @@ from render_agent_lab.expert.derive import (
     turn_between,
     turn_text,
 )
-from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.homes import known_scenes
 
 HOME = Knowledge(
     {

@@ -25,7 +25,7 @@ from render_agent.scene.formats.load import load_scene
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.text.safe_parse import convert
 from render_agent_lab.expert.derive import spot_of, things
-from render_agent_lab.expert.known import known_scenes
+from render_agent_lab.expert.homes import known_scenes
 from render_agent_lab.expert.policy import TURNS, expert
 from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
 from render_agent_lab.oracles.sighted_oracle import oracle

@@ -16,7 +16,7 @@ from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent_lab.expert.derive import spot_of
-from render_agent_lab.expert.seeing import LEAST_ON_MAP, LEAST_PICTURED, shown, sightings
+from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED, knowledge_of, sightings
 
 SIZE = (320, 240)
 BOXES = {
@@ -85,12 +85,12 @@ def test_a_room_is_told_by_its_map_and_by_pictures_apart(tmp_path, renderer):
     room_ = opened(tmp_path)
     views = [View(n, "ego", "", STAND.looking_at(BOXES["Lamp"][0].centre)) for n in range(2)]
     found = sightings(room_, views, renderer)
-    assert found.seen.tolist() == found.told.tolist() == [True, False, False]
+    assert found.seen.tolist() == found.shown.tolist() == [True, False, False]
     assert not found.on_map.any()
-    known = shown(room_, found, ())
+    known = knowledge_of(room_, found, ())
     assert known.spots() == {"lamp": [spot_of(BOXES["Lamp"][0])]}
     both = sightings(room_, [*views, View(2, "top", "", TOP)], renderer)
-    assert both.told.all()
+    assert both.shown.all()
     assert both.seen.tolist() == [True, False, False]
 
 
@@ -98,7 +98,7 @@ def test_what_is_small_in_a_picture_is_not_told(tmp_path, renderer):
     room_ = opened(tmp_path)
     far = MapCamera((2.5, 2.0), 2.0, 0.12)
     found = sightings(room_, [View(0, "top", "", far)], renderer)
-    assert found.told.tolist() == (found.on_map >= LEAST_ON_MAP).tolist() == [False, False, False]
+    assert found.shown.tolist() == (found.on_map >= LEAST_ON_MAP).tolist() == [False, False, False]
     assert found.on_map.all()
     near = STAND.looking_at(BOXES["sofa"][0].centre)
     wide = replace(near, vertical_fov=150.0)

@@ -1,6 +1,6 @@
-"""What the expert counts as shown: an object with enough pixels on a map or in a picture.
+"""Sightings: which boxes the expert counts as shown, by their pixels on a map or in a picture.
 
-Cheaper than what the witness asks for: no object is drawn alone, so that one that is mostly hidden
+Cheaper than the rule of the witness: no object is drawn alone, so that one that is mostly hidden
 counts as soon as enough of it is in sight.
 """
 
@@ -38,10 +38,10 @@ class Sightings:
     pictured: Shares
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def shown(self) -> NDArray[np.bool_]:
         """Which boxes were shown, (boxes,)."""
-        on_map: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
-        return on_map
+        shown: NDArray[np.bool_] = (self.on_map >= LEAST_ON_MAP) | self.seen
+        return shown
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -60,11 +60,13 @@ def sightings(room: Room, views: Iterable[View], renderer: Renderer) -> Sighting
     return Sightings(on_map, pictured)
 
 
-def shown(room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]) -> Knowledge:
+def knowledge_of(
+    room: Room, sighted: Sightings, extents: Iterable[tuple[float, float]]
+) -> Knowledge:
     """Return what is known of a room from its views; extents: of its rooms, given where one of the views was a map."""
     boxes = [box for some in room.facts.boxes.values() for box in some]
     counts: dict[str, list[int]] = {}
-    for number in np.flatnonzero(sighted.told):
+    for number in np.flatnonzero(sighted.shown):
         counts.setdefault(room.labels[number], []).append(int(number))
     known = {name: [boxes[number] for number in some] for name, some in counts.items()}
     return Knowledge(known, tuple(extents))

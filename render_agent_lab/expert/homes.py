@@ -1,4 +1,4 @@
-"""What the expert knows of scenes: the boxes, and where a truth lies beside a scan, its rooms."""
+"""Homes: what the expert knows of a scene, its boxes and, where a truth lies beside the scan, its rooms."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""Toolsets, changes, loggers and small models of a package: the kinds whose parts no page shows whole."""
+
+from factories.packages import install
+
+from render_agent import registry
+from render_agent.doctor.families import small_models
+from render_agent.runs.log.folder import RunFolder, list_runs
+
+PROJECT = """
+[project]
+name = "four-parts"
+version = "1.0"
+[project.entry-points."render_agent.toolsets"]
+whisper = "four_parts:Whisper"
+[project.entry-points."render_agent.changes"]
+please = "four_parts:Please"
+[project.entry-points."render_agent.loggers"]
+notebook = "four_parts:Notebook"
+[project.entry-points."render_agent.small_models"]
+tiny = "four_parts:tiny"
+"""
+
+SOURCE = '''
+from dataclasses import replace
+from pathlib import Path
+
+from render_agent.engines.checkpoint.pretrained import Pretrained
+from render_agent.observation.toolsets import Toolset
+from render_agent.questions.counterfactual.wordings import Rewording, WordingPlan
+
+class Whisper(Toolset):
+    """Nothing, and its runs say so."""
+    note = "tools: something was whispered"
+
+class Please(WordingPlan):
+    """The question is asked politely."""
+    name = "please"
+    forms = ("please",)
+
+    def reworded(self, question, seed):
+        return Rewording(replace(question, text=f"Please: {question.text}"), "it is asked politely")
+
+class Notebook:
+    """A logger that writes lines."""
+    step = 0
+
+    def __init__(self, run):
+        self.file = Path(run.folder.path, "notebook.txt").open("w")
+
+    def figures(self, figures, step):
+        self.file.write(f"{step}\\n")
+
+    def finish(self, run):
+        self.file.write(f"{len(run.rows)} questions\\n")
+
+    def close(self):
+        self.file.close()
+
+def tiny(device):
+    return Pretrained("a processor", f"a model on {device}", 0, 1.0)
+'''
+
+
+def test_a_toolset_a_change_and_a_logger_of_a_package_make_a_run(monkeypatch, tmp_path, type_in):
+    install(monkeypatch, tmp_path, PROJECT, {"four_parts": SOURCE})
+    asked = (
+        "--batch --benchmark rooms --engine scripted --type object_counting --limit 1 --max-turns 2"
+    )
+    parts = "--image-size 64x48 --tools whisper --change please --log-to notebook"
+    code, _, printed = type_in(*asked.split(), *parts.split(), folder=tmp_path)
+    assert code == 0, printed
+    (path,) = list_runs(tmp_path / "experiment_logs")
+    run = RunFolder(path)
+    assert run.record["packages"] == dict.fromkeys(
+        ("toolset whisper", "change please"), "four-parts 1.0"
+    )
+    assert "tools: something was whispered" in run.results()["notes"]
+    question, counterpart = run.questions()
+    assert counterpart.text == f"Please: {question.text}"
+    assert counterpart.change.said == "it is asked politely"
+    assert (path / "notebook.txt").read_text("utf-8").splitlines()[-1] == "2 questions"
+
+
+def test_a_small_model_of_a_package_is_one_that_the_doctor_tries(monkeypatch, tmp_path):
+    install(monkeypatch, tmp_path, PROJECT, {"four_parts": SOURCE})
+    assert small_models()["tiny"]("cpu").model == "a model on cpu"
+    assert registry.make("small model", "tiny", "cpu").processor == "a processor"
