@@ -105,7 +105,8 @@ class TopView:
             )
             looks = ways_to_look(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
             faces = cut_faces(crossed, scanned, higher, looks, camera.metres_per_pixel, reach)
-        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR)
+        each = (0,) * SMOOTH
+        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)
