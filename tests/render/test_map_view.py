@@ -28,11 +28,11 @@ from scipy.ndimage import distance_transform_edt
 
 from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
-from render_agent.render.map_view.cut_faces import FACE_COLOUR, cut_faces, line_reach
-from render_agent.render.map_view.distances import squared_distances
+from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces, line_reach
+from render_agent.render.map_view.distances import shrunk, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
 from render_agent.render.map_view.map_view import TopView
-from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, Plot, write
+from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
@@ -251,6 +251,18 @@ def test_distances_are_those_that_scipy_finds(share):
         assert np.array_equal(np.sqrt(squared_distances(marked)), distance_transform_edt(~marked))
 
 
+def test_a_pixel_of_the_map_is_the_rounded_mean_of_what_was_drawn_for_it():
+    dice = np.random.default_rng(3)
+    colours = dice.integers(0, 256, (7 * SMOOTH, 9 * SMOOTH, 3)).astype(np.uint8)
+    lines, faces = dice.random(colours.shape[:2]) < 0.2, dice.random((7, 9)) < 0.3
+    painted = colours.astype(int)
+    painted[faces.repeat(SMOOTH, 0).repeat(SMOOTH, 1)] = FACE_COLOUR
+    painted[lines] = WALL_COLOUR
+    mean = painted.reshape(7, SMOOTH, 9, SMOOTH, 3).mean(axis=(1, 3))
+    picture = shrunk(colours, lines, faces, WALL_COLOUR, FACE_COLOUR, (0,) * SMOOTH)
+    assert np.array_equal(picture, np.floor(mean + 0.5))
+
+
 def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():
     storeys = Storeys()
     assert storeys.cut(room(ceiling=2.7), None) == (2.0, 2.7)
@@ -321,6 +333,26 @@ def test_a_broad_top_is_a_thing_where_nobody_saw_what_lies_below(side, seen, fil
     faces = cut_faces(lines, ~inside | seen, inside, np.zeros((250, 250), np.int8), 0.02)
     assert faces[125, 125] == filled
     assert not faces[away > side / 2 + 0.1].any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cut_faces_near_the_lines_are_those_of_the_whole_map(seed):
+    dice = np.random.default_rng(seed)
+    size = (90, 120)
+    lines, higher = np.zeros((2, *size), bool)
+    looks = dice.integers(-1, 2, size).astype(np.int8)
+    for _ in range(dice.integers(1, 5)):
+        top, left = dice.integers(0, 80), dice.integers(0, 110)
+        rows, columns = (
+            slice(top, top + dice.integers(3, 30)),
+            slice(left, left + dice.integers(3, 30)),
+        )
+        lines[rows, columns] = True
+        lines[rows, columns][1:-1, 1:-1] = False
+        higher[rows, columns] |= dice.random() < 0.7
+    given = (lines, dice.random(size) < 0.6, higher, looks, 0.05, 0.05)
+    assert np.array_equal(cut_faces(*given), _filled(*given))
+    assert not cut_faces(np.zeros(size, bool), *given[1:2], np.zeros(size, bool), *given[3:]).any()
 
 
 def test_the_walls_of_a_thin_cloud_wear_no_cut_faces(renderer):

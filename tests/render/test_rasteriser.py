@@ -96,8 +96,11 @@ def test_random_triangles_on_all_sides_are_what_rays_see(rasteriser, seed):
         assert differing(frame, truth) < 1e-3
 
 
-def test_of_two_equal_faces_the_first_is_seen(rasteriser):
-    scene = tessellated(30)
+@pytest.mark.parametrize(
+    "parts", [30, 2]
+)  # of a few pixels, and so wide that many are drawn at a time
+def test_of_two_equal_faces_the_first_is_seen(rasteriser, parts):
+    scene = tessellated(parts)
     doubled = replace(scene, faces=np.concatenate([scene.faces, scene.faces]))
     frame = rasteriser.draw(doubled, Camera((0.0, 0.0, 1.5), 10.0), W, H)
     assert frame.primitive.max() < len(scene.faces)

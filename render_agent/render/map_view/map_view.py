@@ -105,7 +105,8 @@ class TopView:
             )
             facing = level_facing(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
             faces = cut_faces(crossed, scanned, higher, facing, camera.metres_per_pixel, reach)
-        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR)
+        each = (0,) * SMOOTH
+        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)

@@ -32,6 +32,9 @@ from render_agent.render.rasteriser.mipmaps import (
 SAME_DETAIL_PIXELS = 8
 """Pixels of a row that share the mip level which a face has in their middle; a graphics card has two by two."""
 
+WIDE_PIXELS = 12
+"""Pixels of a row that are drawn many at a time; fewer take longer so."""
+
 FACES_KEPT = 2048
 """Faces of which it is kept how their pixels follow from the picture's; few enough for the processor's cache."""
 
@@ -127,6 +130,28 @@ def _columns(
 
 
 @kernel
+def _fill_wide(
+    start: Any, ku: Any, low: Any, high: Any, left: Any, face: Any, order: Any, keys: Any, nearest: Any
+) -> None:  # fmt: skip
+    """Draw the pixels of a row, from column `left` on, that a face covers, many at a time: without branches.
+
+    keys, nearest: (n,) of these pixels.
+    """
+    ties = 0
+    for i in range(len(keys)):
+        key = np.float32(min(max(start + (left + i) * ku, low), high))
+        seen = keys[i]
+        ties += key == seen
+        keys[i] = key if key > seen else seen
+        nearest[i] = face if key > seen else nearest[i]
+    if ties:
+        for i in range(len(keys)):
+            key = np.float32(min(max(start + (left + i) * ku, low), high))
+            if key == keys[i] and order[face] < order[nearest[i]]:
+                nearest[i] = face
+
+
+@kernel
 def _fill(
     x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
@@ -156,6 +181,12 @@ def _fill(
             ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
             kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
         start = k0 + (y - y0) * kv + (0.5 - x0) * ku
+        if material < 0 and right - left >= WIDE_PIXELS:
+            _fill_wide(
+                start, ku, low, high, left, face, order,
+                keys[row, left:right], nearest[row, left:right],
+            )  # fmt: skip
+            continue
         for column in range(left, right):
             key = np.float32(min(max(start + column * ku, low), high))
             seen = keys[row, column]

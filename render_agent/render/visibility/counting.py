@@ -11,20 +11,26 @@ from render_agent.render.rasteriser.zbuffer import cover
 
 
 @kernel
-def shown_points(
-    local: Any, depths: Any, focal: Any, reach: Any, slack: Any, per_metre: Any
-) -> Any:
-    """Return which points show in a picture, (n,) bool.
+def mark_shown(
+    visible: Any, points: Any, pose: Any, depths: Any, focal: Any, reach: Any, slack: Any, per_metre: Any
+) -> None:  # fmt: skip
+    """Mark, in `visible`, (n,) bool, the points that show in a picture; others stay as they are.
 
-    local: (n, 3) metres in the camera's frame. depths: (H, W) float32 metres. focal: pixels. reach: metres,
-    beyond which nothing shows. slack, per_metre: float32; a point may lie behind the surface by the first, where
-    the depth is multiplied by the second.
+    points: (n, 3) metres, world frame. pose: (4, 4), see Camera. depths: (H, W) float32 metres. focal: pixels. reach:
+    metres, beyond which nothing shows. slack, per_metre: float32; a point may lie behind the surface by the first,
+    where the depth is multiplied by the second.
     """
     height, width = depths.shape
-    visible = np.zeros(len(local), np.bool_)
-    for i in range(len(local)):
-        x, y, depth = local[i, 0], local[i, 1], local[i, 2]
-        if not depth > 0 or not x * x + y * y + depth * depth <= reach**2:
+    for i in range(len(points)):
+        if visible[i]:
+            continue
+        a, b, c = points[i, 0] - pose[0, 3], points[i, 1] - pose[1, 3], points[i, 2] - pose[2, 3]
+        depth = a * pose[0, 2] + b * pose[1, 2] + c * pose[2, 2]
+        if not depth > 0:
+            continue
+        x = a * pose[0, 0] + b * pose[1, 0] + c * pose[2, 0]
+        y = a * pose[0, 1] + b * pose[1, 1] + c * pose[2, 1]
+        if not x * x + y * y + depth * depth <= reach**2:
             continue
         scale = focal / depth
         u, v = x * scale + width / 2, y * scale + height / 2
@@ -38,7 +44,6 @@ def shown_points(
             max(depths[below, left], depths[below, right]),
         )
         visible[i] = np.isfinite(farthest) and depth <= farthest * per_metre + slack
-    return visible
 
 
 @kernel

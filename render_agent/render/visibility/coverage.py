@@ -56,26 +56,27 @@ class Surface:
     @classmethod
     def of(cls, scene: Scene, space: FreeSpace, renderer: Renderer) -> Surface:
         """Return the visible surface of a scene. RenderError where it cannot be drawn."""
-        points = spread(scene)
-        visible = np.zeros(len(points), bool)
+        everywhere = cls(spread(scene))
+        visible = np.zeros(len(everywhere.points), bool)
         for position in free_places(space):
             for yaw, pitch in DIRECTIONS:
                 camera = Camera(position, yaw, pitch, 90.0)
                 frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
-                open_yet = np.flatnonzero(~visible)
-                visible[open_yet] = cls(points[open_yet]).seen(frame, camera)
-        return cls(points[visible])
+                everywhere._mark_seen(visible, frame, camera)
+        return cls(everywhere.points[visible])
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
         """Return which points, (n,), show in a view of the scene and lie within REACH_METRES."""
-        from render_agent.render.visibility.counting import shown_points
+        visible = np.zeros(len(self.points), bool)
+        self._mark_seen(visible, frame, camera)
+        return visible
 
-        local = camera.seen(self.points)
+    def _mark_seen(self, visible: NDArray[np.bool_], frame: Frame, camera: Camera) -> None:
+        from render_agent.render.visibility.counting import mark_shown
+
         limits = REACH_METRES, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-        seen: NDArray[np.bool_] = shown_points(
-            local, frame.depth, camera.focal(len(frame.depth)), *limits
-        )
-        return seen
+        focal = camera.focal(len(frame.depth))
+        mark_shown(visible, self.points, camera.pose, frame.depth, focal, *limits)
 
 
 def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:

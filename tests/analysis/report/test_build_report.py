@@ -9,13 +9,14 @@ from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
 from factories.runs import SMALL, make_questions, play, walking
 from factories.scenes import room, write_ply
 
-from render_agent.analysis.report.build import build
+from render_agent.analysis.report.build import build, link_pictures
 from render_agent.analysis.report.bundle import bundle
 from render_agent.analysis.report.data import page_of, read_run
 from render_agent.analysis.report.index.headline import against_siblings
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,24 @@ def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
     before = contents(place)
     build(run, processes=2)
     assert contents(place) == before
+
+
+def test_pictures_are_links_to_those_of_the_run_whatever_lay_in_their_places(run, tmp_path):
+    states = read_states(run)
+    linked = link_pictures(run.path, states, tmp_path)
+    files = {file for state in states for turn in state.turns for file in turn.drawn}
+    assert linked == {f"{tmp_path}/{file}" for file in files}
+    laid, copied, gone, *_ = sorted(files)
+    for file in (laid, copied):
+        (tmp_path / file).unlink()
+    (tmp_path / laid).write_bytes(b"another picture")
+    (tmp_path / copied).write_bytes((run.path / copied).read_bytes())
+    (tmp_path / gone).unlink()
+    (tmp_path / gone).symlink_to(tmp_path / "nothing")
+    assert link_pictures(run.path, states, tmp_path) == linked
+    for file in files - {copied}:
+        assert (tmp_path / file).samefile(run.path / file)
+    assert not (tmp_path / copied).samefile(run.path / copied)
 
 
 def test_pages_that_are_no_more_are_removed(run):
