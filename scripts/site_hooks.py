@@ -128,6 +128,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return unescaped(relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri))
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the dialog of the search, which the theme does not."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 class Loaded(HTMLParser):
     """The addresses that a page has its browser load."""
 

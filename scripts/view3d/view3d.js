@@ -411,7 +411,7 @@ class View3D {
     this.path.geometry.setDrawRange(0, this.turn + 1);
     this.marker.position.copy(vector(turn.position));
     this.slider.value = this.turn;
-    this.root.querySelector(".turn-number").textContent = `${this.data.step} ${turn.number} of ${turns.length}`;
+    this.root.querySelector(".turn-number").textContent = `${this.data.step} ${turn.number}${this.data.step === "Turn" ? ` of ${turns.length}` : ""}`;
     this.root.querySelector(".said").textContent = turn.said;
     this.root.querySelector(".happened").textContent = turn.happened;
     this.root.querySelector(".boxes").replaceChildren(...boxes.map(({ name }, index) => {

@@ -3,7 +3,7 @@
 import json
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
@@ -11,6 +11,9 @@ from render_agent.analysis.report.build import build
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
+
+FILTERS = {"type", "cause"}
+"""By what links of the index to its own questions choose."""
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -93,6 +96,10 @@ def assert_whole(page: Path) -> Targets:
         parts = urlsplit(value)
         assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value
         target = (page.parent / unquote(parts.path)).resolve()
-        there = target.is_file() if parts.path else parts.fragment in targets.ids
+        kept = dict(parse_qsl(parts.fragment))  # by a filter of the index
+        inside = parts.fragment in targets.ids or (
+            kept and kept.keys() <= FILTERS and "filter" in targets.ids
+        )
+        there = target.is_file() if parts.path else inside
         assert there, (page.name, value)
     return targets

@@ -136,7 +136,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         facts.append(
             (
                 "It can show",
-                f"a difference of {half['seen']:.1f} points to a run that half varies with it, power 80 %",
+                f"a difference of {half['seen']:.1f} points to a run like it (correlation 0.5, power 80 %)",
             )
         )
     if commit := record.get("commit"):

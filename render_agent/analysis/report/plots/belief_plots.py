@@ -41,6 +41,9 @@ FOLLOWED = {
 }
 """What else a diagnosis tells of beliefs, by its name among its figures."""
 
+KEPT = "Kept: of what was on the map before, what still is. "
+"""What a column of the figures means."""
+
 CURVES = {
     "found": ("of all named, on its map", palette.BLUE, "o"),
     "right": ("of its map, true", palette.GREEN, "s"),
@@ -132,7 +135,8 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
             label, colour, mark = CURVES[name]
             known = [(row["turn"] + 1, row[name]) for row in rows if row.get(name)]
             numbers, values = [turn for turn, _ in known], [figure["value"] for _, figure in known]
-            axes.plot(numbers, values, color=colour, marker=mark, ms=4, label=label)
+            told = f"{label} (n = {known[-1][1]['n']})"
+            axes.plot(numbers, values, color=colour, marker=mark, ms=4, label=told, clip_on=False)
             if all(figure["interval"] for _, figure in known):
                 low, high = zip(*(figure["interval"] for _, figure in known), strict=True)
                 axes.fill_between(numbers, low, high, color=colour, alpha=0.15, lw=0)
@@ -141,7 +145,7 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
         axes.set_xlabel("turn")
         axes.set_ylabel("objects, %")
         whole(axes.xaxis)
-        above(axes, 2)
+        above(axes, 1)
 
     radius = report.results["beliefs"]["radius_metres"]
     beliefs = report.results["beliefs"]
@@ -164,8 +168,9 @@ def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot 
             (name, *map(partial(_named_cell, row), curves), *map(partial(_named_cell, row), others))
             for name, row in labelled.items()
         ],
-        note=f"An object is found where the map has one of its category within {radius:g} m of its middle. Kept: of"
-        " what was on the map before, what still is. A question that has ended keeps its last map. 95 %"
+        height=3.3,
+        note=f"An object is found where the map has one of its category within {radius:g} m of its middle. n:"
+        f" objects after the last turn. {KEPT if 'kept' in others else ''}A question that has ended keeps its last map. 95 %"
         " intervals, jackknife over scenes.",
     )
 

@@ -123,7 +123,7 @@ def coverage(report: ReportData) -> Plot | None:
                 axes.fill_between(
                     turns, low, high, color=colour, alpha=0.18, lw=0 if len(means) > 1 else 4
                 )
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.08 * axes.dataLim.y1 or None)  # flat lines are not at the edge
         axes.grid(axis="y")
         axes.set_xlabel("turn")
         axes.set_ylabel("surface seen so far, %")

@@ -42,7 +42,7 @@ def view_data(
             replied = state.turns[-1] if passive else turn
             steps.append(
                 {
-                    "number": len(steps) + 1,
+                    "number": views[0].number if passive else turn.number + 1,
                     **_pose(views[0].camera if passive else turn.stood),  # type: ignore[arg-type]
                     "said": " ".join(replied.reply.split())[:400],
                     "happened": replied.feedback,
