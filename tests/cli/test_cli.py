@@ -238,6 +238,10 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
     [
         (["--devices", "cpu,cuda:77"], "--device cuda:77"),
         (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
+        (
+            ["--engine-option", "attn_implementation=flash_attention_2"],
+            "needs the module flash_attn",
+        ),
     ],
 )
 def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
@@ -246,7 +250,7 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "render_agent.engines.checkpoint.pretrained.find_spec",
-        lambda name: None if name == "bitsandbytes" else find(name),
+        lambda name: None if name in ("bitsandbytes", "flash_attn") else find(name),
     )
     code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)
     assert code == 1
