@@ -12,6 +12,7 @@ from render_agent import registry
 from render_agent.cli.commands import runs as commands
 from render_agent.cli.main import main
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.runs.log.folder import NO_RUNS
 
 ROOM = TREE / "scenes" / "room01.ply"
 
@@ -292,7 +293,7 @@ def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how
         "after": ["ls", "--output", "elsewhere"],
     }
     given = {"OUTPUT": "elsewhere"} if how == "environment" else {}
-    assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
+    assert call(*ways[how], **given)[:2] == (0, f"no runs in elsewhere: {NO_RUNS}\n")
 
 
 def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_path):

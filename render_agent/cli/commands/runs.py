@@ -32,7 +32,7 @@ from render_agent.engines.registry import engine_options, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.runs.log.folder import RunFolder, find_run, list_runs
+from render_agent.runs.log.folder import NO_RUNS, RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row as question_row
@@ -377,7 +377,7 @@ def list_them(output: Path, *, as_json: bool) -> None:
         click.echo(json_text(rows))
         return
     if not rows:
-        click.echo(f"no runs in {output}")
+        click.echo(f"no runs in {output}: {NO_RUNS}")
         return
     line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
     click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
