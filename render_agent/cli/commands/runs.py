@@ -403,6 +403,14 @@ RUN_COLUMNS = {
 """What is listed of a run, and how wide."""
 
 
+def _began(path: Path) -> datetime:
+    """Return when a run began: by its name, which a copy keeps; of another name by the age of its file."""
+    try:
+        return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
+    except ValueError:
+        return datetime.fromtimestamp((path / "config.json").stat().st_mtime)
+
+
 def _run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run in `ls`; minutes: of its rendering and generating, over all processes."""
     row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
@@ -410,9 +418,8 @@ def _run_row(path: Path) -> dict[str, Any]:
         folder = RunFolder(path)
         results = folder.results()
         saved = folder.record["config"]
-        began = datetime.fromtimestamp((path / "config.json").stat().st_mtime)
         row |= {
-            "date": began.isoformat(" ", "minutes"),
+            "date": _began(path).isoformat(" ", "minutes"),
             "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
             "views": saved.get("views"),
             "status": "unfinished",
