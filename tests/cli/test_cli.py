@@ -459,3 +459,20 @@ def test_what_ends_the_program_decides_its_exit_code(call, monkeypatch, raised, 
 
     monkeypatch.setattr(commands, "new_run", end)
     assert call("--batch")[0] == code
+
+
+def test_the_table_of_runs_fits_its_terminal():
+    row = dict.fromkeys(commands.RUN_COLUMNS) | {
+        "run": "20261125T074609_batched",
+        "status": "complete",
+        "date": "2026-11-25 07:46",
+        "model": "small",
+        "engine": "transformers",
+    }
+    for width, gone in ((80, {"agent", "date", "engine"}), (130, {"agent"}), (None, set())):
+        header, line = commands._lines([row], width)
+        assert not gone & set(header.split())
+        assert max(len(header), len(line)) <= (width or 152)
+        assert line.split()[0] == row["run"]
+        assert "small" in line
+    assert header.split() == list(commands.RUN_COLUMNS)

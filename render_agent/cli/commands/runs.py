@@ -379,11 +379,24 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}: {NO_RUNS}")
         return
-    line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
-    click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
-    for row in rows:
-        cells = {name: "–" if v is None else str(v) for name, v in row.items()}
-        click.echo(one_line(line.format(**cells)))
+    for line in _lines(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+        click.echo(line)
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+    """Return the table of runs, a line each; width: the columns of the terminal, into which what matters most is put."""
+    header = {name: name for name in RUN_COLUMNS}
+    table = [
+        header,
+        *({name: "–" if row[name] is None else str(row[name]) for name in header} for row in rows),
+    ]
+    for dropped in range(len(LEFT_OUT_FIRST) + 1):
+        shown = [name for name in RUN_COLUMNS if name not in LEFT_OUT_FIRST[:dropped]]
+        line = " ".join(f"{{{name}:{RUN_COLUMNS[name]}}}" for name in shown)
+        lines = [one_line(line.format(**cells)).rstrip() for cells in table]
+        if width is None or max(map(len, lines)) <= width:
+            break
+    return lines
 
 
 RUN_COLUMNS = {
@@ -401,6 +414,18 @@ RUN_COLUMNS = {
     "agent": "",
 }
 """What is listed of a run, and how wide."""
+
+LEFT_OUT_FIRST = (
+    "agent",
+    "date",
+    "engine",
+    "questions",
+    "views",
+    "answered",
+    "benchmark",
+    "minutes",
+)
+"""The columns that a narrow terminal does without, first those that the name of a run or --json tells anyway."""
 
 
 def _began(path: Path) -> datetime:
