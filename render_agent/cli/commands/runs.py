@@ -73,9 +73,12 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
     for number in range(config.repeat):
         run = start_run(replace(config, seed=config.seed + number, repeat=1), reads_scan=True)
         names.append(run.path)
-        code = max(code, _execute(run, browser=browser))
+        code = max(code, _execute(run, browser=browser, as_json=False))
+    results = [RunFolder(path).results() or {} for path in names]
+    if config.json:  # one document
+        click.echo(json_text(results))
     if not config.quiet:
-        _console().print(spread_table([RunFolder(path).results() or {} for path in names]))
+        _console().print(spread_table(results))
     return code
 
 
@@ -225,7 +228,7 @@ def continue_run(
         run.close()
         console = _console()
         console.print(f"{folder.name} is complete: nothing is left to do")
-        _print_results(folder.results() or {}, run, console)
+        _print_results(folder.results() or {}, run, console, as_json=run.config.json)
         return 0
     if run.changed_pictures:
         _console().print(run.changed_pictures, soft_wrap=True)
@@ -242,9 +245,9 @@ def _came_with(folder: RunFolder) -> bool:
         return False
 
 
-def _execute(run: Run, *, browser: bool = False) -> int:
+def _execute(run: Run, *, browser: bool = False, as_json: bool = True) -> int:
     results, console = watch(run, browser=browser), _console()
-    _print_results(results, run, console)
+    _print_results(results, run, console, as_json=run.config.json and as_json)
     failed = results["counts"]["failed"]
     if failed:
         console.print(
@@ -326,9 +329,11 @@ def program() -> list[str]:
     return [called.name if on_path else str(called)]
 
 
-def _print_results(results: Mapping[str, Any], run: Run, console: Console) -> None:
+def _print_results(
+    results: Mapping[str, Any], run: Run, console: Console, *, as_json: bool
+) -> None:
     config, path = run.config, run.path
-    if config.json:
+    if as_json:
         click.echo(json_text(results))
     if config.quiet:
         console.print(str(path), soft_wrap=True)
