@@ -7,8 +7,11 @@ The witness, a scripted model, answers rightly once it has seen what a question 
 
 import sys
 
+import pandas  # pip install "render_agent[pandas]", where it is missing
+
 import render_agent
 
+pandas.options.display.precision = 1
 engine, model = sys.argv[1:3] if len(sys.argv) > 2 else ("scripted", "witness")
 same = {"benchmark": "rooms", "engine": engine, "model": model, "image_size": (160, 120)}
 same["scene"] = [
@@ -21,7 +24,7 @@ runs = {views: render_agent.run(**same, views=views) for views in ("none", "star
 
 for views, results in runs.items():
     print(f"{views}: {results}")
-print(runs["free"].types[["n", "score_percent", "low_percent", "high_percent"]].round(1))
+print(runs["free"].types[["n", "score_percent", "low_percent", "high_percent"]])
 
 for views in ("none", "start"):
     compared = runs[views].compare(runs["free"])

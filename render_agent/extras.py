@@ -34,6 +34,15 @@ EXTRAS = {
 """The optional modules, and the extra of this package that brings each."""
 
 
+PACKAGES = {
+    "inspect_ai": "inspect-ai",
+    "pxr": "usd-core",
+    "rerun": "rerun-sdk",
+    "sklearn": "scikit-learn",
+}
+"""The packages that are called otherwise than their modules."""
+
+
 def require(use: str, *modules: str, instead: str = "") -> None:
     """Raise SetupError where a module that `use` needs is not installed; it names the extra to install.
 
@@ -44,5 +53,6 @@ def require(use: str, *modules: str, instead: str = "") -> None:
         # A folder of that name in the working directory is found, too, without an origin.
         if spec is None or spec.origin is None:
             install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
-            sentence = f'{use} needs {module}, which is not installed: pip install "{install}"'
+            package = PACKAGES.get(module, module)
+            sentence = f'{use} needs {package}, which is not installed: pip install "{install}"'
             raise SetupError(sentence + (instead and f", or {instead}"))

@@ -16,16 +16,8 @@ import render_agent
 from render_agent.cli.main import cli
 from render_agent.engines.registry import describe_engine
 from render_agent.errors import SetupError
-from render_agent.extras import EXTRAS, require
+from render_agent.extras import EXTRAS, PACKAGES, require
 from render_agent.runs.log.folder import find_run
-
-PACKAGES = {
-    "inspect_ai": "inspect-ai",
-    "pxr": "usd-core",
-    "rerun": "rerun-sdk",
-    "sklearn": "scikit-learn",
-}
-"""The packages of modules that are called otherwise."""
 
 
 def declared():
@@ -62,7 +54,8 @@ def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldes
 def test_a_missing_module_is_one_sentence_that_names_its_extra(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
-    told = f'a cup needs {module}, which is not installed: pip install "{install}", or take a mug'
+    package = PACKAGES.get(module, module)
+    told = f'a cup needs {package}, which is not installed: pip install "{install}", or take a mug'
     with pytest.raises(SetupError) as raised:
         require("a cup", "json", module, instead="take a mug")
     assert str(raised.value) == told

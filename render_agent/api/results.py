@@ -20,6 +20,7 @@ from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.score.comparison import Side, compare_alike, ladder
+from render_agent.text.display import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -277,7 +278,9 @@ class RunResults:
     def __repr__(self) -> str:
         score = "no score" if self.score is None else f"{self.score:.1f} %"
         stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
-        return f"<run {self.name}: {len(self)} questions, {score}{stamps}>"
+        failed = self.results["counts"]["failed"]
+        failures = f", {failed} failed" if failed else ""
+        return f"<run {self.name}: {counted(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
         return page("results.html", run=self)

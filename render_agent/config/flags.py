@@ -109,9 +109,10 @@ class _Bounded(click.types._NumberRangeBase):  # type: ignore[type-arg]
     """A number with bounds, whose errors are in plain words."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the number."""
+        """Return the number; a fraction is no whole number, also where Python gives it."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
+            return number if isinstance(value, str) or number == value else self.fail("")
         except click.BadParameter:
             bounds = f"from {self.min} to {self.max}" if self.max else f"of at least {self.min}"
             return self.fail(f"{value!r} is not a {self.name} {bounds}", param, ctx)
@@ -227,7 +228,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             click.UsageError,
             TypeError,
         ) as error:  # click's own types meet a list with TypeError
-            refusal = error.format_message() if isinstance(error, click.UsageError) else error
+            refusal = error.message if isinstance(error, click.UsageError) else error
             raise UsageError(f"{name}={value!r:.80} is not valid: {reason_of(refusal)}") from error
     return parsed
 

@@ -67,12 +67,15 @@ class Transformers(BuiltIn):
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError where a device or a library that was named is not there."""
         from render_agent.engines.checkpoint.pretrained import (
+            check_attention,
             check_names,
             choose_device,
             quantization_config,
         )
 
-        quantization_config(engine_options(config.engine_option), {})
+        options = engine_options(config.engine_option)
+        quantization_config(options, {})
+        check_attention(options)
         for device in config.devices or (config.device,):
             check_names(config.dtype, device)
             if device not in ("auto", "cpu"):

@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 LEAST_SCENES = 6
 """With fewer no interval and no p is given: none was found that holds."""
 
-FEW_SCENES = f"no interval can be given where fewer than {LEAST_SCENES} scenes hold the questions"
+FEW_SCENES = f"no interval: the questions come from fewer than {LEAST_SCENES} scenes"
 
 ROUNDING = 1e-12
 """An error below it is that of floating point: all scenes agree."""

@@ -148,7 +148,7 @@ class Stage:
         if not self.total:
             return f"{self.words} · {duration(seconds)}"
         parts = [self.words, f"{self._count(self.done)} of {self._count(self.total)}"]
-        if self.done >= KNOWN_SHARE * self.total and seconds >= SHORT_SECONDS:
+        if KNOWN_SHARE * self.total <= self.done < self.total and seconds >= SHORT_SECONDS:
             pace = self.done / seconds
             parts += [f"{self._count(pace)}/s"] if self.in_bytes else []
             parts.append(f"about {duration(max(0.0, self.total - self.done) / pace)} left")

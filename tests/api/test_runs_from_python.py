@@ -99,6 +99,7 @@ def test_options_are_read_as_flags_are(tmp_path):
         ({"max_turns": 0}, "not a whole number of at least 1"),
         ({"kinds": ["ego", "map"]}, "not a kind of view"),
         ({"limit": [1, 2]}, "limit=.* is not valid"),
+        ({"limit": 2.5}, "^limit=2.5 is not valid: 2.5 is not a whole number of at least 1$"),
         ({"json": True}, "command line"),
         ({"repeat": 2}, "once for every seed"),
     ):

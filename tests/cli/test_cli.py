@@ -12,6 +12,7 @@ from render_agent import registry
 from render_agent.cli.commands import runs as commands
 from render_agent.cli.main import main
 from render_agent.config import OPTIONS, RunConfig
+from render_agent.runs.log.folder import NO_RUNS
 
 ROOM = TREE / "scenes" / "room01.ply"
 
@@ -238,6 +239,10 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
     [
         (["--devices", "cpu,cuda:77"], "--device cuda:77"),
         (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
+        (
+            ["--engine-option", "attn_implementation=flash_attention_2"],
+            "needs the module flash_attn",
+        ),
     ],
 )
 def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
@@ -246,7 +251,7 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "render_agent.engines.checkpoint.pretrained.find_spec",
-        lambda name: None if name == "bitsandbytes" else find(name),
+        lambda name: None if name in ("bitsandbytes", "flash_attn") else find(name),
     )
     code, _, errors = call("--batch", "--benchmark", "rooms", "--model", "small", *words)
     assert code == 1
@@ -288,7 +293,7 @@ def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how
         "after": ["ls", "--output", "elsewhere"],
     }
     given = {"OUTPUT": "elsewhere"} if how == "environment" else {}
-    assert call(*ways[how], **given)[:2] == (0, "no runs in elsewhere\n")
+    assert call(*ways[how], **given)[:2] == (0, f"no runs in elsewhere: {NO_RUNS}\n")
 
 
 def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_path):
@@ -454,3 +459,20 @@ def test_what_ends_the_program_decides_its_exit_code(call, monkeypatch, raised, 
 
     monkeypatch.setattr(commands, "new_run", end)
     assert call("--batch")[0] == code
+
+
+def test_the_table_of_runs_fits_its_terminal():
+    row = dict.fromkeys(commands.RUN_COLUMNS) | {
+        "run": "20261125T074609_batched",
+        "status": "complete",
+        "date": "2026-11-25 07:46",
+        "model": "small",
+        "engine": "transformers",
+    }
+    for width, gone in ((80, {"agent", "date", "engine"}), (130, {"agent"}), (None, set())):
+        header, line = commands._lines([row], width)
+        assert not gone & set(header.split())
+        assert max(len(header), len(line)) <= (width or 152)
+        assert line.split()[0] == row["run"]
+        assert "small" in line
+    assert header.split() == list(commands.RUN_COLUMNS)

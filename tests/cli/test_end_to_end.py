@@ -58,8 +58,11 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
     assert code == 0
     assert (run / "report" / "index.html").is_file()
     assert len(list((run / "report" / "questions").glob("*.html"))) == 3
+    os.utime(run / "config.json", (0, 0))  # as a copy may have it
     code, out, _ = type_in("ls", "--json", folder=tmp_path)
-    assert [row["run"] for row in json.loads(out)] == [run.name]
+    (row,) = json.loads(out)
+    assert row["run"] == run.name
+    assert re.sub(r"\D", "", row["date"]) == run.name[:8] + run.name[9:13]
     code, _, err = type_in("--continue", "recent", folder=tmp_path)
     assert code == 0
     assert "is complete" in err

@@ -37,11 +37,12 @@ def test_shards_are_run_and_merged(type_in, tmp_path):
 def test_repeats_have_seeds_of_their_own_and_a_spread(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     asked = ("--batch", "--benchmark", questions, "--model", "random", "--seed", 5, *QUICK)
-    code, _, err = type_in(*asked, "--repeat", 3, folder=tmp_path)
+    code, out, err = type_in(*asked, "--repeat", 3, "--json", folder=tmp_path)
     assert code == 0
     assert "deviation between runs" in err
     runs = [RunFolder(path) for path in list_runs(tmp_path / "experiment_logs")]
     assert [run.config.seed for run in runs] == [5, 6, 7]
+    assert json.loads(out) == [run.results() for run in runs]
     assert len({run.config.fingerprint for run in runs}) == 3
     alone, _, _ = type_in(*asked, "--output", "alone", folder=tmp_path)
     assert alone == 0

@@ -70,7 +70,12 @@ def reading(figures: Mapping[str, Any]) -> str:
     causes = figures["causes"]
     wrong = sum(causes[str(cause)] for cause in WRONG)
     if not wrong:
-        return "No answer is wrong."
+        unjudged = causes[str(Cause.OPEN)]
+        return (
+            f"No answer is known to be wrong; {unjudged:,} not judged."
+            if unjudged
+            else "No answer is wrong."
+        )
     early, never = causes[str(Cause.STOPPED_EARLY)], causes[str(Cause.NEVER_LOOKED)]
     parts = [
         (early + never, f"something named had not been seen well ({early:,} stopped early)"),
@@ -183,8 +188,8 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     """Return what is said below the table, a line each."""
     figures = summary["all"]
     lines = [
-        "right, seen well: where all that a question is about had been seen well; not well: where not. Other"
-        " questions fall on either side, so the difference is no proof that looking made it.",
+        "right, seen well: of the questions whose objects had all been seen well; not well: of the others."
+        " These are different questions, so the difference does not prove that looking helps.",
         reading(figures),
     ]
     if figures["coverage"]:

@@ -32,7 +32,7 @@ from render_agent.engines.registry import engine_options, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
-from render_agent.runs.log.folder import RunFolder, find_run, list_runs
+from render_agent.runs.log.folder import NO_RUNS, RunFolder, find_run, list_runs
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row as question_row
@@ -73,9 +73,12 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
     for number in range(config.repeat):
         run = start_run(replace(config, seed=config.seed + number, repeat=1), reads_scan=True)
         names.append(run.path)
-        code = max(code, _execute(run, browser=browser))
+        code = max(code, _execute(run, browser=browser, as_json=False))
+    results = [RunFolder(path).results() or {} for path in names]
+    if config.json:  # one document
+        click.echo(json_text(results))
     if not config.quiet:
-        _console().print(spread_table([RunFolder(path).results() or {} for path in names]))
+        _console().print(spread_table(results))
     return code
 
 
@@ -225,7 +228,7 @@ def continue_run(
         run.close()
         console = _console()
         console.print(f"{folder.name} is complete: nothing is left to do")
-        _print_results(folder.results() or {}, run, console)
+        _print_results(folder.results() or {}, run, console, as_json=run.config.json)
         return 0
     if run.changed_pictures:
         _console().print(run.changed_pictures, soft_wrap=True)
@@ -242,9 +245,9 @@ def _came_with(folder: RunFolder) -> bool:
         return False
 
 
-def _execute(run: Run, *, browser: bool = False) -> int:
+def _execute(run: Run, *, browser: bool = False, as_json: bool = True) -> int:
     results, console = watch(run, browser=browser), _console()
-    _print_results(results, run, console)
+    _print_results(results, run, console, as_json=run.config.json and as_json)
     failed = results["counts"]["failed"]
     if failed:
         console.print(
@@ -327,9 +330,11 @@ def program() -> list[str]:
     return [called.name if on_path else str(called)]
 
 
-def _print_results(results: Mapping[str, Any], run: Run, console: Console) -> None:
+def _print_results(
+    results: Mapping[str, Any], run: Run, console: Console, *, as_json: bool
+) -> None:
     config, path = run.config, run.path
-    if config.json:
+    if as_json:
         click.echo(json_text(results))
     if config.quiet:
         console.print(str(path), soft_wrap=True)
@@ -378,13 +383,26 @@ def list_them(output: Path, *, as_json: bool) -> None:
         click.echo(json_text(rows))
         return
     if not rows:
-        click.echo(f"no runs in {output}")
+        click.echo(f"no runs in {output}: {NO_RUNS}")
         return
-    line = " ".join(f"{{{name}:{width}}}" for name, width in RUN_COLUMNS.items())
-    click.echo(line.format(**{name: name for name in RUN_COLUMNS}))
-    for row in rows:
-        cells = {name: "–" if v is None else str(v) for name, v in row.items()}
-        click.echo(one_line(line.format(**cells)))
+    for line in _lines(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+        click.echo(line)
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+    """Return the table of runs, a line each; width: the columns of the terminal, into which what matters most is put."""
+    header = {name: name for name in RUN_COLUMNS}
+    table = [
+        header,
+        *({name: "–" if row[name] is None else str(row[name]) for name in header} for row in rows),
+    ]
+    for dropped in range(len(LEFT_OUT_FIRST) + 1):
+        shown = [name for name in RUN_COLUMNS if name not in LEFT_OUT_FIRST[:dropped]]
+        line = " ".join(f"{{{name}:{RUN_COLUMNS[name]}}}" for name in shown)
+        lines = [one_line(line.format(**cells)).rstrip() for cells in table]
+        if width is None or max(map(len, lines)) <= width:
+            break
+    return lines
 
 
 RUN_COLUMNS = {
@@ -403,6 +421,26 @@ RUN_COLUMNS = {
 }
 """What is listed of a run, and how wide."""
 
+LEFT_OUT_FIRST = (
+    "agent",
+    "date",
+    "engine",
+    "questions",
+    "views",
+    "answered",
+    "benchmark",
+    "minutes",
+)
+"""The columns that a narrow terminal does without, first those that the name of a run or --json tells anyway."""
+
+
+def _began(path: Path) -> datetime:
+    """Return when a run began: by its name, which a copy keeps; of another name by the age of its file."""
+    try:
+        return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
+    except ValueError:
+        return datetime.fromtimestamp((path / "config.json").stat().st_mtime)
+
 
 def _run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run in `ls`; minutes: of its rendering and generating, over all processes."""
@@ -411,9 +449,8 @@ def _run_row(path: Path) -> dict[str, Any]:
         folder = RunFolder(path)
         results = folder.results()
         saved = folder.record["config"]
-        began = datetime.fromtimestamp((path / "config.json").stat().st_mtime)
         row |= {
-            "date": began.isoformat(" ", "minutes"),
+            "date": _began(path).isoformat(" ", "minutes"),
             "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
             "views": saved.get("views"),
             "status": "unfinished",

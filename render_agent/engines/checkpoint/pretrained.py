@@ -67,7 +67,10 @@ def load_pretrained(
     silence_libraries()
     check_class(located)
     located = fetch_model(located)
-    with stage(f"loading {located.name}", announced=True) as loading, bars_shown_as(loading):
+    with (
+        stage(f"loading the weights of {located.name}", announced=True) as loading,
+        bars_shown_as(loading),
+    ):
         processor = load_processor(located, thinking)
         model = load_model(located, dtype, place, options)
     published = model.generation_config
@@ -230,6 +233,24 @@ def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) 
     from transformers import BitsAndBytesConfig
 
     return BitsAndBytesConfig(load_in_4bit=name == "4bit", load_in_8bit=name == "8bit")
+
+
+ATTENTION_MODULES = {
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
+}
+"""The modules that ways of computing attention need, by transformers' name of the way."""
+
+
+def check_attention(options: Mapping[str, Any]) -> None:
+    """Raise SetupError where the way to compute attention that an option names needs a module that is not installed."""
+    name = options.get("attn_implementation")
+    module = ATTENTION_MODULES.get(str(name))
+    if module is not None and find_spec(module) is None:
+        raise SetupError(
+            f"--engine-option attn_implementation={name} needs the module {module}, which is not installed: install"
+            " it, or leave the option out"
+        )
 
 
 def reads_back(tokenizer: Any, word: str) -> bool:

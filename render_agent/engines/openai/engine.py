@@ -237,8 +237,8 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
             )
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise SetupError(
-            f"--engine openai needs {', '.join(missing)}, which is not installed: pip install"
-            ' "render_agent[openai]"'
+            f"--engine openai needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed:"
+            ' pip install "render_agent[openai]"'
         )
     options = read_options(given)
     hosted = any(entry.host == HOSTED_HOST for entry in _endpoints_of(config))

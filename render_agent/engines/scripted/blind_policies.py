@@ -15,7 +15,7 @@ from render_agent.engines.scripted.base import NamedPolicy
 from render_agent.questions.chance import frequent_answers
 from render_agent.score.official import is_number
 
-FITTED = "fitted on the truths of the very questions it answers, as the paper's row is"
+FITTED = "fitted on the truths of the same questions, like the paper's baseline"
 """Said of whatever gives the commonest answers."""
 
 

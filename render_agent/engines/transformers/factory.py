@@ -17,6 +17,7 @@ from render_agent.engines.transformers.memory.budget import divide
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
+from render_agent.text.display import stage
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +49,9 @@ def engine_of(
     wanted = options.get("reuse", family.reuse)
     memory, device = memory or memory_of(loaded.model), loaded.model.device
     if wanted == "keys":
-        if (why := cache_mismatch(loaded)) is None:
+        with stage("checking whether keys and values can be kept over the turns", announced=True):
+            why = cache_mismatch(loaded)
+        if why is None:
             fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
             def made() -> ContinuousEngine:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from render_agent.config import RunConfig, fingerprint_of
+from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.observation.picture_store import Pictures
@@ -309,17 +310,22 @@ class RunLog:
         return file
 
 
+NO_RUNS = "start one with --batch or --ply, or name the folder of runs by --output DIR"
+"""What to do where a folder holds no run."""
+
+
 def find_run(output: Path, which: str) -> RunFolder:
     """Return the run that `recent`, a name or a path means. RunLogError where there is none."""
     if which == "recent":
         runs = list_runs(output)
         if not runs:
-            raise RunLogError(f"there is no run in {output} yet: start one with --batch or --ply")
+            raise RunLogError(f"there is no run in {output} yet: {NO_RUNS}")
         return RunFolder(runs[-1])
     for path in (output / which, Path(which)):
         if path.is_dir():
             return RunFolder(path)
-    raise RunLogError(f"there is no run {which!r}, neither in {output} nor as a path")
+    near = did_you_mean(which, [path.name for path in list_runs(output)])
+    raise RunLogError(f"there is no run {which!r}, neither in {output} nor as a path{near}")
 
 
 def list_runs(output: Path) -> list[Path]:

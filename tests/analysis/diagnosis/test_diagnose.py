@@ -421,4 +421,6 @@ def test_a_question_whose_truth_nobody_knows_is_open(looking):
         state.question = replace(state.question, truth=None)
     found = diagnose_run(looking, states=states)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
+    told = f"No answer is known to be wrong; {len(found)} not judged."
+    assert reading(summary(states, found)["all"]) == told
     assert found[LIGHT].first_seen == {"ceiling light": 2}
