@@ -9,7 +9,7 @@ from render_agent.engines.memory.faults import Fault
 from render_agent.engines.transformers.memory.budget import line_above
 from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
-    REACH,
+    MAX_GROWTH,
     Ceiling,
     Sizing,
     fit_rows,
@@ -118,7 +118,7 @@ def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
     assert sizing.budget() is None
     assert sizing.rows_that_fit(10**9) == 64
     sizing.observe(100, 1000)
-    assert sizing.budget() == REACH * 100, "so far is dared beyond what was seen"
+    assert sizing.budget() == MAX_GROWTH * 100, "so far is dared beyond what was seen"
     sizing.observe(4000, 40_000)
     assert sizing.budget() == 7000
     sizing.observe(100, 90_000)

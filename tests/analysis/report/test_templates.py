@@ -26,7 +26,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_what_is_filled_in_is_escaped_as_markupsafe_has_it(value):
     pages = environment("analysis/report").overlay(
         loader=DictLoader(
