@@ -13,7 +13,14 @@ from factories.splats import some_splat
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render import registry as choose
-from render_agent.render.rasteriser import blocks, kernels, morton, splat_radii, zbuffer
+from render_agent.render.rasteriser import (
+    blocks,
+    face_colours,
+    kernels,
+    morton,
+    splat_radii,
+    zbuffer,
+)
 from render_agent.render.rasteriser import point_splats as splats
 from render_agent.render.rasteriser.gaussians import blending, ewa
 from render_agent.render.rasteriser.renderer import Rasteriser, compile_kernels
@@ -50,7 +57,8 @@ ENTRIES = {
     blocks: "_gather _boxes _cull",
     morton: "face_codes point_codes",
     splat_radii: "_block_spacings",
-    zbuffer: "draw_faces colour_faces",
+    zbuffer: "draw_faces",
+    face_colours: "colour_faces",
     splats: "draw_points fill_gaps colour_points",
     blending: "draw_band",
     ewa: "covariances project",

@@ -27,6 +27,7 @@ SOURCES = (
     "splat_radii.py",
     "mipmaps.py",
     "zbuffer.py",
+    "face_colours.py",
     "point_splats.py",
     "gaussians/ewa.py",
     "gaussians/blending.py",

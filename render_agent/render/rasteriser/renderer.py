@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, Frame, check_size
 from render_agent.render.projection import Projection, focal_scale, projection
-from render_agent.render.rasteriser import point_splats, zbuffer
+from render_agent.render.rasteriser import face_colours, point_splats, zbuffer
 from render_agent.render.rasteriser.blocks import (
     FACES_PER_BLOCK,
     POINTS_PER_BLOCK,
@@ -103,7 +103,7 @@ class Rasteriser:
             if not coloured:
                 zbuffer.name_faces(mesh.order, view.perspective, *rows, keys, nearest)
                 return
-            zbuffer.colour_faces(
+            face_colours.colour_faces(
                 mesh.vertices, mesh.colours, mesh.faces, mesh.order,
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip

@@ -1,0 +1,155 @@
+"""The colours of the faces that a depth buffer holds, pixel by pixel: their pictures' and their vertices'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
+from render_agent.render.rasteriser.mipmaps import (
+    NO_PICTURE,
+    detail_at,
+    picture_plane,
+    place_at,
+    show_texels,
+    texel_at,
+    within,
+)
+from render_agent.render.rasteriser.zbuffer import corner_normals, homogeneous_corners
+
+SAME_DETAIL_PIXELS = 8
+"""Pixels of a row that share the mip level which a face has in their middle; a graphics card has two by two."""
+
+FACES_KEPT = 2048
+"""Faces of which it is kept how their pixels follow from the picture's; few enough for the processor's cache."""
+
+
+@inlined_kernel
+def _keep(table: Any, row: Any, first: Any, values: Any) -> None:
+    """Write three vectors into the columns of a table's row, from `first` on."""
+    for i in range(3):
+        for axis in range(3):
+            table[row, first + 3 * i + axis] = values[i][axis]
+
+
+@inlined_kernel
+def _kept(table: Any, row: Any, first: Any) -> Any:
+    """Return what `_keep` wrote."""
+    return (
+        (table[row, first], table[row, first + 1], table[row, first + 2]),
+        (table[row, first + 3], table[row, first + 4], table[row, first + 5]),
+        (table[row, first + 6], table[row, first + 7], table[row, first + 8]),
+    )
+
+
+@kernel
+def colour_faces(
+    vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
+    pages: Any, background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+) -> None:  # fmt: skip
+    """Turn one band of the buffer into a picture, in place.
+
+    colours: (H, W, 3) uint8 is written; keys become depths in metres (inf where nothing is), nearest
+    becomes the scene's face index. pages: see Texturing. With the corners' homogeneous pixels a, b, c and the pixel
+    p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
+    perspective, also for faces that reach behind the camera.
+    """
+    shades = np.empty((3, 3), np.float64)
+    # a tuple that is handed over counts each of its arrays up and down, which takes longer than a texel
+    starts, scales, materials = pages.starts, pages.scales, pages.materials
+    first_level, wraps, uv = pages.first, pages.wraps, pages.uv
+    pictured = len(materials) > 0
+    tinted = len(pages.tints) > 0
+    # most faces are met again in the next row
+    owners = np.full(FACES_KEPT, -1, np.int32)
+    planes = np.empty((FACES_KEPT, 18 if pictured else 9), np.float64)
+    width = keys.shape[1]
+    places, details = np.empty((2, width), np.uint64), np.empty(width, np.int64)
+    for row in range(first_row, last_row):
+        for column in range(width):
+            key = keys[row, column]
+            depth = np.float32(1.0) / key if perspective else -key
+            keys[row, column] = np.inf if key == -np.inf else depth
+        v = row + 0.5
+        end = 0
+        while end < width:
+            begin, face = end, nearest[row, end]
+            while end < width and nearest[row, end] == face:
+                end += 1
+            material = materials[face] if pictured and face >= 0 else -1
+            if pictured and material < 0:
+                for column in range(begin, end):
+                    details[column] = NO_PICTURE
+            if face < 0:
+                for column in range(begin, end):
+                    for channel in range(3):
+                        colours[row, column, channel] = background[channel]
+                continue
+            a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
+            flat = material < 0
+            for channel in range(3):
+                tone = vertex_colours[a, channel]
+                flat &= tone == vertex_colours[b, channel] and tone == vertex_colours[c, channel]
+            if flat:  # of one colour, as all faces of made rooms are
+                for column in range(begin, end):
+                    for channel in range(3):
+                        colours[row, column, channel] = vertex_colours[a, channel]
+                continue
+            slot = np.uint64(face % FACES_KEPT)
+            if owners[slot] != face:
+                owners[slot] = face
+                normals = corner_normals(homogeneous_corners(vertices, faces, face, matrix))
+                _keep(planes, slot, 0, normals)
+                if material >= 0:
+                    _keep(planes, slot, 9, picture_plane(normals, faces, face, uv))
+            if material >= 0:
+                plane = _kept(planes, slot, 9)
+                finest, coarsest = first_level[material], first_level[material + 1] - 1
+                wrap_s, wrap_t = wraps[material, 0], wraps[material, 1]
+                for first in range(begin, end, SAME_DETAIL_PIXELS):
+                    last = min(first + SAME_DETAIL_PIXELS, end)
+                    s, t, w = place_at(plane, 0.5 * (first + last), v)
+                    level, share = detail_at(scales, finest, coarsest, plane, s, t, w)
+                    detail = level << 9 | np.int64(share)
+                    start, row_of = starts[level, 0], starts[level, 1]
+                    wide, tall = scales[level, 0], scales[level, 1]
+                    level = min(level + 1, coarsest)
+                    far_start, far_row = starts[level, 0], starts[level, 1]
+                    far_wide, far_tall = scales[level, 0], scales[level, 1]
+                    for column in range(first, last):
+                        s, t, _ = place_at(plane, column + 0.5, v)
+                        s, t = within(s, wrap_s), within(t, wrap_t)
+                        details[column] = detail
+                        places[0, column] = texel_at(start, row_of, wide, tall, s, t)
+                        places[1, column] = texel_at(far_start, far_row, far_wide, far_tall, s, t)
+                if not tinted:
+                    continue
+            painted = pages.tints if material >= 0 else vertex_colours
+            for corner in range(3):
+                for channel in range(3):
+                    shades[corner, channel] = painted[faces[face, corner], channel]
+            (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = _kept(planes, slot, 0)
+            for column in range(begin, end):
+                u = column + 0.5
+                wa, wb = a0 * u + (a1 * v + a2), b0 * u + (b1 * v + b2)
+                wc = c0 * u + (c1 * v + c2)
+                sign = 1.0 if wa + wb + wc > 0.0 else -1.0
+                wa, wb, wc = max(wa * sign, 0.0), max(wb * sign, 0.0), max(wc * sign, 0.0)
+                total = wa + wb + wc
+                if total == 0.0:
+                    wa = wb = wc = total = 1.0
+                scale = 1.0 / total
+                for channel in range(3):
+                    shade = (
+                        wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
+                    )
+                    colours[row, column, channel] = np.uint8(shade * scale + 0.5)
+        for column in range(width):
+            face = nearest[row, column]
+            nearest[row, column] = order[max(face, 0)] if face >= 0 else -1
+        if pictured:
+            show_texels(
+                pages.texels, starts, places, details,
+                tinted, pages.light, pages.levels, colours[row],
+            )  # fmt: skip
