@@ -17,7 +17,7 @@ from render_agent.errors import SceneError
 from render_agent.scene import load_scene
 from render_agent.scene.formats import meshes
 from render_agent.scene.formats.textured import picture_files
-from render_agent.scene.formats.textured.gltf import reader as gltf_reader
+from render_agent.scene.formats.textured.gltf import nodes
 from render_agent.scene.srgb import linear, screen
 
 RED, GREEN, BLUE, YELLOW = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
@@ -329,7 +329,7 @@ def test_what_takes_much_memory_is_read_in_a_process_of_its_own(tmp_path, monkey
     path = glb(tmp_path, textured(), picture(), nodes=[{"mesh": 0}] * 8)
     here, apart = load_scene(path), []
     if what == "vertices":
-        monkeypatch.setattr(gltf_reader, "MAX_VERTICES", 16 * 31)
+        monkeypatch.setattr(nodes, "MAX_VERTICES", 16 * 31)
     elif what == "pixels":
         monkeypatch.setattr(picture_files, "MAX_PIXELS_HERE", 64)
     else:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, triangles
 from render_agent.scene.formats.reading_process import NeedsProcess, parser_errors, read_apart
-from render_agent.scene.formats.textured.gltf.reader import read_gltf
+from render_agent.scene.formats.textured.gltf.nodes import read_gltf
 from render_agent.scene.formats.textured.wavefront import read_obj
 from render_agent.scene.srgb import screen
 

@@ -1,4 +1,4 @@
 """glTF: the file and its numbers, its materials, and the scan that its nodes place.
 
-Imports `scene.formats` and `text`. Start with `reader`.
+Imports `scene.formats` and `text`. Start with `nodes`.
 """
