@@ -272,7 +272,7 @@ def test_what_is_not_comparable_is_refused_and_stamped(page, runs, tmp_path):
 def test_one_run_is_compared_with_nothing(runs):
     output, names = runs
     refused = called("compare", names[0], "--output", output)
-    assert "two runs at the least" in str(refused.exception)
+    assert "at least two runs" in str(refused.exception)
 
 
 @IN_BOTH_LIGHTS
