@@ -140,7 +140,7 @@ def _fill_wide(
                 nearest[i] = face
 
 
-@kernel
+@inlined_kernel
 def _fill(
     x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
