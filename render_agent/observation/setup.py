@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
+from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
+from render_agent.errors import SceneError
 from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.scene_graph import GraphTold
@@ -45,6 +49,11 @@ def make_views(
         return GraphTold(known_facts(questions, config.annotations))
     if config.blind:
         return NoViews()
+
+    prepare = getattr(registry.load("renderer", config.renderer), "prepare", None)
+    if prepare is not None and questions:
+        with suppress(SceneError):  # its question fails alone, later
+            prepare(partial(scenes.get, questions[0]))
 
     def make_viewer() -> Viewer:
         return Viewer(make_guarded(config.renderer), config.image_size, config.field_of_view)

@@ -72,7 +72,7 @@ def load_rooms(folder: Path) -> list[Question]:
     path = folder / QUESTIONS
     if not path.is_file():
         raise QuestionsError(
-            f"there are no rooms in {folder}: make some with render-agent make-rooms --output {folder}"
+            f"there are no rooms in {folder}: make some with render-agent make-rooms --to {folder}"
         )
     return load_beside(path, "rooms")
 

@@ -108,7 +108,7 @@ def make_rooms_command(
 
     \b
     Examples:
-      render-agent make-rooms --output my_rooms --count 4 --seed 7
+      render-agent make-rooms --to my_rooms --count 4 --seed 7
       render-agent --batch --benchmark my_rooms/questions.jsonl
     """
     written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)

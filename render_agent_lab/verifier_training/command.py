@@ -75,7 +75,7 @@ def train_verifier_command(
 
     \b
     Examples:
-      render-agent train-verifier recent --output my_verifier
+      render-agent train-verifier recent --to my_verifier
     """
     from render_agent.runs.log.folder import find_run
     from render_agent_lab.verifier_training.card import spanned, standing

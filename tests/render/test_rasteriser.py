@@ -5,6 +5,7 @@ import resource
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -247,3 +248,27 @@ def test_a_scene_of_nothing_is_background(rasteriser):
     )
     assert np.isinf(rasteriser.draw(nothing, Camera((0.0, 0.0, 1.5)), 8, 8).depth).all()
     assert len(cloud_blocks(nothing).radii) == 0
+
+
+@pytest.mark.parametrize(
+    ("kept", "kind"), [((), "mesh"), (("colour_points",), "mesh"), (("colour_faces",), None)]
+)
+def test_kernels_that_no_process_left_are_compiled_first_and_said(
+    tmp_path, monkeypatch, kept, kind
+):
+    (tmp_path / "rasteriser_0").mkdir()
+    for name in kept:
+        (tmp_path / "rasteriser_0" / f"zbuffer.{name}-1.py311.nbi").touch()
+    monkeypatch.setattr("render_agent.render.rasteriser.kernels.FOLDER", tmp_path)
+    compiled, told = [], []
+    monkeypatch.setattr("render_agent.render.rasteriser.renderer.compile_kernels", compiled.append)
+    display = SimpleNamespace(width=None, note=told.append, update=told.append, clear=lambda: None)
+    monkeypatch.setattr("render_agent.text.display._shown", [display])
+    Rasteriser.prepare(lambda: tessellated(1))
+    assert compiled == ([kind] if kind else [])
+    assert told == (["compiling the renderer's kernels, once"] if kind else [])
+
+
+def test_no_scene_is_read_where_all_kernels_are_kept(monkeypatch):
+    monkeypatch.setattr("render_agent.render.rasteriser.renderer.is_kept", lambda name: True)
+    Rasteriser.prepare(lambda: pytest.fail("the scene was read"))

@@ -53,6 +53,11 @@ if FOLDER is not None:
     numba.config.CACHE_DIR = str(FOLDER)
 
 
+def is_kept(name: str) -> bool:
+    """Whether an earlier process left a kernel compiled."""
+    return FOLDER is not None and any(FOLDER.glob(f"*/*.{name}-*.nbi"))
+
+
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "numpy"}
 
 

@@ -24,10 +24,12 @@ from render_agent.render.rasteriser.blocks import (
 )
 from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
+from render_agent.render.rasteriser.kernels import is_kept
 from render_agent.render.rasteriser.point_splats import CloudLevels, cloud_levels
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.system.threads import begun_pool
+from render_agent.text.display import stage
 
 ROWS_PER_BAND = 64
 """Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
@@ -36,6 +38,26 @@ LONE_ROWS_PER_BAND = 256
 """Rows of a band of a mesh where one thread draws alone."""
 
 Band = tuple[int, int]
+
+
+KINDS = {"mesh": "colour_faces", "cloud": "colour_points", "splat": "draw_band"}
+"""Kinds of scan, each drawn by kernels of its own, with the kernel that is compiled last."""
+
+
+def prepare(first_scene: Callable[[], Scene]) -> None:
+    """Compile the kernels that draw a scene, where none are kept, and say so; a drawing thread would hold up Ctrl-C.
+
+    first_scene: gives the scene; called only where kernels of some kind are not kept.
+    """
+    missing = [kind for kind, last in KINDS.items() if not is_kept(last)]
+    if not missing:
+        return
+    scene = first_scene()
+    kind = "cloud" if scene.is_cloud else "mesh"
+    kind = kind if scene.gaussians is None else "splat"
+    if kind in missing:
+        with stage("compiling the renderer's kernels, once", announced=True):
+            compile_kernels(kind)
 
 
 class Rasteriser:
@@ -81,6 +103,8 @@ class Rasteriser:
         if isinstance(blocks, MeshBlocks):
             return self._mesh(blocks, projected, width, height)
         return self._cloud(blocks, projected, focal_scale(camera, height), width, height)
+
+    prepare = staticmethod(prepare)
 
     def close(self) -> None:
         """End the threads and forget the blocks."""
@@ -167,10 +191,6 @@ def _buffers(
     """Return room for depths (H, W), primitives (H, W) and colours (H, W, 3)."""
     size = (height, width)
     return np.empty(size, np.float32), np.empty(size, np.int32), np.empty((*size, 3), np.uint8)
-
-
-KINDS = ("mesh", "cloud", "splat")
-"""Kinds of scan, each drawn by kernels of its own."""
 
 
 def compile_kernels(*kinds: str) -> None:
