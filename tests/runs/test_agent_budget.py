@@ -126,7 +126,7 @@ def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
     assert dry_run(make_config(tmp_path, asked, **given)) == 0
     words = capsys.readouterr().out
     assert "agent lookahead:3: 3 replies a turn, scored by random" in words
-    assert "at the most 29 pictures" in words
+    assert "at most 29 pictures" in words
     assert dry_run(make_config(tmp_path, asked, **given | {"agent": "lookahead:3:2"})) == 0
     words = capsys.readouterr().out
     assert "lookahead:3:2: 3 replies a turn, and one more after each, scored by random" in words

@@ -23,7 +23,7 @@ SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 def command():
     """The seed and the spacing of the command that the README names."""
     text = (BUNDLED / "README.md").read_text("utf-8")
-    found = re.search(r"make-rooms --output scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
+    found = re.search(r"make-rooms --to scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
     return int(found[1]), float(found[2])
 
 
