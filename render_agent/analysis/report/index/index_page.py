@@ -120,7 +120,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
-    if config.tools != "none":
+    if config.toolset.note:
         facts.insert(5, ("Tools", config.tools))
     if config.agent_plan.chooses:
         facts.insert(5, ("Agent", config.agent_words))
@@ -135,8 +135,8 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         )
         facts.append(
             (
-                "It can show",
-                f"a difference of {half['seen']:.1f} points to a run like it (correlation 0.5, power 80 %)",
+                "Least difference it can show",
+                f"{half['seen']:.1f} points, to another run of these questions (power 80 %, correlation 0.5)",
             )
         )
     if commit := record.get("commit"):
