@@ -1,9 +1,12 @@
 """How true the time left is that a run tells: read at 10, 25, 50 and 75 % of runs of different kinds.
 
     python benchmarks/time_left.py --output benchmarks/results/time_left
+    render-agent make-rooms --to rooms --count 24 --seed 77
+    python benchmarks/time_left.py --benchmark rooms/questions.jsonl --times 3 --output benchmarks/results/time_left_long
 
 A reading holds where it is within a factor of 1.5 of the time that the run really took from then on; of a range, its
-middle is. The time left is told from the second second on in the place of the twentieth, as these runs are short. With
+middle is. The time left is told from the second second on in the place of the twentieth, as runs over the bundled rooms are short;
+with --benchmark, whose runs are longer, it is told as the program does. With
 --processor the clock is the processor's time of this process, which other programs do not change. With
 --replay FILE nothing is run: the turn times of runs are read that --record FILE wrote, so that two ways to tell can
 be compared in seconds. All runs are in one folder, so that those of a model that asked before know how long its
@@ -83,11 +86,20 @@ class Readings(Progress):
     readings: list[tuple[float, Range | None]]
 
 
-def read(name: str, output: Path, record: list[dict[str, Any]], *, alone: bool) -> Told:
-    """Return what a run of a kind told, and record its turns."""
-    config = RunConfig(
-        **checked({"batch": True, "benchmark": "rooms", **KINDS[name], "output": output})
-    )
+def read(
+    name: str,
+    output: Path,
+    record: list[dict[str, Any]],
+    benchmark: str,
+    times: int,
+    *,
+    alone: bool,
+) -> Told:
+    """Return what a run of a kind told, with so many times its limit of questions, and record its turns."""
+    options = {"batch": True, "benchmark": benchmark, **KINDS[name], "output": output}
+    if "limit" in options:
+        options["limit"] *= times
+    config = RunConfig(**checked(options))
     run = start_run(config.absolute())
     earlier = [] if alone else run.earlier_dialogues()
     observer = Readings(
@@ -198,6 +210,10 @@ def cell(both: Sequence[float] | None) -> str:
 @click.option("--alone", is_flag=True, help="Tell of each run as if none had been before it.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Recorded turns.")
 @click.option("--record", type=click.Path(path_type=Path), help="Where to write turns.")
+@click.option("--benchmark", default="rooms", help="What is asked.")
+@click.option(
+    "--times", default=1, help="How many times as many questions, where a kind has a limit."
+)
 def main(
     output: Path | None,
     only: str,
@@ -205,9 +221,12 @@ def main(
     alone: bool,
     recorded: Path | None,
     record: Path | None,
+    benchmark: str,
+    times: int,
 ) -> None:
     """Measure and write the table."""
-    forecast.KNOWN_SECONDS = SOON_SECONDS
+    if benchmark == "rooms":
+        forecast.KNOWN_SECONDS = SOON_SECONDS
     if processor:
         Readings.clock = staticmethod(time.process_time)
     kept = output.with_suffix(".json") if output else None
@@ -217,7 +236,8 @@ def main(
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         kinds: dict[str, Callable[[], Told]] = {
-            name: partial(read, name, Path(folder), runs, alone=alone) for name in KINDS
+            name: partial(read, name, Path(folder), runs, benchmark, times, alone=alone)
+            for name in KINDS
         }
         if recorded:
             runs = json.loads(recorded.read_text())
@@ -235,10 +255,11 @@ def main(
     told = f"Told over true, at so much of the run. {verdict(table)}."
     if held_out:
         told += f" Of the {len(held_out)} runs that were recorded when the way to tell was fixed (†): {verdict(held_out)}."
+    longer = "" if benchmark == "rooms" else f" --benchmark rooms/questions.jsonl --times {times}"
     words = [
         "# The time left that a run tells",
         "",
-        f"`python benchmarks/time_left.py{' --processor' * processor}{' --alone' * alone}{f' --replay {recorded}' if recorded else ''} --output {output}`",
+        f"`python benchmarks/time_left.py{' --processor' * processor}{' --alone' * alone}{f' --replay {recorded}' if recorded else ''}{longer} --output {output}`",
         "",
         f"{told} In italics: the middle of a range. A dash: nothing was told yet.",
         "",
@@ -252,7 +273,7 @@ def main(
     clock = " Seconds are the processor's, since other programs ran meanwhile." * (
         processor or recorded is not None
     )
-    told_from = f"A time is told from {SOON_SECONDS:g} s on, in the place of 20."
+    told_from = f"A time is told from {forecast.KNOWN_SECONDS:g} s on{', in the place of 20' * (not longer)}."
     words += ["", f"{platform.platform()}, Python {platform.python_version()}. {told_from}{clock}"]
     text = "\n".join(words) + "\n"
     print(text)
