@@ -5,6 +5,7 @@ from itertools import permutations
 import jsonschema
 import pytest
 from conftest import test_data
+from factories import states
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -12,7 +13,7 @@ from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
-from render_agent.dialogue.state import Question, QuestionState, Turn, View
+from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.questions.rows import load_rows
 
@@ -25,15 +26,8 @@ SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, coun
 
 
 def question(**more):
-    given = {
-        "id": "7",
-        "benchmark": "b",
-        "dataset": "d",
-        "scene": "s",
-        "type": "t",
-        "text": "Where is it?",
-    }
-    return Question(**given | {"wanted": "letter", "options": ("A. left", "B. right")} | more)
+    choice = {"text": "Where is it?", "wanted": "letter", "options": ("A. left", "B. right")}
+    return states.question(**choice | more)
 
 
 def words(messages):
