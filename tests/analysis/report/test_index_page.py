@@ -7,6 +7,7 @@ import pytest
 from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, reported, run_hostile, run_rooms
+from playwright.sync_api import expect
 
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import question_rows, script
@@ -227,7 +228,7 @@ def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
     kept = dict(each.split(" ", 1) for each in told)
     part.click()
     wanted = [name for name, *values in rows if values == [kept["type"], kept["cause"]]]
-    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
+    expect(page.locator("#table tbody tr")).to_have_count(len(wanted))
     assert shown(page) == wanted
     fields = {name: page.input_value(f"#filter [name={name}]") for name in kept}
     assert fields == kept
@@ -236,7 +237,7 @@ def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
     kind = link.get_attribute("href").removeprefix("#type=")
     link.press("Enter")
     wanted = [name for name, own, _ in rows if own == kind]
-    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
+    expect(page.locator("#table tbody tr")).to_have_count(len(wanted))
     assert shown(page) == wanted
 
 

@@ -12,6 +12,7 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, assert_whole, go, reported, run_hostile, run_rooms
 from factories.runs import make_config, make_questions, play
 from PIL import Image
+from playwright.sync_api import expect
 
 from render_agent.analysis.diagnosis.model import (
     Cause,
@@ -340,7 +341,7 @@ def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
     page.keyboard.press("Escape")
     assert not film.is_visible()
     # the dialog tells of its end a task later
-    page.wait_for_function("file => document.activeElement.href === file", arg=files[3])
+    expect(page.locator("a.enlarge").nth(3)).to_be_focused()
     page.click("#play-turns")
     assert film.locator("img").get_attribute("src") == files[0]
     page.wait_for_selector(f"dialog.film img[src='{files[1]}']")

@@ -13,6 +13,7 @@ from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 from PIL import Image
+from playwright.sync_api import expect
 from scipy.spatial.transform import Rotation
 
 from render_agent.analysis.diagnosis.model import Sighting
@@ -207,9 +208,9 @@ def test_q_and_e_turn_on_the_spot_and_it_fills_the_screen(window, page_file, tmp
         assert np.abs(turned - still).mean() > 5
         assert np.abs(back - still).mean() < 1
         page.click("details.view3d [name=large]")
-        page.wait_for_function("document.fullscreenElement !== null")
+        expect(page.locator(":fullscreen")).to_have_count(1)
         page.click("details.view3d [name=large]")
-        page.wait_for_function("document.fullscreenElement === null")
+        expect(page.locator(":fullscreen")).to_have_count(0)
     finally:
         page.close()
 
