@@ -281,14 +281,22 @@ def test_the_version_stands_in_both_of_its_places():
     assert "\n## Unreleased\n" in (TREE / "CHANGELOG.md").read_text("utf-8")
 
 
+def linked(page):
+    """Return the files that a page links."""
+    return [(page.parent / place).resolve() for _, place in LINK.findall(read(page)) if "://" not in place]  # fmt: skip
+
+
 def test_every_page_is_found_from_the_readme():
     found, ahead = set(), [README]
     while ahead:
         page = ahead.pop()
         found.add(page)
-        linked = [(page.parent / place).resolve() for _, place in LINK.findall(read(page)) if "://" not in place]  # fmt: skip
-        ahead += [page for page in linked if page in PAGES and page not in found]
+        ahead += [each for each in linked(page) if each in PAGES and each not in found]
     assert not [page.name for page in PAGES if page not in found]
+
+
+def test_the_first_page_leads_to_every_other():
+    assert not set(DOCS.rglob("*.md")) - {DOCS / "index.md", *linked(DOCS / "index.md")}
 
 
 def test_every_page_is_in_the_navigation_of_the_site():
