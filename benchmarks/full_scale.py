@@ -5,6 +5,10 @@
 Runs so many of the questions on rooms built from the official annotations, each in a process of its
 own, then all of them once more killed with -9 three times on the way and continued. Writes a table
 and JSON.
+
+    python benchmarks/full_scale.py … --against TREE --rounds 2 --output results/full_scale_versions
+
+TREE is a work tree of another version of the program: all questions are run by it and by this version in turn.
 """
 
 from __future__ import annotations
@@ -29,21 +33,32 @@ KEPT = ("turn", "messages", "reply", "action", "happened", "stood", "camera", "v
 """What must be equal in two runs of the same questions."""
 
 
-class Benchmark:
-    """The runs of one measurement, in one folder."""
+TREE = Path(__file__).resolve().parents[1]
+"""The work tree of this version."""
 
-    def __init__(self, folder: Path, questions: str, annotations: str, size: str) -> None:
+
+class Benchmark:
+    """The runs of one measurement, in one folder, by the program in the work tree `tree`."""
+
+    def __init__(
+        self, folder: Path, questions: str, annotations: str, size: str, tree: Path = TREE
+    ) -> None:
         self.folder = folder
+        self.place: dict[str, Any] = {
+            "cwd": tree,
+            "env": os.environ | {"PYTHONPATH": str(tree.resolve())},
+        }
         self.command = [
             *(sys.executable, "-m", "render_agent", "--batch", "--quiet", "--engine", "scripted"),
-            *("--questions", questions, "--annotations", annotations, "--image-size", size),
+            *("--questions", str(Path(questions).resolve())),
+            *("--annotations", str(Path(annotations).resolve()), "--image-size", size),
         ]
 
     def run(self, name: str, *options: str) -> dict[str, Any]:
         """Run the program to its end in a process of its own; return what it took."""
         output = self.folder / name
         began = time.perf_counter()
-        process = subprocess.Popen([*self.command, "--output", str(output), *options])
+        process = subprocess.Popen([*self.command, "--output", str(output), *options], **self.place)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
         if os.waitstatus_to_exitcode(status):
@@ -56,6 +71,7 @@ class Benchmark:
             "questions": len(results["questions"]),
             "turns": turns,
             "seconds": seconds,
+            "processor_seconds": usage.ru_utime + usage.ru_stime,
             "milliseconds_a_turn": 1000 * seconds / turns,
             "milliseconds_drawing_a_turn": 1000 * drawing / turns,
             "peak_megabytes": usage.ru_maxrss / 1024,
@@ -72,7 +88,7 @@ class Benchmark:
             starts.append(self._until(line, output, lines * number // (kills + 1)))
             which = ["--continue", "recent", "--output", str(output), "--quiet"]
             line = [sys.executable, "-m", "render_agent", *which]
-        subprocess.run(line, check=True)
+        subprocess.run(line, check=True, **self.place)
         (path,) = output.glob("*_batched")
         return {"kills": kills, "seconds_to_go_on": starts[1:], "path": str(path)}
 
@@ -80,7 +96,7 @@ class Benchmark:
         """Run until the log holds so many lines, then kill; return when the first new one came."""
         before = _lines(output)
         began = time.perf_counter()
-        process = subprocess.Popen(line)
+        process = subprocess.Popen(line, **self.place)
         first = None
         while process.poll() is None and (now := _lines(output)) < lines:
             if first is None and now > before:
@@ -118,11 +134,24 @@ def same_outcome(one: str, other: str) -> bool:
 @click.option("--annotations", required=True, help="The folder of the official annotations.")
 @click.option("--image-size", default="320x240", show_default=True)
 @click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True)
+@click.option("--against", type=click.Path(exists=True, path_type=Path), help="Another work tree.")
+@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--output", type=Path, help="Written as OUTPUT.md and OUTPUT.json.")
 def main(
-    questions: str, annotations: str, image_size: str, sizes: str, output: Path | None
+    questions: str,
+    annotations: str,
+    image_size: str,
+    sizes: str,
+    against: Path | None,
+    rounds: int,
+    output: Path | None,
 ) -> None:
-    """Measure runs of growing size, a blind one, and one that is killed three times."""
+    """Measure runs of growing size, a blind one, and one that is killed three times; or two versions in turn."""
+    if against is not None:
+        taken = in_turn([against, TREE], questions, annotations, image_size, rounds)
+        pair = about(image_size) | {"taken": taken}
+        write(output, pair, compared(pair))
+        return
     with tempfile.TemporaryDirectory(prefix="full-scale-") as folder:
         bench = Benchmark(Path(folder), questions, annotations, image_size)
         rows = [bench.run(f"run{count}", "--limit", count) for count in sizes.split(",")[:-1]]
@@ -132,22 +161,68 @@ def main(
         same = same_outcome(rows[-1]["path"], killed["path"])
     for row in (*rows, blind, killed):
         del row["path"]  # of a folder that is gone
-    found = {
-        "command": "python " + shlex.join(sys.argv),
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "date": time.strftime("%Y-%m-%d"),
-        "load": os.getloadavg(),
-        "image_size": image_size,
+    found = about(image_size) | {
         "runs": rows,
         "blind": blind,
         "killed": killed | {"same_transcripts_and_results": same},
         "own_peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    text = report(found)
+    write(output, found, report(found))
+
+
+def about(image_size: str) -> dict[str, Any]:
+    """Return what a reader must know of the machine and the command."""
+    return {
+        "command": "python " + shlex.join(sys.argv),
+        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "date": time.strftime("%Y-%m-%d"),
+        "load": os.getloadavg(),
+        "image_size": image_size,
+    }
+
+
+def write(output: Path | None, found: dict[str, Any], text: str) -> None:
+    """Print the page, and write it and the figures."""
     print(text)
     if output is not None:
         output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
         output.with_suffix(".md").write_text(text)
+
+
+def in_turn(
+    trees: list[Path], questions: str, annotations: str, size: str, rounds: int
+) -> list[dict[str, Any]]:
+    """Run all questions by each version in turn, its kernels compiled before; return what each run took."""
+    taken = []
+    for number in range(rounds + 1):
+        for tree in trees:
+            told = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+            name = subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip()
+            load = os.getloadavg()[0]
+            with tempfile.TemporaryDirectory(prefix="full-scale-") as folder:
+                bench = Benchmark(Path(folder), questions, annotations, size, tree)
+                row = bench.run("run", *(() if number else ("--limit", "20")))
+            del row["path"]
+            taken.append({"round": number, "version": name, "load": load} | row)
+    return [row for row in taken if row["round"]]
+
+
+def compared(pair: dict[str, Any]) -> str:
+    """Return what two versions took as Markdown."""
+    lines = [
+        "# VSI-Bench at full scale by two versions in turn",
+        "",
+        f"Rooms from the official annotations, {pair['image_size']}; {pair['machine']}; {pair['date']}.",
+        "",
+        "| round | version | load | questions | turns | seconds | processor seconds | peak MB |",
+        "|--:|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| {row['round']} | {row['version']} | {row['load']:.1f} | {row['questions']:,} | {row['turns']:,} |"
+        f" {row['seconds']:.1f} | {row['processor_seconds']:.1f} | {row['peak_megabytes']:.0f} |"
+        for row in pair["taken"]
+    ]
+    return "\n".join([*lines, "", f"    {pair['command']}", ""])
 
 
 def report(found: dict[str, Any]) -> str:
