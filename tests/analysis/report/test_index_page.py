@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from urllib.parse import parse_qsl
 
 import pytest
 from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, reported, run_hostile, run_rooms
+from playwright.sync_api import expect
 
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import question_rows, script
@@ -227,8 +229,7 @@ def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
     kept = dict(each.split(" ", 1) for each in told)
     part.click()
     wanted = [name for name, *values in rows if values == [kept["type"], kept["cause"]]]
-    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
-    assert shown(page) == wanted
+    expect(page.locator("#table tbody th a")).to_have_text(wanted)
     fields = {name: page.input_value(f"#filter [name={name}]") for name in kept}
     assert fields == kept
     page.click("figure:has(#plot-types-title) summary")
@@ -236,8 +237,20 @@ def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
     kind = link.get_attribute("href").removeprefix("#type=")
     link.press("Enter")
     wanted = [name for name, own, _ in rows if own == kind]
-    page.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {len(wanted)}")
-    assert shown(page) == wanted
+    expect(page.locator("#table tbody th a")).to_have_text(wanted)
+
+
+@pytest.mark.parametrize("outcome", ["right", "wrong"])
+def test_a_bar_of_turns_leads_to_its_questions(page, seen, drawn, outcome):
+    folder = RunFolder(seen.parents[1])
+    opened(page, reported(folder))
+    rows = question_rows(read_run(folder))
+    bar = page.locator(f"svg:has(#plot-turns-title) a[aria-label*='outcome {outcome}']").last
+    kept = dict(parse_qsl(bar.get_attribute("href")[1:]))
+    bar.click()
+    wanted = [r for r in rows if r["outcome"] == outcome and str(r["turns"]) == kept["turns"]]
+    expect(page.locator("#table tbody th a")).to_have_text(ids(wanted))
+    assert wanted
 
 
 def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
