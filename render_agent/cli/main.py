@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from click.core import ParameterSource
 
 from render_agent import registry
 from render_agent.cli import completion, help_page
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option, run_option
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, NewPath, option, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.flags import given_options
@@ -34,6 +35,13 @@ PREFIX, NEARLY = "RENDER_AGENT_", 0.93
 
 PLAIN_TYPES = {"valid float": "number", "valid integer": "whole number", "number range": "number"}
 """What the library calls types of values, and how people do; in this order."""
+
+PLAIN_RANGES = {
+    r"is not in the range (\S+?)<=x<=(\S+)": r"is not from \1 to \2",
+    r"is not in the range x>=(\S+)": r"is less than \1",
+    r"is not in the range x<=(\S+)": r"is more than \1",
+}
+"""How the library tells bounds of a number, and how people do."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What a disk answers that takes no more of what is printed."""
@@ -316,6 +324,7 @@ def score(predictions: str, questions: str | None, parser: str, as_json: bool) -
 @option("--anyway", is_flag=True, help="Compare the questions in common of unlike runs.")
 @option(
     "--page",
+    type=NewPath(),
     is_flag=False,
     flag_value="",
     metavar="[DIR]",
@@ -400,7 +409,7 @@ def main() -> NoReturn:
             prog_name="render-agent", auto_envvar_prefix=PREFIX.rstrip("_"), standalone_mode=False
         )
     except click.ClickException as error:
-        _with_source(error).show()
+        _say(f"error: {_sentence(_with_source(error))}")
         code = error.exit_code
     except RenderAgentError as error:
         _say(f"error: {error}")
@@ -453,6 +462,16 @@ def _with_source(error: click.ClickException) -> click.ClickException:
             hint = f"{name} of --config"
         return click.BadParameter(message, context, error.param, hint)
     return error
+
+
+def _sentence(error: click.ClickException) -> str:
+    """Return what click says of a command that cannot be read, as our own errors are told."""
+    words = " ".join(error.format_message().split()).rstrip(".")
+    for pattern, plain in PLAIN_RANGES.items():
+        words = re.sub(pattern, plain, words)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    help_page = f"; {context.command_path} --help explains it" if context is not None else ""
+    return f"{words[:1].lower()}{words[1:]}{help_page}"
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import Field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +13,18 @@ from render_agent.cli import completion
 from render_agent.config import flags
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NewPath(click.Path):
+    """A file or folder that a command writes at its end; refused before it begins where it could not."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path as it was typed. SetupError where nothing can be written there."""
+        from render_agent.system.whole_files import refuse_unwritable
+
+        if value:
+            refuse_unwritable(Path(value))
+        return value
 
 
 def option(*names: str, **more: Any) -> Callable[[F], F]:

@@ -14,7 +14,7 @@ from render_agent.geometry.file_frame import AUTO, AXES, METRES, AnyUnit, Up
 if TYPE_CHECKING:
     from render_agent.questions.counterfactual.base import ChangePlan
 
-VSIBENCH = "vsibench"
+VSIBENCH, ROOMS = "vsibench", "rooms"
 
 SCAN_KINDS = ("mesh", "cloud", "splat")
 """What a scan may be, the one that is taken first where a scene has several first."""
@@ -168,6 +168,13 @@ class QuestionSpec:
     def changes(self) -> tuple[ChangePlan, ...]:
         """What `--change` asks for. UsageError where one is none of the forms of changes, or is there twice."""
         return parsed("change", "--change", self.change)
+
+    @property
+    def frame(self) -> tuple[Up, AnyUnit]:
+        """What `--up` and `--unit` say of the files of scans; those of the bundled rooms are known."""
+        return (
+            (AUTO, AUTO) if self.benchmark == ROOMS and self.ply is None else (self.up, self.unit)
+        )
 
     @property
     def scan_kinds(self) -> tuple[str, ...]:

@@ -72,14 +72,17 @@ class Transformers(BuiltIn):
             choose_device,
             quantization_config,
         )
+        from render_agent.engines.transformers.options import check_values
 
         options = engine_options(config.engine_option)
+        check_values(options)
         quantization_config(options, {})
         check_attention(options)
+        option = "--devices" if config.devices else "--device"
         for device in config.devices or (config.device,):
-            check_names(config.dtype, device)
+            check_names(config.dtype, device, option)
             if device not in ("auto", "cpu"):
-                choose_device(device)
+                choose_device(device, option)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return its model's files and how they are loaded. SetupError where that cannot be."""

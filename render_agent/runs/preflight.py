@@ -87,6 +87,13 @@ def refuse_idle_options(config: RunConfig, typed: Iterable[str]) -> None:
             NARROWING,
             (config.ply is not None, "chooses among a benchmark's questions, and --ply asks one"),
         ),
+        **dict.fromkeys(
+            ("up", "unit"),
+            (
+                config.frame != (config.up, config.unit),
+                "is for your own scans, not for the bundled rooms",
+            ),
+        ),
         "probe_every": (not config.probe, "says when --probe asks, and there is none"),
         "fusion": (
             not config.verifiers,
@@ -242,7 +249,10 @@ def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None
         raise SetupError(f"{there} is a file, and runs lie in a folder: name one by --output")
     free, needed = shutil.disk_usage(there).free, disk_needed(config, questions)
     if needed > free:
+        left = size(free)
+        if left == size(needed):  # two figures that read the same would say nothing
+            left = f"{size(needed - free)} less"
         raise SetupError(
-            f"the run may need {size(needed)} and {there} has {size(free)} free: name a larger disk by"
+            f"the run may need {size(needed)} and {there} has {left} free: name a larger disk by"
             " --output, or lower --image-size, --max-turns or --limit"
         )

@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, SetupError
 from render_agent.text.safe_parse import (
     MAX_LINE_BYTES,
     MisfitError,
@@ -36,6 +36,22 @@ def writing(path: Path | str) -> Iterator[None]:
         raise RunLogError(
             f"cannot write {path}: {error.strerror or error}; make room or give access, then go on:"
             f" nothing that was logged is lost"
+        ) from error
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise SetupError where no file can be made at a path or in a folder of its name; nothing is left there."""
+    from tempfile import TemporaryFile
+
+    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    try:
+        with TemporaryFile(
+            dir=there.parent if there.is_file() and there == path.absolute() else there
+        ):
+            pass
+    except OSError as error:
+        raise SetupError(
+            f"cannot write {path}: {(error.strerror or str(error)).lower()} ({there}); name another place"
         ) from error
 
 

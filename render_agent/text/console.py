@@ -43,7 +43,8 @@ class _Shown:
 def plain_table(title: str | Text, *heads: str) -> Table:
     """Return a table without rows; a title that comes from outside is given as `Text`.
 
-    heads: of its columns: names on the left, then figures on the right; their lines are not broken.
+    heads: of its columns: names on the left, then figures on the right. In a terminal that is too narrow
+    the widest columns are broken first, and nothing is cut off.
     """
     table = Table(
         title=title,
@@ -54,5 +55,5 @@ def plain_table(title: str | Text, *heads: str) -> Table:
         padding=(0, 1, 0, 0),
     )
     for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", no_wrap=True)
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
     return table

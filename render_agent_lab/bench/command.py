@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.help_page import GroupPage
-from render_agent.cli.options import AS_JSON, option
+from render_agent.cli.options import AS_JSON, NewPath, option
 from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError
 from render_agent_lab.verifier_benchmark.command import verifiers_command
@@ -95,6 +95,7 @@ _list = partial(option, type=Parts())
     "--to",
     "--output",
     "folder",
+    type=NewPath(),
     metavar="DIR",
     help="Write bench.json, bench.md and bench.svg there.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from render_agent.cli.options import option
+from render_agent.cli.options import NewPath, option
 from render_agent.errors import SetupError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def make_room(
     "--to",
     "--output",
     "folder",
+    type=NewPath(),
     required=True,
     metavar="DIR",
     help="Where the rooms are written.",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import option
+from render_agent.cli.options import NewPath, option
 from render_agent.errors import UsageError
 
 
@@ -17,6 +17,7 @@ from render_agent.errors import UsageError
     "--to",
     "--output",
     "folder",
+    type=NewPath(),
     required=True,
     metavar="DIR",
     help="Where the verifier is written.",

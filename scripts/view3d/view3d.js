@@ -17,6 +17,8 @@ const SEEN_WORDS = { well: "seen well", seen: "seen, not well", never: "not seen
 const FRUSTUM_SHARE = 0.08, STEP_METRES = 0.15, TURN_DEGREES = 10, FILM_SECONDS = 1.6, FLY_SECONDS = 0.6;
 const HIDDEN_OPACITY = 0.35;
 const POINT_METRES = 0.035, MARKER_METRES = 0.06;
+const STRAY_SHARE = 0.01, STRAY_SAMPLES = 20000; // the share of a cloud that may lie outside of what is shown from above, on each side
+const TALL_SHARE = 1.2; // from how many of its heights a thing that is taller than wide is shown
 
 /* The scan's numbers are colours as shown on a screen: nothing may convert them. */
 ColorManagement.enabled = false;
@@ -224,6 +226,18 @@ function laidOver(w, h, [a, b, c, d]) {
   return "matrix3d(" + columns.flat().join(",") + ")";
 }
 
+/* The box of a cloud whose sides leave out its strays: what a scanner saw through a window would make it small. */
+function withoutStrays({ attributes: { position }, boundingBox }) {
+  const box = boundingBox.clone(), step = Math.max(1, Math.floor(position.count / STRAY_SAMPLES));
+  for (const axis of ["x", "y"]) {
+    const get = axis === "x" ? (index) => position.getX(index) : (index) => position.getY(index);
+    const values = Float32Array.from({ length: Math.ceil(position.count / step) }, (_, place) => get(place * step)).sort();
+    box.min[axis] = values[Math.floor(STRAY_SHARE * (values.length - 1))];
+    box.max[axis] = values[Math.ceil((1 - STRAY_SHARE) * (values.length - 1))];
+  }
+  return box;
+}
+
 class View3D {
   constructor(root, data, object, cut) {
     this.root = root;
@@ -250,7 +264,7 @@ class View3D {
     this.scene.add(object);
     this.object = object;
     if (!object.geometry.boundingBox) object.geometry.computeBoundingBox();
-    this.bounds = object.geometry.boundingBox;
+    this.bounds = object.isPoints ? withoutStrays(object.geometry) : object.geometry.boundingBox;
     this.reach = Math.max(this.bounds.max.x - this.bounds.min.x, this.bounds.max.y - this.bounds.min.y);
     this.far = Math.min(1, FRUSTUM_SHARE * this.reach);
     this.add();
@@ -320,7 +334,8 @@ class View3D {
   /* Show everything from above, a little from the side. */
   overview() {
     const { min, max } = this.bounds, middle = min.clone().add(max).multiplyScalar(0.5);
-    const reach = Math.max(this.reach, 2);
+    const tall = Math.min(max.z, this.data.cut) - min.z;
+    const reach = Math.max(this.reach, TALL_SHARE * tall, 2);
     this.cutAt(Math.min(this.bounds.max.z, this.data.cut));
     this.controls.maxPolarAngle = Math.PI / 2; // from above, never through the floor
     this.controls.target.copy(middle);

@@ -224,6 +224,27 @@ def test_the_help_tells_commands_before_options(call):
             "lies outside the scan, whose x, y and z go from",
         ),
         (["--ply", "scan.ply", "--question", "?", "--option", "left"], "at least two"),
+        (
+            [
+                "--batch",
+                "--benchmark",
+                "rooms",
+                "--model",
+                "small",
+                "--engine-option",
+                "quantization=int4",
+            ],
+            "must be one of 4bit, 8bit",
+        ),
+        (
+            ["--batch", "--benchmark", "rooms", "--limit", "few"],
+            "error: invalid value for '--limit': 'few' is not a whole",
+        ),
+        (
+            ["audit", "rooms", "--folds", "1"],
+            "'--folds': 1 is not from 2 to 50; render-agent audit",
+        ),
+        (["show", "--turn"], "error: no such option '--turn'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, sentence):
@@ -231,13 +252,40 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
     code, output, errors = call(*words)
     assert (code, output) == (2, "")
     assert sentence in errors
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
     assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bundle", "--to", "PLACE/x.zip"],
+        ["export", "--format", "csv", "--to", "PLACE/x"],
+        ["audit", "rooms", "--to", "PLACE/x"],
+        ["maps", "rooms", "--to", "PLACE"],
+        ["compare", "a", "b", "--page", "PLACE/deep/er"],
+        ["make-rooms", "--to", "PLACE/x"],
+        ["convert", "scan.ply", "PLACE/x.ply", "--kind", "cloud"],
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_anything_else(call, tmp_path, words):
+    place = tmp_path / "in_a_file"
+    place.write_text("text")
+    target = place / "folder"
+    code, output, errors = call(*(word.replace("PLACE", str(target)) for word in words))
+    assert (code, output) == (1, "")
+    assert errors.startswith(f"error: cannot write {target}")
+    assert errors.endswith(f"not a directory ({place}); name another place\n")
+    assert place.read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["in_a_file"]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--devices", "cpu,cuda:77"], "--device cuda:77"),
+        (["--devices", "cpu,cuda:77"], "--devices cuda:77"),
+        (["--devices", "foo"], "--devices foo does not exist"),
         (["--engine-option", "quantization=4bit"], "needs bitsandbytes"),
         (
             ["--engine-option", "attn_implementation=flash_attention_2"],
@@ -303,15 +351,16 @@ def test_where_runs_lie_is_not_where_a_command_writes_other_things(call, tmp_pat
     assert (code, "there is no run in elsewhere yet" in errors) == (1, True)
     for words in (["train-verifier", "recent"], ["make-rooms"]):
         code, _, errors = call(*words)
-        assert (code, "Missing option '--to'" in errors) == (2, True)
+        assert (code, "missing option '--to'" in errors) == (2, True)
     assert call("make-rooms", "--output", "made", "--count", "0")[2].count("--count") == 1
     assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def test_what_must_be_given_is_asked_for_in_one_line(call):
     code, _, errors = call("export", "recent")
-    assert (code, len(errors.splitlines())) == (2, 4)
-    assert re.search(r"^Error: Missing option '--format'. Choose from: .*, mlflow$", errors, re.M)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    told = r"error: missing option '--format'\. Choose from: .*, mlflow; render-agent export --help explains it\n"
+    assert re.fullmatch(told, errors)
 
 
 @pytest.mark.parametrize(

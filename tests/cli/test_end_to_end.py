@@ -200,7 +200,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
             2,
             "--temperature nan is no finite",
         ),
-        (("--no-such-option",), 2, "No such option"),
+        (("--no-such-option",), 2, "no such option"),
         (("--continue", "recent"), 1, "there is no run"),
         (("show", "recent"), 1, "there is no run"),
     ],
@@ -222,6 +222,8 @@ def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, cod
         (("--fusion", "normalised"), "--fusion fuses scores, and --agent single has no verifiers"),
         (("--judge-mode", "json"), "--judge-mode is for --verifier judge"),
         (("--rubric", "blur"), "--rubric is for --verifier judge"),
+        (("--up", "y"), "--up is for your own scans"),
+        (("--unit", "ft"), "--unit is for your own scans"),
     ],
 )
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])

@@ -282,6 +282,11 @@ def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
         page.keyboard.press("w")
         page.keyboard.press("d")
         expect(page.locator("#preview")).to_contain_text('"forward_meters":0.5,"left_meters":-0.5')
+        for key in ("q", "Shift+E", "t", "t", "g"):  # as games and the view in 3D have it
+            page.keyboard.press(key)
+        expect(page.locator("#preview")).to_contain_text(
+            '"rotation_angle_degrees":-45,"pitch_degrees":15'
+        )
         for size in ((1440, 900), (1280, 720), (390, 844)):
             page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
             page.evaluate("scrollTo(0, 0)")

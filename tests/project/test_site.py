@@ -7,7 +7,9 @@ import sys
 
 import pytest
 from factories.documentation import DOCS, TREE
+from factories.pages import assert_nothing_serious, seen_at
 from mkdocs.exceptions import PluginError
+from playwright.sync_api import expect
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +101,19 @@ def test_no_page_asks_the_network(site, browser):
         page.goto(path.as_uri())
     assert not [url for url in asked if not url.startswith(("file:", "data:", "about:"))]
     assert not faults
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_site_is_good_for_everybody(site, browser, width, scheme):
+    page = browser.new_page()
+    seen_at(page, width, scheme)
+    for name in ("index", "extending/add-a-benchmark", "explanation/scores", "reference/options"):
+        page.goto((site / f"{name}.html").as_uri())
+        if page.locator("pre").count():
+            expect(page.locator(".md-code__nav").first).to_be_attached()
+        assert_nothing_serious(page, width)
 
 
 @pytest.mark.slow

@@ -26,7 +26,10 @@ def test_a_run_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypat
     config = make_config(tmp_path, make_questions(tmp_path, 4))
     needed = disk_needed(config, choose_questions(config))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1))
-    with pytest.raises(SetupError, match=r"may need .* free: name a larger disk by --output"):
+    with pytest.raises(SetupError, match=r"may need (.*) and .* has 1 B less free: name"):
+        start_run(config)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed // 2))
+    with pytest.raises(SetupError, match=r"may need .*B free: name a larger disk by --output"):
         start_run(config)
     assert not (tmp_path / "runs").exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed))

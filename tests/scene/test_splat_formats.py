@@ -45,6 +45,14 @@ def read(tmp_path, data, name="scan.bin"):
     return scan, scan.up
 
 
+@pytest.mark.parametrize(("up", "assumed"), [("auto", True), ("y", False)])
+def test_an_axis_that_was_named_was_not_assumed(tmp_path, up, assumed):
+    path = tmp_path / "scan.spz"
+    path.write_bytes(FILES["spz plain"][0])
+    notes = read_scan(path, up=up).notes
+    assert any("taken to point up" in note for note in notes) is assumed
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_splat_is_read_as_it_was_written(tmp_path, name):
     data, degree = FILES[name]

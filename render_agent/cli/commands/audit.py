@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import AS_JSON, option
+from render_agent.cli.options import AS_JSON, NewPath, option
 from render_agent.errors import UsageError
 
 
@@ -24,6 +24,7 @@ from render_agent.errors import UsageError
 @option("--seed", type=int, default=0, help="Deals the scenes, grows the forests.")
 @option(
     "--to",
+    type=NewPath(),
     metavar="FILE",
     help="Write the ids of the questions that fall there, one a line, for --exclude.",
 )

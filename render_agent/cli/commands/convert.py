@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import option
+from render_agent.cli.options import NewPath, option
 from render_agent.config.questions import SCAN_KINDS
 
 
 @click.command("convert")
 @click.argument("scan", metavar="SCAN", shell_complete=completion.files)
-@click.argument("output", metavar="OUTPUT.ply", shell_complete=completion.files)
+@click.argument("output", type=NewPath(), metavar="OUTPUT.ply", shell_complete=completion.files)
 @option(
     "--kind", "--to", "kind", type=click.Choice(SCAN_KINDS), required=True, help="What is made."
 )

@@ -10,7 +10,7 @@ import click
 
 from render_agent import registry
 from render_agent.cli import completion
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, NewPath, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ FORMATS = (
     " candidate; a log for Inspect; recordings for Rerun; the files of lmms-eval, or of EASI's leaderboard; or the"
     " run told to a tool, as --log-to does.",
 )
-@option("--to", metavar="FILE|DIR", help="Where it is written; a tool knows by itself.")
+@option(
+    "--to", type=NewPath(), metavar="FILE|DIR", help="Where it is written; a tool knows by itself."
+)
 @option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
 @option(
     "--type",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.options import RUN, WHERE_RUNS_LIE, NewPath, option
 
 
 @click.command("report")
@@ -53,7 +53,7 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
 @RUN
 @option(
     "--to",
-    type=click.Path(),
+    type=NewPath(),
     metavar="FILE.zip|DIR",
     help="The zip or the new folder to write (default: the run's name with .zip, here).",
 )

@@ -42,12 +42,12 @@ class Pretrained:
     top_p: float
 
 
-def check_names(dtype: str, device: str) -> None:
-    """SetupError where a dtype or a device has a name that does not exist."""
+def check_names(dtype: str, device: str, option: str = "--device") -> None:
+    """SetupError where a dtype, or a device that an option names, has a name that does not exist."""
     if dtype not in DTYPES:
         raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
     if not DEVICE_NAME.fullmatch(device):
-        raise SetupError(f"--device {device} does not exist: use auto, cpu, mps, cuda or cuda:N")
+        raise SetupError(f"{option} {device} does not exist: use auto, cpu, mps, cuda or cuda:N")
 
 
 def load_pretrained(
@@ -80,8 +80,8 @@ def load_pretrained(
     return Pretrained(processor, model, top_k, top_p)
 
 
-def choose_device(name: str) -> str:
-    """Return the name of a device that is there. SetupError where it is not."""
+def choose_device(name: str, option: str = "--device") -> str:
+    """Return the name of a device that is there. SetupError, which names the option, where it is not."""
     import torch
 
     if name == "auto":
@@ -93,12 +93,12 @@ def choose_device(name: str) -> str:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if number >= count:
             raise SetupError(
-                f"--device {name}: PyTorch {torch.__version__} sees {count or 'no'} CUDA devices;"
-                " use --device cpu, or install a driver and a PyTorch built for CUDA"
+                f"{option} {name}: PyTorch {torch.__version__} sees {count or 'no'} CUDA devices;"
+                f" use {option} cpu, or install a driver and a PyTorch built for CUDA"
             )
         return f"cuda:{number}"
     if name == "mps" and not torch.backends.mps.is_available():
-        raise SetupError("--device mps: PyTorch sees no Metal device here; use --device cpu")
+        raise SetupError(f"{option} mps: PyTorch sees no Metal device here; use {option} cpu")
     return name
 
 

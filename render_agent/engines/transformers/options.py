@@ -28,6 +28,12 @@ MOST_ROWS = 256
 
 def check_options(options: Mapping[str, Any], model_type: str) -> None:
     """UsageError for an engine option or a value that does not exist; SetupError for one of another model."""
+    check_values(options)
+    check_family_options(options, model_type)
+
+
+def check_values(options: Mapping[str, Any]) -> None:
+    """UsageError for an engine option or a value that exists for no model."""
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise UsageError(
@@ -48,7 +54,6 @@ def check_options(options: Mapping[str, Any], model_type: str) -> None:
             "--engine-option chat_template_kwargs must be what the chat template takes by name, such as"
             " {enable_thinking: false}"
         )
-    check_family_options(options, model_type)
 
 
 def refuse_tensor_parallel(count: int) -> None:

@@ -83,7 +83,7 @@ class PictureStress(Choice):
         UsageError as in `check`.
         """
         self.check(config, questions)
-        files = SceneFiles(config.up, config.unit, alignments=config.scannet)
+        files = SceneFiles(*config.frame, alignments=config.scannet)
         changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
         facts = known_facts([q.unchanged for q in questions], config.annotations) if changed else {}
 

@@ -94,9 +94,10 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str 
         own, metres = "z", 1.0  # trained in the axes of ScanNet's own meshes
     elif scan.gaussians is not None and scan.up is None:
         own, why = (form.up, "as SPZ lays down") if form.up else CAMERA_UP
-        notes += (
-            f"its axis {own} was taken to point up, {why}, as a splat does not say; --up says another",
-        )
+        if up == AUTO:
+            notes += (
+                f"its axis {own} was taken to point up, {why}, as a splat does not say; --up says another",
+            )
     scan = replace(scan, up=own, metres=metres, notes=notes)
     frame = FileFrame(
         (scan.up or "z") if up == AUTO else up,

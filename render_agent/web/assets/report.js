@@ -8,7 +8,7 @@
      has `values` holds places in that list instead of texts. */
   const report = window.REPORT || { columns: [], values: {}, rows: [] };
   const places = new Map(report.columns.map((name, place) => [name, place]));
-  const CHOICES = ["type", "outcome", "cause", "dataset", "scene", "status"];
+  const CHOICES = ["type", "outcome", "cause", "dataset", "scene", "status", "turns"];
 
   function value(row, name) {
     const found = row[places.get(name)];
@@ -16,7 +16,7 @@
     return texts && found !== null && found !== undefined ? texts[found] : found;
   }
 
-  /* {type, outcome, cause, dataset, scene, status, q, sort, at} as far as the address gives them */
+  /* {type, outcome, cause, dataset, scene, status, turns, q, sort, at} as far as the address gives them */
   function read(hash) {
     return Object.fromEntries(new URLSearchParams((hash || "").replace(/^#/, "")));
   }

@@ -11,7 +11,13 @@ from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.index import headline
 from render_agent.analysis.report.plots import belief_plots, cost_plots, outcome_plots, palette
 from render_agent.analysis.report.plots.cost_plots import amount
-from render_agent.analysis.report.plots.vector_plot import above, draw, name_rows, settled
+from render_agent.analysis.report.plots.vector_plot import (
+    LONGEST_NAME,
+    above,
+    draw,
+    name_rows,
+    settled,
+)
 from render_agent.score.published import FULL, NO_ORDER, PUBLISHED, STATIC, TASKS, comparable
 from render_agent.web.templates import ASSETS
 
@@ -48,6 +54,32 @@ def test_a_row_of_half_a_character_is_drawn_as_json_writes_it():
 
     svg = draw("made", "A title", "What is there.", paint, ("x",), [(1,)]).svg
     assert r"a\ud800\u001b[2J" in [e.text for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_long_names_leave_room_to_the_drawing_and_stay_apart():
+    long = "positions_of_furniture_" * 8
+    names = [
+        "short",
+        f"{long}0 (n = 16)",
+        f"{long}1 (n = 16)",
+        f"a{long}a",
+        f"a{long[:90]}b{long[90:]}a",
+    ]
+    widths = []
+
+    def paint(axes):
+        axes.barh(range(len(names)), 1)
+        name_rows(axes, names)
+        axes.figure.get_layout_engine().execute(axes.figure)
+        widths.append(axes.get_position().width)
+
+    svg = draw("made", "A title", "What is there.", paint, ("x",), [(1,)]).svg
+    words = {e.text for e in ElementTree.fromstring(svg).iter(f"{SVG}text")}
+    told = {word for word in words if word == "short" or "…" in word}
+    assert widths[0] > 0.45
+    assert len(told) == len(names)
+    assert sum(word.endswith("_0 (n = 16)") or word.endswith("_1 (n = 16)") for word in told) == 2
+    assert max(map(len, told)) <= LONGEST_NAME + len("5: ")
 
 
 def test_the_same_figures_give_the_same_bytes():

@@ -18,6 +18,7 @@ from render_agent.analysis.report.plots.cost_plots import cost_plots
 from render_agent.analysis.report.plots.outcome_plots import outcome_plots
 from render_agent.analysis.report.plots.vector_plot import Plot
 from render_agent.analysis.report.words import outcome, type_words
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.observation.picture_store import safe_name
@@ -105,7 +106,8 @@ def write_index(report: ReportData, folder: Path, scores: ScorePlots | None = No
 def _facts(report: ReportData) -> list[tuple[str, str]]:
     """Return what the run was, as names and values."""
     config, record = report.config, report.record
-    scenes = {(state.question.dataset, state.question.scene) for state in report.states}
+    asked = [state.question.unchanged for state in report.states]
+    scenes = {(question.dataset, question.scene) for question in asked}
     width, height = config.image_size
     facts = [
         ("Model", config.model_name),
@@ -116,7 +118,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
             "Views",
             f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
         ),
-        ("Turns", f"at most {config.max_turns}, the first {config.max_batched_turns} batched"),
+        ("Turns", _turns(config)),
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
@@ -187,9 +189,17 @@ def _means(report: ReportData) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the texts that each filter offers, those of columns with a single one left out."""
-    choices = {name: sorted({row[name] for row in rows if row[name]}) for name in LISTED}
+def _turns(config: RunConfig) -> str:
+    """Return how many turns a question has, and how many of them were batched."""
+    batched = min(config.max_batched_turns, config.max_turns)
+    part = "all of them" if batched == config.max_turns else f"the first {batched}"
+    return f"at most {config.max_turns}, {part} batched"
+
+
+def _choices(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values that each filter offers, those of columns with a single one left out."""
+    filtered = (*LISTED, "turns")
+    choices = {name: sorted({row[name] for row in rows if row[name]}) for name in filtered}
     return {name: texts for name, texts in choices.items() if len(texts) > 1 or name == "outcome"}
 
 

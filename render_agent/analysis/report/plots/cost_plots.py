@@ -172,11 +172,13 @@ def _by_turn(
 
 
 def amount(value: float) -> str:
-    """Return a number as short as it can be said: 12, 3.4, 56k, 7.8M."""
+    """Return a number as short as it can be said: 0.034, 12, 3.4, 56k, 7.8M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
             scaled = value / (1e3 if unit == "k" else limit)
             return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
+    if abs(value) < 1:
+        return f"{value:.2g}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")
 
 

@@ -71,8 +71,13 @@ def turns_used(report: ReportData) -> Plot | None:
     wrong = [share.n - own for share, own in zip(shares.values(), right, strict=True)]
 
     def paint(axes: Any) -> None:
-        axes.bar(turns, right, color=palette.RIGHT, label="right", width=0.72)
-        axes.bar(turns, wrong, bottom=right, color=palette.WRONG, label="wrong", width=0.72)
+        for label, numbers, colour, bottom in (
+            ("right", right, palette.RIGHT, None),
+            ("wrong", wrong, palette.WRONG, right),
+        ):
+            bars = axes.bar(turns, numbers, bottom=bottom, color=colour, label=label, width=0.72)
+            for bar, turn, number in zip(bars, turns, numbers, strict=True):
+                bar.set_url(kept_by(turns=turn, outcome=label) if number else None)
         for turn, share in shares.items():
             axes.annotate(
                 f"{share.value:.0%}", (turn, share.n), (0, 3), textcoords="offset points",
@@ -97,6 +102,7 @@ def turns_used(report: ReportData) -> Plot | None:
             (turn, *sides, _percent(shares[turn].value), _range(shares[turn]))
             for turn, *sides in zip(turns, right, wrong, strict=True)
         ],
+        links={turn: kept_by(turns=turn) for turn in turns},
         note="Above each bar the share that is right: a score of at least 50 %. Its interval in the"
         f" table: {OVER_SCENES}{AS_SCORED if _mirrored(report) else ''}",
     )

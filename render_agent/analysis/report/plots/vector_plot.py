@@ -124,6 +124,9 @@ def _bare(tag: str) -> str:
 WIDTH = 5.2
 """Inches: about as many points as a phone is wide, so that its letters can be read there too."""
 
+LONGEST_NAME = 34
+"""Characters of a row's name: about half the width of a plot."""
+
 LEGEND = 9
 """Points of the letters of a legend."""
 
@@ -218,7 +221,7 @@ def draw(
     )
 
 
-def kept_by(**values: str) -> str:
+def kept_by(**values: str | int) -> str:
     """Return the address in the index of the questions that have these values, by column."""
     return f"#{urlencode(values)}"
 
@@ -232,12 +235,29 @@ def above(axes: Any, columns: int = 3) -> None:
     axes.legend(loc="lower left", ncols=columns, borderaxespad=0.2).set_in_layout(False)
 
 
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names of at most `LONGEST_NAME` characters, whose middle is left out where they are longer.
+
+    Those that would look the same then begin with the number of their row.
+    """
+    first = LONGEST_NAME // 3  # names differ at their ends, where also their numbers stand
+    short = [
+        name if len(name) <= LONGEST_NAME else f"{name[:first]}…{name[first + 1 - LONGEST_NAME :]}"
+        for name in names
+    ]
+    return [
+        name if short.count(name) == 1 or name == whole_name else f"{row}: {name}"
+        for row, (name, whole_name) in enumerate(zip(short, names, strict=True), 1)
+    ]
+
+
 def name_rows(axes: Any, names: Sequence[str], links: Sequence[str | None] = ()) -> None:
     """Name the rows of a plot at y = 0, 1, …, the first on top; no font draws what cannot be seen.
 
-    links: where the names lead to, those of them that do.
+    Long names are shortened, so that they leave room to the drawing; the table of the figures has them
+    in full. links: where the names lead to, those of them that do.
     """
-    axes.set_yticks(range(len(names)), [visible(name) for name in names])
+    axes.set_yticks(range(len(names)), short_names([visible(name) for name in names]))
     for label, link in zip(axes.get_yticklabels(), links, strict=False):
         label.set_url(link)
     axes.set_ylim(len(names) - 0.4, -0.6)

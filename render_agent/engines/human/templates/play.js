@@ -238,11 +238,12 @@
 
   const KEYS = {
     ArrowLeft: ["rotation_angle_degrees", 45], ArrowRight: ["rotation_angle_degrees", -45],
+    q: ["rotation_angle_degrees", 45], e: ["rotation_angle_degrees", -45],
     ArrowUp: ["forward_meters", 0.5], ArrowDown: ["forward_meters", -0.5],
     a: ["left_meters", 0.5], d: ["left_meters", -0.5],
     r: ["z_delta_meters", 0.5], f: ["z_delta_meters", -0.5],
     w: ["forward_meters", 0.5], s: ["forward_meters", -0.5],
-    q: ["pitch_degrees", 15], e: ["pitch_degrees", -15],
+    t: ["pitch_degrees", 15], g: ["pitch_degrees", -15],
   };
 
   document.addEventListener("keydown", (event) => {
@@ -273,7 +274,7 @@
       preview();
     } else if (KEYS[name] && one("#" + KEYS[name][0])) {
       event.preventDefault();
-      step(KEYS[name][0], KEYS[name][1] * (name.startsWith("ArrowL") || name.startsWith("ArrowR") ? (event.shiftKey ? 2 : 1) : 1));
+      step(KEYS[name][0], KEYS[name][1] * (event.shiftKey && KEYS[name][0] === "rotation_angle_degrees" ? 2 : 1));
     }
   });
 
