@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -405,7 +406,7 @@ def _measure(
     try:
         for task in tasks:
             try:
-                scene, space = scenes.get(task.question), scenes.space(task.question)
+                scene, space = scenes.get(task.question), partial(scenes.space, task.question)
                 facts = None if task.facts is None else placed(task.facts, scene)
                 if with_scene is not None:
                     with_scene(scene, task.question, renderer)

@@ -63,11 +63,16 @@ class Room:
     """A scene and what is known of it; owned by the thread that owns the renderers it is given.
 
     facts: with their boxes in the scene's frame. space: gives its free space. size: width and height of
-    the views in pixels.
+    the views in pixels. surface: that is visible in it, looked for when it is first needed unless given.
     """
 
     def __init__(
-        self, scene: Scene, space: Callable[[], FreeSpace], facts: Facts, size: tuple[int, int]
+        self,
+        scene: Scene,
+        space: Callable[[], FreeSpace],
+        facts: Facts,
+        size: tuple[int, int],
+        surface: Surface | None = None,
     ) -> None:
         self.scene: Scene | None = scene
         self.space: Callable[[], FreeSpace] | None = space
@@ -76,7 +81,7 @@ class Room:
         self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
         self._boxes = [box for some in facts.boxes.values() for box in some]
         self._sight: Sight | None = None
-        self._surface: Surface | None = None
+        self._surface = surface
         self._recent_frames: OrderedDict[Pose, CameraFrames] = OrderedDict()
         self._counted: OrderedDict[tuple[str, Camera | MapCamera], Counted] = OrderedDict()
         self._covered: OrderedDict[Pose, bytes] = OrderedDict()
