@@ -16,6 +16,9 @@ from render_agent.system.kept_files import kept
 NAMES = ("id", "source", "notes")
 """What a scene is called: nothing is made of it."""
 
+Keep = Callable[[Scene, str, Callable[[], bytes]], bytes]
+"""Gives what is made of a scene: `kept_of`, or `anew` where it is not to be kept."""
+
 _hashes: WeakKeyDictionary[Scene, bytes] = WeakKeyDictionary()
 
 
@@ -32,6 +35,11 @@ def kept_of(scene: Scene, what: str, make: Callable[[], bytes]) -> bytes:
                 _tell(told, getattr(scene, value.name))
         _hashes[scene] = told.digest()
     return kept(_hashes[scene] + what.encode(), make)
+
+
+def anew(scene: Scene, what: str, make: Callable[[], bytes]) -> bytes:
+    """Return what `make` makes, and keep nothing."""
+    return make()
 
 
 def _tell(told: Any, value: Any) -> None:

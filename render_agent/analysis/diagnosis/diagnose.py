@@ -376,14 +376,15 @@ def working(count: int) -> Iterator[Executor | None]:
     if count == 1:
         yield None
         return
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(count, get_context("spawn"))
+    try:
         for _ in range(count):
             pool.submit(get_ready)
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        yield pool
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown(wait=False)  # they end while this process goes on
 
 
 def get_ready() -> None:

@@ -19,7 +19,6 @@ from render_agent.dialogue.state import View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer, colourless
-from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.kept import kept_of
@@ -86,12 +85,7 @@ def measure_scene(
 
     space: gives its free space, where it is needed. facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
-    renderer = colourless(renderer)
-    points = kept_of(
-        scene, "visible surface", lambda: Surface.of(scene, space(), renderer).points.tobytes()
-    )
-    surface = Surface(np.frombuffer(points).reshape(-1, 3).copy())
-    room = Room(scene, space, facts or NOTHING, size, surface)
+    room, renderer = Room(scene, space, facts or NOTHING, size, kept_of), colourless(renderer)
     known = boxes_by_name(facts, questions)
     return {
         shown.question_id: Visibility(named_boxes(shown, known), _turns(shown, room, renderer))

@@ -16,9 +16,9 @@ from render_agent.analysis.report.data import page_of, read_run
 from render_agent.analysis.report.index.headline import against_siblings
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
-from render_agent.render.visibility.coverage import Surface
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
+from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.system.kept_files import FOLDER_VARIABLE
 
 
@@ -87,8 +87,8 @@ def test_a_later_report_has_the_bytes_of_the_first(run, tmp_path, monkeypatch):
     assert anew(2) == before
     scenes = {question.scene for question in run.questions()}
     entries = contents(tmp_path / "kept")
-    assert len(entries) == 3 * len(scenes)  # the plan, the scene in 3D, the visible surface
-    monkeypatch.setattr(Surface, "of", None)  # which is not asked for
+    assert len(entries) == 4 * len(scenes)  # plan, scene in 3D, visible surface, surfaces of boxes
+    monkeypatch.setattr(FreeSpace, "of", None)  # which is not asked for
     assert anew(1) == before
     monkeypatch.undo()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
