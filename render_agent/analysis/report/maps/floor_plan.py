@@ -113,13 +113,12 @@ class Plans:
 
     def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
         """Return the plan of the scene that a question was asked in; None where nothing is known of it."""
-        cameras = list(cameras_of(state))
-        if not cameras:
+        if next(cameras_of(state), None) is None:
             return None
         scene = state.question.scene
         if scene not in self._plans:
             self._plans[scene] = self._found(state.question)
-        return self._plans[scene] or bare_plan(cameras, diagnosis)
+        return self._plans[scene] or bare_plan(cameras_of(state), diagnosis)
 
     def close(self) -> None:
         """Give back what drawing needed."""
