@@ -85,7 +85,8 @@ def _parts(view: View, size: tuple[int, int], pictures: str) -> list[dict[str, A
     return [{"file": pictures + view.file, "part": part, **_pose(own)} for own, part in parts]
 
 
-@lru_cache(maxsize=1024)  # a turn stands where its view was taken, and questions begin at the same place
+# A turn stands where its view was taken, and many questions begin at the same place.
+@lru_cache(maxsize=1024)
 def _pose(camera: Camera) -> dict[str, Any]:
     """Return where a camera is and how it looks: metres, unit vectors, the vertical angle in degrees."""
     axes = camera.pose[:3].tolist()
