@@ -3,13 +3,14 @@
     python benchmarks/report.py RUN --output results/report
 
 RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. Its
-report is written anew three times: once diagnosing all questions, once with the diagnosis kept, once
-without any.
+report is written anew four times: twice diagnosing all questions, as the first report about these scans on
+a machine and as a later one, once with the diagnosis kept, once without any.
 
     python benchmarks/report.py RUN --against TREE RUN2 --rounds 2 --output results/report_versions
 
 TREE is a work tree of another version of the program, and RUN2 the same run with the options in its
-config.json that this version knows. The reports of both are written anew in turn.
+config.json that this version knows. The reports of both are written anew in turn, that of this version
+twice: as the first about these scans on a machine, and as a later one.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ TREE = Path(__file__).resolve().parents[1]
 """The work tree of this version."""
 
 
-def built(run: Path, *options: str, tree: Path = TREE) -> dict[str, float]:
-    """Write the report in a process of its own, by the program in `tree`; return its wall and processor seconds."""
+def built(run: Path, scans: str, *options: str, tree: Path = TREE) -> dict[str, float]:
+    """Write the report in a process of its own, by the program in `tree`; return its wall and processor seconds.
+
+    scans: the folder in which it keeps what it makes of scans.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
@@ -46,7 +50,7 @@ def built(run: Path, *options: str, tree: Path = TREE) -> dict[str, float]:
         command,
         check=True,
         cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree.resolve())},
+        env=os.environ | {"PYTHONPATH": str(tree.resolve()), "RENDER_AGENT_SCAN_CACHE": scans},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -104,42 +108,56 @@ def compile_kernels(tree: Path) -> None:
 
 
 def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[str, Any]]:
-    """Write the reports of one run by the program in `tree` and by this one in turn; return what each took."""
-    versions = [(tree, other_run), (TREE, run)]
+    """Write the reports of one run by the program in `tree` and by this one in turn; return what each took.
+
+    This one writes it twice: without and with what it made of the scans before.
+    """
+    reports = [(tree, other_run, "other"), (TREE, run, "first"), (TREE, run, "later")]
     taken = []
-    for place, _ in versions:
+    for place in (tree, TREE):
         compile_kernels(place)
     for number in range(1, rounds + 1):
-        for place, its_run in versions:
-            shutil.rmtree(its_run / "report", ignore_errors=True)
-            told = ["git", "-C", str(place), "rev-parse", "--short", "HEAD"]
-            name = subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip()
-            load = round(os.getloadavg()[0], 1)
-            taken.append(
-                {"round": number, "version": name, "load": load} | built(its_run, tree=place)
-            )
-            click.echo(json.dumps(taken[-1]), err=True)
+        with TemporaryDirectory() as scans:
+            for place, its_run, which in reports:
+                shutil.rmtree(its_run / "report", ignore_errors=True)
+                told = ["git", "-C", str(place), "rev-parse", "--short", "HEAD"]
+                name = subprocess.run(
+                    told, check=True, capture_output=True, text=True
+                ).stdout.strip()
+                load = round(os.getloadavg()[0], 1)
+                taken.append(
+                    {"round": number, "version": name, "report": which, "load": load}
+                    | built(its_run, scans, tree=place)
+                )
+                click.echo(json.dumps(taken[-1]), err=True)
     return taken
 
 
 def compared(found: dict[str, Any]) -> str:
     """Return the figures of two versions as a page."""
+    rounds = [found["taken"][n : n + 3] for n in range(0, len(found["taken"]), 3)]
     rows = [
-        f"| {n + 1} | {old['seconds']} ({old['load']}) | {new['seconds']} ({new['load']})"
-        f" | {old['seconds'] / new['seconds']:.2f} | {old['processor_seconds']} | {new['processor_seconds']}"
-        f" | {old['processor_seconds'] / new['processor_seconds']:.2f} |"
-        for n, (old, new) in enumerate(zip(found["taken"][::2], found["taken"][1::2], strict=True))
+        f"| {old['round']} | {old['seconds']} ({old['load']}) | {old['processor_seconds']}"
+        + "".join(
+            f" | {new['seconds']} ({new['load']}) | {old['seconds'] / new['seconds']:.2f}"
+            f" | {new['processor_seconds']} | {old['processor_seconds'] / new['processor_seconds']:.2f}"
+            for new in (first, later)
+        )
+        + " |"
+        for old, first, later in rounds
     ]
     old, new = (entry["version"] for entry in found["taken"][:2])
     return "\n".join(
         [
             "# The report by two versions in turn",
             "",
-            f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. In brackets"
+            f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. First: nothing"
+            " was made of these scans before on this machine; later: what an earlier report made of them was kept. In brackets"
             " the load as it began: more than the number of cores where other programs had their share.",
             "",
-            f"| round | {old}: seconds | {new}: seconds | times faster | {old}: processor | {new}: processor | times less |",
-            "|--:|--:|--:|--:|--:|--:|--:|",
+            f"| round | {old}: seconds | processor | {new}, first: seconds | times faster | processor | times less"
+            f" | {new}, later: seconds | times faster | processor | times less |",
+            "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
             *rows,
             "",
             f"{found['machine']}.",
@@ -155,7 +173,8 @@ def markdown(found: dict[str, Any]) -> str:
     rows = [
         f"| {name} | {found[key]['seconds']} | {found[key]['processor_seconds']} |"
         for name, key in (
-            ("diagnosed anew", "diagnosed"),
+            ("diagnosed anew, the first about these scans", "diagnosed"),
+            ("diagnosed anew, a later one", "later"),
             ("diagnosis kept", "kept"),
             ("without diagnosis", "without"),
         )
@@ -214,19 +233,25 @@ def main(run: Path, against: tuple[Path, Path] | None, rounds: int, output: Path
     report = run / "report"
     shutil.rmtree(report, ignore_errors=True)
     questions = folder.questions()
-    found: dict[str, Any] = {
-        "questions": len(questions),
-        "turns": len(folder.lines()),
-        "scenes": len({question.scene for question in questions}),
-        "diagnosed": built(run),
-        "size": sizes(report),
-        "index_opens_in": opened(report / "index.html"),
-        "kept": built(run),
-        "without": built(run, "--no-diagnosis"),
-        "load": load,
-        "machine": MACHINE,
-        "command": shlex.join(["python", "benchmarks/report.py", "RUN", "--output", str(output)]),
-    }
+    with TemporaryDirectory() as scans:
+        first = built(run, scans)
+        shutil.rmtree(report)
+        found: dict[str, Any] = {
+            "questions": len(questions),
+            "turns": len(folder.lines()),
+            "scenes": len({question.scene for question in questions}),
+            "diagnosed": first,
+            "later": built(run, scans),
+            "size": sizes(report),
+            "index_opens_in": opened(report / "index.html"),
+            "kept": built(run, scans),
+            "without": built(run, scans, "--no-diagnosis"),
+            "load": load,
+            "machine": MACHINE,
+            "command": shlex.join(
+                ["python", "benchmarks/report.py", "RUN", "--output", str(output)]
+            ),
+        }
     write(output, found, markdown(found))
 
 

@@ -17,12 +17,16 @@ from hypothesis import settings
 gc.disable()  # until all is imported and collected; see pytest_collection_finish
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["RENDER_AGENT_SCAN_CACHE"] = ""  # reports make everything; tests of it turn it on
 
 # So small models gain nothing from more threads, and those of two test processes wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What a test writes need not outlive a power cut; tests/faults cuts it in processes of its own.
 os.fsync = lambda number: None
+
+LEFT = ("RENDER_AGENT_TEST_DATA", "RENDER_AGENT_SCAN_CACHE")
+"""Variables that tests see as they are."""
 
 PATIENCE = 300_000
 """Milliseconds that a page has for anything: other tests may have the processors, or the first view compiles."""
@@ -163,7 +167,7 @@ def drawn(plots, monkeypatch):
 def clean_environment(monkeypatch):
     """No setting of the person who runs the tests reaches them."""
     for name in list(os.environ):
-        if name.startswith(("RENDER_AGENT_", "OPENAI_")) and name != "RENDER_AGENT_TEST_DATA":
+        if name.startswith(("RENDER_AGENT_", "OPENAI_")) and name not in LEFT:
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_COLOR", "1")
 

@@ -85,6 +85,10 @@ ENVIRONMENT = (
     ("HF_HUB_OFFLINE", "1 keeps the program off the network."),
     ("HF_HOME", "Where models and questions of the hub are kept (~/.cache/huggingface)."),
     ("NUMBA_CACHE_DIR", "Where compiled kernels are kept (~/.cache/render_agent)."),
+    (
+        "RENDER_AGENT_SCAN_CACHE",
+        "Where reports keep what they make of scans, at most 2 GiB (~/.cache/render_agent/scans); empty: nowhere.",
+    ),
     ("NO_COLOR", "Anything: no colours."),
 )
 

@@ -43,7 +43,7 @@ def scene(*others, cloud=False):
 
 
 def surface_of(room, renderer):
-    return Surface.of(room, FreeSpace.of(room), renderer)
+    return Surface.of(room, lambda: FreeSpace.of(room), renderer)
 
 
 def look(surface, room, renderer, camera, side=120):

@@ -88,7 +88,7 @@ def test_a_view_is_drawn_once_and_then_remembered(scene, space):
 def test_what_a_view_shows_is_in_its_frame(scene, space):
     renderer = Rasteriser(1)
     made = Room(scene, lambda: space, FACTS, SIZE)
-    surface = Surface.of(scene, space, renderer)
+    surface = Surface.of(scene, lambda: space, renderer)
     for view in VIEWS:
         shown = made.shown(view, renderer)
         if view.kind == "top":

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -375,14 +376,15 @@ def working(count: int) -> Iterator[Executor | None]:
     if count == 1:
         yield None
         return
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(count, get_context("spawn"))
+    try:
         for _ in range(count):
             pool.submit(get_ready)
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        yield pool
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown(wait=False)  # they end while this process goes on
 
 
 def get_ready() -> None:
@@ -405,7 +407,7 @@ def _measure(
     try:
         for task in tasks:
             try:
-                scene, space = scenes.get(task.question), scenes.space(task.question)
+                scene, space = scenes.get(task.question), partial(scenes.space, task.question)
                 facts = None if task.facts is None else placed(task.facts, scene)
                 if with_scene is not None:
                     with_scene(scene, task.question, renderer)

@@ -7,7 +7,7 @@ counts as its four views.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer, colourless
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.kept import kept_of
 from render_agent.scene.model import Scene
 
 
@@ -75,16 +76,16 @@ class Visibility:
 def measure_scene(
     renderer: Renderer,
     scene: Scene,
-    space: FreeSpace,
+    space: Callable[[], FreeSpace],
     facts: Facts | None,
     size: tuple[int, int],
     questions: Sequence[ShownViews],
 ) -> dict[str, Visibility]:
     """Return what the views of every question about a scene showed, by the question's id.
 
-    facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
+    space: gives its free space, where it is needed. facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
-    room, renderer = Room(scene, lambda: space, facts or NOTHING, size), colourless(renderer)
+    room, renderer = Room(scene, space, facts or NOTHING, size, kept_of), colourless(renderer)
     known = boxes_by_name(facts, questions)
     return {
         shown.question_id: Visibility(named_boxes(shown, known), _turns(shown, room, renderer))

@@ -240,11 +240,12 @@ class LiveRun:
         return page_text, str(standing["version"])
 
     def _data(self) -> ReportData:
+        results = results_of(self.folder, states=self.states)  # as they stand now
         return ReportData(
             folder=self.folder,
             config=self.config,
             states=self.states,
-            results=results_of(self.folder, states=self.states),
+            compute_results=lambda: results,
             batches=self._batches,
             diagnoses=self._diagnosed(),
             siblings=self._siblings,

@@ -20,6 +20,7 @@ from render_agent.extras import require
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.contained_paths import is_picture, refuse_links_out
+from render_agent.system.kept_files import remove_oldest
 from render_agent.system.malloc import collecting_rarely
 from render_agent.system.whole_files import write_whole, writing
 from render_agent.web.templates import ASSETS
@@ -60,6 +61,7 @@ def build(
     write_index(report, pages, *scores)
     remove_stale(pages, report.rows)
     _remove_strange(pages, before, report, pictures)
+    remove_oldest()
     return pages / "index.html", report
 
 

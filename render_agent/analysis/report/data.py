@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states, results_of
+from render_agent.runs.log.reader import notes, read_states, results_of
+from render_agent.runs.log.results import standing
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
 
@@ -27,7 +28,7 @@ UNFINISHED = "IN PROGRESS"
 class ReportData:
     """A run as its pages show it.
 
-    states: in the order of the run. results: as `results.json` has them, computed from the log.
+    states: in the order of the run. compute_results: returns `results`; asked for once, as it takes long.
     batches: phase and size of the batch of every turn, in the order of the log. diagnoses: by question
     id; a question that was not diagnosed is not in it. siblings: finished runs beside this one that
     differ from it in what was shown alone. finished: whether the run has come to its end.
@@ -36,7 +37,7 @@ class ReportData:
     folder: RunFolder
     config: RunConfig
     states: Sequence[QuestionState]
-    results: Mapping[str, Any]
+    compute_results: Callable[[], Mapping[str, Any]]
     batches: Sequence[tuple[Phase, int]]
     diagnoses: Mapping[str, Diagnosis]
     siblings: Sequence[Sibling]
@@ -51,6 +52,17 @@ class ReportData:
     def record(self) -> Mapping[str, Any]:
         """What `config.json` holds."""
         return self.folder.record
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """The results as `results.json` has them, computed from the log."""
+        return self.compute_results()
+
+    @cached_property
+    def standing(self) -> Mapping[str, Any]:
+        """The status and the notes of the results, known before these are."""
+        own = notes(self.record)
+        return standing(self.states, partial=self.config.partial, notes=own)
 
     @cached_property
     def rows(self) -> dict[str, Mapping[str, Any]]:
@@ -72,7 +84,7 @@ class ReportData:
             stamps.append(f"{UNFINISHED}: {done} of {len(self.states)} questions done")
         if self.config.partial:
             stamps.append("PARTIAL: some of the benchmark's questions")
-        elif self.finished and self.results["status"] != "complete":
+        elif self.finished and self.standing["status"] != "complete":
             stamps.append("PARTIAL: not every question is scored")
         if stress := self.config.picture_stress.note:
             stamps.append(stress.replace("stress test", "STRESS TEST"))
@@ -81,7 +93,7 @@ class ReportData:
     @property
     def notes(self) -> list[str]:
         """What must be said beside every figure of this run, apart from its stamps."""
-        return [note for note in self.results["notes"] if note != self.config.picture_stress.note]
+        return [note for note in self.standing["notes"] if note != self.config.picture_stress.note]
 
     @property
     def frame(self) -> dict[str, Any]:
@@ -133,7 +145,7 @@ def read_run(
         folder=folder,
         config=folder.config,
         states=states,
-        results=results_of(folder, states=states),
+        compute_results=cache(partial(results_of, folder, states=states)),
         batches=[(line.turn.phase, line.turn.batch_size) for line in lines if line.turn],
         diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
         siblings=siblings(folder),

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import FloatArray, Vector
 from render_agent.render.base import sound_faces
+from render_agent.scene.kept import Keep, anew
 from render_agent.scene.model import Scene
 
 MARGIN_METRES = 0.01
@@ -70,25 +71,47 @@ ROUNDING_METRES = 1e-4
 class BoxSurfaces:
     """The pieces of surface that belong to each of some boxes.
 
-    corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
-    none; oriented: whether they are known to look out of the things. Pieces that lie in the same boxes, along the same sides, form a group; group 0 lies in none.
+    groups: (p + 1,) int32, the group of each piece; the last, which index -1 reads, is that of no piece. Pieces that
+    lie in the same boxes, along the same sides, form a group; group 0 lies in none. sides: (groups, boxes) int16, the
+    bits of these sides, -1 where the group does not lie in the box.
     """
 
     def __init__(
         self,
+        boxes: Sequence[OrientedBox],
+        groups: NDArray[np.int32],
+        sides: NDArray[np.int16],
+    ) -> None:
+        self.boxes = list(boxes)
+        self.groups = groups
+        self._sides = sides
+        centres, sizes, axes = (
+            [getattr(box, part) for box in boxes] for part in ("centre", "size", "axes")
+        )
+        self._centres = np.array(centres).reshape(-1, 3)
+        self._half = np.array(sizes).reshape(-1, 3) / 2
+        self._axes = np.array(axes).reshape(-1, 3, 3)
+        self._volumes = 8 * self._half.prod(axis=1)
+
+    @classmethod
+    def holding(
+        cls,
         corners: NDArray[np.floating[Any]],
         normals: FloatArray | None,
         boxes: Sequence[OrientedBox],
         *,
         oriented: bool = False,
-    ) -> None:
-        self.boxes = list(boxes)
-        self.groups = np.zeros(len(corners) + 1, np.int32)
-        """(p + 1,) the group of each piece; the last, which index -1 reads, is that of no piece."""
+    ) -> BoxSurfaces:
+        """Return which of some pieces of surface lie in which boxes.
+
+        corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
+        none; oriented: whether they are known to look out of the things.
+        """
+        groups = np.zeros(len(corners) + 1, np.int32)
         rows: list[tuple[tuple[int, int], ...]] = [()]
         along = np.ascontiguousarray(corners.transpose(1, 2, 0))
         low, high = along.min(axis=0), along.max(axis=0)
-        for number, box in enumerate(self.boxes):
+        for number, box in enumerate(boxes):
             ends = box.grown(RING_METRES).bounds
             near = np.flatnonzero((low[0] <= ends[1, 0]) & (high[0] >= ends[0, 0]))
             for axis in (1, 2):
@@ -100,40 +123,50 @@ class BoxSurfaces:
             neighbourhood = _BoxNeighbourhood(corners[near], near_normals, box, oriented=oriented)
             inside = near[neighbourhood.inside]
             pairs = (
-                self.groups[inside].astype(np.int64) * BIT_COMBINATIONS
+                groups[inside].astype(np.int64) * BIT_COMBINATIONS
                 + neighbourhood.touched_sides()[neighbourhood.inside]
             )
             kinds, which = np.unique(pairs, return_inverse=True)
-            self.groups[inside] = len(rows) + which
+            groups[inside] = len(rows) + which
             rows += [
                 (*rows[int(kind) // BIT_COMBINATIONS], (number, int(kind) % BIT_COMBINATIONS))
                 for kind in kinds
             ]
-        self._sides = np.full((len(rows), len(self.boxes)), -1, np.int16)
+        sides = np.full((len(rows), len(boxes)), -1, np.int16)
         for group, row in enumerate(rows):
             for number, bits in row:
-                self._sides[group, number] = bits
-        centres, sizes, axes = (
-            [getattr(box, part) for box in boxes] for part in ("centre", "size", "axes")
-        )
-        self._centres = np.array(centres).reshape(-1, 3)
-        self._half = np.array(sizes).reshape(-1, 3) / 2
-        self._axes = np.array(axes).reshape(-1, 3, 3)
-        self._volumes = 8 * self._half.prod(axis=1)
+                sides[group, number] = bits
+        return cls(boxes, groups, sides)
 
     @classmethod
-    def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
+    def of(cls, scene: Scene, boxes: Sequence[OrientedBox], keep: Keep = anew) -> BoxSurfaces:
         """Return which faces, or points of a cloud, of `scene` lie in which boxes.
 
         RenderError where a face names a vertex that the scene does not have.
         """
+        pieces = scene.points if scene.faces is None else scene.faces
+
+        def make() -> bytes:
+            found = cls._of(scene, boxes)
+            return found.groups.tobytes() + found._sides.tobytes()
+
+        told = [part.tobytes().hex() for box in boxes for part in (box.centre, box.size, box.axes)]
+        content = keep(scene, f"surfaces of boxes {' '.join(told)}", make)
+        groups = np.frombuffer(content, np.int32, len(pieces) + 1).copy()
+        sides = np.frombuffer(content[groups.nbytes :], np.int16)
+        return cls(boxes, groups, sides.reshape(int(groups.max()) + 1, len(boxes)))
+
+    @classmethod
+    def _of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
         if scene.faces is None:
-            return cls(scene.points[:, None], None, boxes)
+            return cls.holding(scene.points[:, None], None, boxes)
         corners = scene.points[sound_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
         facing = _facing(scene, corners, normals)
-        return cls(corners, facing * normals if facing else normals, boxes, oriented=bool(facing))
+        return cls.holding(
+            corners, facing * normals if facing else normals, boxes, oriented=bool(facing)
+        )
 
     def seen_from(self, position: Vector) -> NDArray[np.bool_]:
         """Return which group counts for which box, (groups, boxes), from a place in metres."""

@@ -100,7 +100,7 @@ class Sight:
 
     boxes: of all objects that are known, in the scene's frame: what lies in two of them goes to the
     smaller. size: width and height of the pictures that areas are given for. widest: pixels across
-    in which it is counted at the most.
+    in which it is counted at the most. surfaces: of the boxes, found unless given.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Sight:
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
         widest: int = WIDEST_PIXELS,
+        surfaces: BoxSurfaces | None = None,
     ) -> None:
         self.renderer = renderer
         self.scene = scene
@@ -117,7 +118,7 @@ class Sight:
         self.size = size
         shrunk = min(1.0, widest / size[0])
         self.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
-        self._surfaces = BoxSurfaces.of(scene, boxes)
+        self._surfaces = surfaces or BoxSurfaces.of(scene, boxes)
         self._counts: dict[Vector, NDArray[np.bool_]] = {}
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
         self._alone: dict[tuple[int, bytes], Scene | NDArray[np.intp]] = {}
@@ -220,7 +221,7 @@ class Sight:
         """Return what the surface points under the pixels belong to, and the number of each pixel's, -1 without one."""
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
-        surfaces = BoxSurfaces(points[:, None], None, self.boxes)
+        surfaces = BoxSurfaces.holding(points[:, None], None, self.boxes)
         pieces = np.full(frame.depth.shape, -1, np.int32)
         pieces[v, u] = np.arange(len(points))
         return surfaces, pieces.ravel()

@@ -15,9 +15,11 @@ from render_agent.geometry.camera import Camera, FloatArray, MapCamera
 from render_agent.questions.ground_truth import Facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.render.base import Frame, Renderer
+from render_agent.render.visibility.box_surfaces import BoxSurfaces
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.object_visibility import Counted, Seen, Sight, seen_well
 from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scene.kept import Keep, anew
 from render_agent.scene.model import Scene
 
 KEPT_SURFACES = 8
@@ -63,11 +65,16 @@ class Room:
     """A scene and what is known of it; owned by the thread that owns the renderers it is given.
 
     facts: with their boxes in the scene's frame. space: gives its free space. size: width and height of
-    the views in pixels.
+    the views in pixels. keep: gives what is made of the scene and its boxes alone.
     """
 
     def __init__(
-        self, scene: Scene, space: Callable[[], FreeSpace], facts: Facts, size: tuple[int, int]
+        self,
+        scene: Scene,
+        space: Callable[[], FreeSpace],
+        facts: Facts,
+        size: tuple[int, int],
+        keep: Keep = anew,
     ) -> None:
         self.scene: Scene | None = scene
         self.space: Callable[[], FreeSpace] | None = space
@@ -76,6 +83,7 @@ class Room:
         self.labels = [label.lower() for label, some in facts.boxes.items() for _ in some]
         self._boxes = [box for some in facts.boxes.values() for box in some]
         self._sight: Sight | None = None
+        self._keep = keep
         self._surface: Surface | None = None
         self._recent_frames: OrderedDict[Pose, CameraFrames] = OrderedDict()
         self._counted: OrderedDict[tuple[str, Camera | MapCamera], Counted] = OrderedDict()
@@ -194,14 +202,15 @@ class Room:
         """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
         if self._sight is None:
             assert self.scene is not None, "the room is open"
-            self._sight = Sight(renderer, self.scene, self._boxes, self.size)
+            surfaces = BoxSurfaces.of(self.scene, self._boxes, self._keep)
+            self._sight = Sight(renderer, self.scene, self._boxes, self.size, surfaces=surfaces)
         return self._sight
 
     def _points(self, renderer: Renderer) -> Surface:
         if self._surface is None:
             assert self.scene is not None, "the room is open"
             assert self.space is not None, "the room is open"
-            self._surface = Surface.of(self.scene, self.space(), renderer)
+            self._surface = Surface.of(self.scene, self.space, renderer, self._keep)
         return self._surface
 
 

@@ -66,9 +66,8 @@ def results(
     what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
     only a judge can score; without one such a question is not scored. reuse: what the engine kept over turns.
     """
-    scored = [state for state in states if state.status in SCORED]
     known = counted(states, marks)
-    complete = len(scored) == len(states)
+    complete = _complete(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     official_figures = figures(scored_answers(known, parser, marks=marks), macro)
     official = means(scored_answers(known, marks=marks))[MACRO]
@@ -79,8 +78,7 @@ def results(
         if OFFICIAL_RAW in raw[part]:
             official_figures[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
     return {
-        "status": "partial" if partial or not complete else "complete",
-        "notes": [*notes, *_own_notes(states)],
+        **standing(states, partial=partial, notes=notes),
         "parser": parser,
         **official_figures,
         "official": official if complete else None,
@@ -98,6 +96,20 @@ def results(
         "questions": [row(state, parser, marks) for state in states],
         **({} if reuse is None else {"reuse": reuse}),
     }
+
+
+def standing(
+    states: Sequence[QuestionState], *, partial: bool, notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what `results` says before any figure: `status` and `notes`."""
+    return {
+        "status": "partial" if partial or not _complete(states) else "complete",
+        "notes": [*notes, *_own_notes(states)],
+    }
+
+
+def _complete(states: Sequence[QuestionState]) -> bool:
+    return all(state.status in SCORED for state in states)
 
 
 def _beliefs(

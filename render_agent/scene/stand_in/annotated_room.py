@@ -6,6 +6,7 @@ import colorsys
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ class _Face:
     width: float
     height: float
 
-    @property
+    @cached_property
     def normal(self) -> FloatArray:
         return _crossed(self.right, self.up)
 

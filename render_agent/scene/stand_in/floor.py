@@ -39,16 +39,14 @@ class Floor:
 
     def border(self) -> FloatArray:
         """Return the sides of cells beyond which there is no floor: (k, 2, 2) ends, metres, world."""
-        here = {(int(x), int(y)) for x, y in self.cells}
-        sides = (((0, -1), 0, 1), ((1, 0), 1, 2), ((0, 1), 2, 3), ((-1, 0), 3, 0))
+        places = (self.cells - self.cells.min(axis=0) + 1).T
+        here = np.zeros(places.max(axis=1) + 2, bool)
+        here[tuple(places)] = True
+        beyond = [(0, -1), (1, 0), (0, 1), (-1, 0)]  # by the corner that the side begins at
+        ends = np.array([~here[places[0] + right, places[1] + up] for right, up in beyond]).T
+        number, first = np.nonzero(ends)
         squares = self.squares()
-        ends = [
-            (squares[number, first], squares[number, second])
-            for number, (x, y) in enumerate(self.cells.tolist())
-            for (right, up), first, second in sides
-            if (x + right, y + up) not in here
-        ]
-        return np.array(ends).reshape(-1, 2, 2)
+        return np.stack([squares[number, first], squares[number, (first + 1) % 4]], axis=1)
 
 
 def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Floor:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from urllib.parse import unquote
 
 import pytest
@@ -17,6 +18,8 @@ from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
+from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.system.kept_files import FOLDER_VARIABLE
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +72,30 @@ def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
     before = contents(place)
     build(run, processes=2)
     assert contents(place) == before
+
+
+def test_a_later_report_has_the_bytes_of_the_first(run, tmp_path, monkeypatch):
+    place = run.path / "report"
+    before = contents(place)  # nothing was kept when these were made
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
+
+    def anew(processes):
+        shutil.rmtree(place)
+        build(run, processes=processes)
+        return contents(place)
+
+    assert anew(2) == before
+    scenes = {question.scene for question in run.questions()}
+    entries = contents(tmp_path / "kept")
+    assert len(entries) == 4 * len(scenes)  # plan, scene in 3D, visible surface, surfaces of boxes
+    monkeypatch.setattr(FreeSpace, "of", None)  # which is not asked for
+    assert anew(1) == before
+    monkeypatch.undo()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
+    for name, entry in entries.items():
+        (tmp_path / "kept" / name).write_bytes(entry[: len(entry) // 2])
+    assert anew(1) == before
+    assert contents(tmp_path / "kept") == entries
 
 
 def test_pictures_are_links_to_those_of_the_run_whatever_lay_in_their_places(run, tmp_path):

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from render_agent.analysis.diagnosis.model import Sighting
 from render_agent.analysis.report.view3d import page_data, scene_file
-from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, write_scene
+from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, scene_script
 from render_agent.dialogue.state import View
 from render_agent.geometry.camera import Camera
 from render_agent.render.around import direction_of, draw_around
@@ -46,7 +46,7 @@ def read_back(file):
 
 
 def test_a_small_scene_is_written_as_it_is(tmp_path, small_scene):
-    write_scene(small_scene, tmp_path / "scene.js")
+    (tmp_path / "scene.js").write_bytes(scene_script(small_scene))
     _, points, colours, faces = read_back(tmp_path / "scene.js")
     assert np.abs(points - small_scene.points).max() < 1e-3
     assert np.array_equal(colours, small_scene.colours)
@@ -260,7 +260,7 @@ def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
 
 def looked_at(window, page_file, scene, tmp_path):
     """Return what the 3D view shows of a scene from where its page's first view was taken, and that camera."""
-    write_scene(scene, page_file.parents[1] / "scenes3d" / "room00.js")
+    (page_file.parents[1] / "scenes3d" / "room00.js").write_bytes(scene_script(scene))
     page, _ = opened(window, page_file)
     try:
         page.emulate_media(reduced_motion="reduce")
@@ -337,7 +337,7 @@ def test_five_million_faces_are_shown(window, page_file, tmp_path, kept_scene):
     second = np.column_stack([corner + 1, corner + side + 1, corner + side + 2])
     scene = scene_of(points, colours, np.concatenate([first, second]).astype(np.int32))
     assert len(scene.faces) > 5_000_000
-    write_scene(scene, page_file.parents[1] / "scenes3d" / "room00.js")
+    (page_file.parents[1] / "scenes3d" / "room00.js").write_bytes(scene_script(scene))
     assert (page_file.parents[1] / "scenes3d" / "room00.js").stat().st_size < 8e6
     page, _ = opened(window, page_file)
     try:

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.report.view3d.scene_file import is_scene, scene_file, write_scene
+from render_agent.analysis.report.view3d.scene_file import is_scene, scene_file, scene_script
 from render_agent.dialogue.state import Question, QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.geometry.camera import Camera, MapCamera, Vector
 from render_agent.observation.picture_store import safe_name
 from render_agent.render.base import Renderer
-from render_agent.render.map_view.map_view import TopView, framed
+from render_agent.render.map_view.map_view import FloorPlan, TopView, framed
 from render_agent.render.map_view.overlay import Plot
 from render_agent.render.registry import make_renderer
+from render_agent.scene.kept import kept_of
 from render_agent.scene.model import Scene
 from render_agent.system.whole_files import write_whole
 from render_agent.text.safe_parse import decode, encode
@@ -77,10 +77,16 @@ class PlanWriter:
         name = question.scene
         in_3d, file = self.report / scene_file(name), self.report / _plan_file(name)
         if name in self.cameras and not is_scene(in_3d):
-            write_scene(scene, in_3d)
+            script = kept_of(scene, "script of the 3D view", lambda: scene_script(scene))
+            write_whole(in_3d, script, durable=False)
         if name in self.cameras and _read(file) is None:
-            drawn = TopView(renderer, SIZE_PIXELS).plan(scene, self.cameras[name])
-            write_whole(file, _encoded(drawn.picture, drawn.camera), durable=False)
+            camera = self.cameras[name]
+            plan = kept_of(
+                scene,
+                f"plan at {camera.position[2]!r} m",
+                lambda: _encoded(TopView(renderer, SIZE_PIXELS).plan(scene, camera)),
+            )
+            write_whole(file, plan, durable=False)
 
 
 def plan_writer(report: Path, states: Iterable[QuestionState]) -> PlanWriter:
@@ -107,13 +113,12 @@ class Plans:
 
     def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
         """Return the plan of the scene that a question was asked in; None where nothing is known of it."""
-        cameras = list(cameras_of(state))
-        if not cameras:
+        if next(cameras_of(state), None) is None:
             return None
         scene = state.question.scene
         if scene not in self._plans:
             self._plans[scene] = self._found(state.question)
-        return self._plans[scene] or bare_plan(cameras, diagnosis)
+        return self._plans[scene] or bare_plan(cameras_of(state), diagnosis)
 
     def close(self) -> None:
         """Give back what drawing needed."""
@@ -155,10 +160,10 @@ def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
     return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS))
 
 
-def _encoded(picture: NDArray[np.uint8], camera: MapCamera) -> bytes:
+def _encoded(plan: FloorPlan) -> bytes:
     info = PngImagePlugin.PngInfo()
-    info.add_text(CAMERA_KEY, encode(camera).decode())
-    image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
+    info.add_text(CAMERA_KEY, encode(plan.camera).decode())
+    image = Image.fromarray(plan.picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
     file = io.BytesIO()
     image.save(file, "PNG", pnginfo=info, compress_level=3)
     return file.getvalue()

@@ -341,9 +341,12 @@ class _Taken:
             and self.plot.top <= v - high
             and v + high <= self.plot.bottom
         )
-        return inside and not any(
-            abs(u - x) < wide + w and abs(v - y) < high + h for x, y, w, h in self.rectangles
-        )
+        if not inside:
+            return False
+        for x, y, w, h in self.rectangles:  # no generator: it is asked for every spot that is tried
+            if abs(u - x) < wide + w and abs(v - y) < high + h:
+                return False
+        return True
 
     def place_number(self, pixel: Pixel, yaw: float) -> Pixel:
         """Take a free spot for a number: where the camera looks, near first, else all around."""

@@ -42,6 +42,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import Message, encodable
 from render_agent.dialogue.state import Question, QuestionState
+from render_agent.runs.log.results import row
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.system.whole_files import write_whole
 from render_agent.web.templates import environment
@@ -274,15 +275,13 @@ def _is(letter: str, answer: str | None) -> bool:
 class PageTask(Part):
     """Some questions whose pages one process writes, and what it needs to do so.
 
-    report: the folder. frame: what all pages share. questions: those that tell which scenes are shown. rows: of the
-    results, and beside: the files of the pages beside its own, by question id. diagnoses: None where they are to be
-    found on the way.
+    report: the folder. frame: what all pages share. questions: those that tell which scenes are shown. beside: the
+    files of the pages beside its own, by question id. diagnoses: None where they are to be found on the way.
     """
 
     report: Path
     frame: Mapping[str, Any]
     questions: Sequence[Question]
-    rows: Mapping[str, Mapping[str, Any]]
     beside: Mapping[str, tuple[str | None, str | None]]
     diagnoses: Mapping[str, Diagnosis] | None
 
@@ -315,7 +314,6 @@ def write_pages(
                 frame=frame,
                 # which scene stands in the place of another depends on all of them
                 questions=[s.question for s in part.states] if config.faithful else questions,
-                rows={name: report.rows[name] for name in ids},
                 beside={name: beside[name] for name in ids},
                 diagnoses=None
                 if diagnose
@@ -344,7 +342,7 @@ def _write(task: PageTask) -> Found:
         for state in task.states:
             diagnosis = found.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)
-            part = question_part(state, task.rows[state.id], diagnosis, plan, config)
+            part = question_part(state, row(state), diagnosis, plan, config)
             page = page_of_part(task.frame, part, task.beside[state.id])
             write_whole(task.report / page_of(state.id), page.encode("utf-8"), durable=False)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
@@ -43,7 +44,7 @@ def view_data(
             steps.append(
                 {
                     "number": views[0].number if passive else turn.number + 1,
-                    **_pose(views[0].camera if passive else turn.stood),  # type: ignore[arg-type]
+                    **_pose(views[0].camera if passive else turn.stood),
                     "said": " ".join(replied.reply.split())[:400],
                     "happened": replied.feedback,
                     "views": [part for view in views for part in _parts(view, size, pictures)],
@@ -84,6 +85,8 @@ def _parts(view: View, size: tuple[int, int], pictures: str) -> list[dict[str, A
     return [{"file": pictures + view.file, "part": part, **_pose(own)} for own, part in parts]
 
 
+# A turn stands where its view was taken, and many questions begin at the same place.
+@lru_cache(maxsize=1024)
 def _pose(camera: Camera) -> dict[str, Any]:
     """Return where a camera is and how it looks: metres, unit vectors, the vertical angle in degrees."""
     axes = camera.pose[:3].tolist()

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from render_agent.observation.picture_store import safe_name
 from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
-from render_agent.system.whole_files import write_whole
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 MAX_FACES, MAX_POINTS = 150_000, 300_000
@@ -44,8 +43,8 @@ def scene_file(scene: str) -> str:
     return f"scenes3d/{safe_name(scene)}.js"
 
 
-def write_scene(scene: Scene, file: Path) -> None:
-    """Write a scene as a script that hands it to the 3D view.
+def scene_script(scene: Scene) -> bytes:
+    """Return a scene as a script that hands it to the 3D view.
 
     Pages that are opened from disk may load scripts and nothing else. The numbers are deflated and in
     base64: positions as steps (n, 3) uint16, colours (n, 3) uint8, faces (m, 3) uint32; of a splat in the
@@ -72,16 +71,14 @@ def write_scene(scene: Scene, file: Path) -> None:
         numbers += np.rint(127 * shapes.rotations).astype(np.int8).tobytes()
         numbers += np.rint(255 * shapes.opacities).astype(np.uint8).tobytes()
     text = base64.b64encode(zlib.compress(numbers, DEFLATED)).decode()
-    write_whole(
-        file, f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode(), durable=False
-    )
+    return f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode()
 
 
 _WRITTEN = re.compile(rb'renderAgentScene\((\{[^{}()]*\}), "[A-Za-z0-9+/=]*"\);\n')
 
 
 def is_scene(file: Path) -> bool:
-    """Whether a file is a script as `write_scene` writes it: it may lie in the folder of a stranger's run."""
+    """Whether a file is a script as `scene_script` returns it: it may lie in the folder of a stranger's run."""
     try:
         header = _WRITTEN.fullmatch(read_bounded(file))
         return header is not None and isinstance(parse_json(header[1].decode()), dict)
