@@ -9,7 +9,7 @@ from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.errors import QuestionsError, SetupError
+from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.questions.rows import SUFFIXES, load_rows
 from render_agent.questions.scans import ROOMS_HINT, ROOTS, Roots, searched, with_scans
 from render_agent.text.safe_parse import read_bounded
@@ -187,11 +187,8 @@ def removed_ids_path(path: Path, ids_file: str | None) -> Path | None:
 
 def read_ids(path: Path) -> set[str]:
     """Return the ids in a file, one a line. QuestionsError where there are none."""
-    try:
+    with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
         ids = read_bounded(path).decode("utf-8-sig").split()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise QuestionsError(f"cannot read the ids in {path}: {reason}") from error
     if not ids:
         raise QuestionsError(f"{path} holds no ids: write one a line")
     return set(ids)

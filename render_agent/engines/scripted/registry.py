@@ -14,7 +14,7 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy, Policy
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 
@@ -72,13 +72,12 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     Its entries are {"id": …, "replies": [text or object, …]}, "*" for any other question.
     """
     try:
-        text = read_bounded(path).decode("utf-8")
+        with os_errors(SetupError, f"read {path}"):
+            text = read_bounded(path).decode("utf-8")
         if path.suffix == ".jsonl":
             rows = [parse_json(line) for line in text.split("\n") if line.strip()]
         else:
             rows = parse_json(text)
-    except OSError as error:
-        raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise SetupError(f"{path} is no JSON: {error}") from error
     replies: dict[str, list[str]] = {}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 from render_agent.text.safe_parse import Each, convert, parse_yaml
 
 Mode = Literal["yes", "json", "pairwise"]
@@ -123,11 +123,8 @@ def load_rubric(name: str) -> Rubric:
             f"there is no rubric {name!r}: give a YAML file or one of {', '.join(bundled_rubrics())}"
         )
     else:
-        try:
-            with path.open("rb") as file:
-                text = file.read(MAX_RUBRIC_BYTES + 1)
-        except OSError as error:
-            raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
+        with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
+            text = file.read(MAX_RUBRIC_BYTES + 1)
     return read_rubric(text, name)
 
 
