@@ -15,7 +15,7 @@ from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError, UsageError, reason_of
 from render_agent.extras import require
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
@@ -296,8 +296,9 @@ def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             options[name] = parse_yaml(value)
         except ValueError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise UsageError(f"--engine-option {name}: its value is no YAML ({reason})") from error
+            raise UsageError(
+                f"--engine-option {name}: its value is no YAML ({reason_of(error)})"
+            ) from error
         if _holds_a_key(name, options[name]):
             raise UsageError(
                 f"--engine-option {name} holds a key, and would be written into the run folder: put keys"

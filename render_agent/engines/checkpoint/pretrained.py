@@ -13,7 +13,7 @@ from render_agent.config import AUTO
 from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
 from render_agent.engines.checkpoint.template_check import check_template
 from render_agent.engines.families.registry import family_of
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, first_line
 from render_agent.text.display import Stage, bar_class, stage
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -257,10 +257,3 @@ def reads_back(tokenizer: Any, word: str) -> bool:
     """Whether a tokenizer gives a word back as it took it."""
     ids = tokenizer(word, add_special_tokens=False)["input_ids"]
     return bool(tokenizer.decode(ids).strip() == word)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message, without its full stop."""
-    lines = str(error).strip().splitlines() or [""]
-    line = lines[0].strip().rstrip(".:")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__

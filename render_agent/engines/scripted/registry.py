@@ -14,7 +14,7 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy, Policy
-from render_agent.errors import SetupError, os_errors
+from render_agent.errors import SetupError, first_line, os_errors
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 
@@ -101,7 +101,7 @@ def _imported(path: Path) -> NamedPolicy:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # it is anybody's code
-        raise SetupError(f"{path} cannot be imported: {_error_text(error)}") from error
+        raise SetupError(f"{path} cannot be imported: {first_line(error)}") from error
     make = getattr(module, "policy", None)
     if not callable(make):
         raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
@@ -110,13 +110,9 @@ def _imported(path: Path) -> NamedPolicy:
         try:
             policy: Policy = make(questions, seed)
         except Exception as error:  # it is anybody's code
-            raise SetupError(f"policy() in {path} failed: {_error_text(error)}") from error
+            raise SetupError(f"policy() in {path} failed: {first_line(error)}") from error
         if not callable(getattr(policy, "reply", None)):
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
     return NamedPolicy(build)
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

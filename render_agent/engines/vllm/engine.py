@@ -19,7 +19,7 @@ from render_agent.engines.checkpoint.locate import (
     fetch_model,
     find_model,
 )
-from render_agent.engines.checkpoint.pretrained import first_line, load_processor, silence_libraries
+from render_agent.engines.checkpoint.pretrained import load_processor, silence_libraries
 from render_agent.engines.checkpoint.special_tokens import picture_tokens
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.thinking import Thought
@@ -33,7 +33,7 @@ from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_queries
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
-from render_agent.errors import EngineError
+from render_agent.errors import EngineError, first_line
 
 LOG = logging.getLogger(__name__)
 

@@ -22,7 +22,13 @@ from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
-from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
+from render_agent.errors import (
+    EngineError,
+    RenderAgentError,
+    RunStoppedError,
+    SceneError,
+    reason_of,
+)
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.log.lines import Failed
@@ -267,7 +273,7 @@ class Driver:
         except errors.RayTaskError:
             raise  # a fault of the program
         except errors.RayError as error:
-            logger.warning("%s died: %s", slot.label, " ".join(str(error).split()))
+            logger.warning("%s died: %s", slot.label, reason_of(error))
             self._died(slot)
         else:
             for message in messages:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from render_agent.errors import SetupError, os_errors
+from render_agent.errors import SetupError, os_errors, reason_of
 from render_agent.text.safe_parse import Each, convert, parse_yaml
 
 Mode = Literal["yes", "json", "pairwise"]
@@ -138,8 +138,7 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
     try:
         data = _stripped(parse_yaml(text.decode("utf-8")))
     except ValueError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SetupError(f"{source} is no YAML: {reason[:200]}") from error
+        raise SetupError(f"{source} is no YAML: {reason_of(error)}") from error
     try:
         rubric: Rubric = convert(data, Rubric)
     except ValueError as error:

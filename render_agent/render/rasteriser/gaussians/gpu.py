@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from render_agent.errors import reason_of
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
 from render_agent.scene.gaussians import Gaussians
@@ -35,11 +36,10 @@ def gpu_renderer() -> GpuGaussians | None:
         made.draw(_point(), Camera((0.0, 0.0, 0.0)), 16, 16)
     # gsplat compiles itself when it is first used, which fails in as many ways as compilers do.
     except Exception as error:  # noqa: BLE001
-        why = " ".join(str(error).split())[:200]
         log.warning(
             "gsplat does not work here (%s: %s): splats are drawn on the processor",
             type(error).__name__,
-            why,
+            reason_of(error),
         )
         return None
     return made
