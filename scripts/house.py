@@ -40,7 +40,7 @@ DOORS = {
     "mlflow": "analysis.export.loggers",
     "moderngl": "render.opengl",
     "numba": "render.rasteriser",
-    "open3d": "scene.formats render.raycast",
+    "open3d": "scene.formats",
     "openai": "engines.openai",
     "pandas": "api analysis.export",
     "pyarrow": "questions analysis.export",
