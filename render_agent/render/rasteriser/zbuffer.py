@@ -244,7 +244,7 @@ def _covering(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
     top: Any, bottom: Any, width: Any, covering: Any,
 ) -> Any:  # fmt: skip
-    """Write which of the faces start … stop-1 may cover a pixel into `found`; return how many.
+    """Write which of the faces start … stop-1 may cover a pixel into `covering`; return how many.
 
     Those have a pixel's centre within their bounding rectangle, or reach through the near plane.
     In a dense scan most faces fall between the pixels; the loop has no branches to be mispredicted.
