@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST_REASON = 300
 LONGEST_WORD = 600
 LONGEST_MESSAGE = 2_000
 """Characters; of what is longer the beginning and the end are told."""
@@ -88,23 +87,6 @@ class RunStoppedError(RenderAgentError):
     """A fault that meets question after question, so that the run stops before it fails all of them."""
 
 
-def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message, without its full stop."""
-    lines = str(error).strip().splitlines() or [""]
-    line = lines[0].strip().rstrip(".:")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
-
-
-def reason_of(error: BaseException | str) -> str:
-    """Return the message of an error in one line of at most LONGEST_REASON characters.
-
-    Of an error of the operating system, the words that the system has for it.
-    """
-    words = error.strerror if isinstance(error, OSError) else None
-    reason = " ".join(str(words or error).split()) or type(error).__name__
-    return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + "…"
-
-
 @contextmanager
 def os_errors(
     kind: type[RenderAgentError], deed: str, then: str = "", also: type[Exception] = OSError
@@ -116,4 +98,5 @@ def os_errors(
     try:
         yield
     except (OSError, also) as error:
-        raise kind(f"cannot {deed}: {reason_of(error)}{then and f'; {then}'}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise kind(f"cannot {deed}: {reason}{then and f'; {then}'}") from error

@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
-from render_agent.errors import UsageError, reason_of
+from render_agent.errors import UsageError
+from render_agent.text.reasons import reason_of
 
 
 class Size(click.ParamType[tuple[int, int]]):

@@ -14,9 +14,10 @@ from typing import Any
 from render_agent.agents.base import Ask, Draw, Need
 from render_agent.agents.verifiers.base import Case, VerifierPanel
 from render_agent.engines.base import Engine, Reply, Request
-from render_agent.errors import EngineError, RenderAgentError, RenderError, reason_of
+from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.system.interrupts import raise_again
 from render_agent.system.threads import begun_pool
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

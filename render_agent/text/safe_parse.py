@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from render_agent.errors import reason_of
+from render_agent.text.reasons import reason_of
 
 __all__ = ("Either",)  # which mypy takes for another module's
 

@@ -17,7 +17,8 @@ from render_agent.engines.checkpoint.locate import (
     fetch_model,
     find_model,
 )
-from render_agent.errors import EngineError, SetupError, first_line
+from render_agent.errors import EngineError, SetupError
+from render_agent.text.reasons import first_line
 
 DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 

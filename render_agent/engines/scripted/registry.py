@@ -14,7 +14,8 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy, Policy
-from render_agent.errors import SetupError, first_line, os_errors
+from render_agent.errors import SetupError, os_errors
+from render_agent.text.reasons import first_line
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 

@@ -21,8 +21,8 @@ from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import InFlightRequest, Sample, build_prompt
-from render_agent.errors import first_line
 from render_agent.system.threads import begun_pool
+from render_agent.text.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 

@@ -33,7 +33,8 @@ from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_queries
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
-from render_agent.errors import EngineError, first_line
+from render_agent.errors import EngineError
+from render_agent.text.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 

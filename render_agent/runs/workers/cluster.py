@@ -15,8 +15,9 @@ from typing import Any
 import psutil
 
 from render_agent.config import AUTO, RunConfig
-from render_agent.errors import SetupError, reason_of
+from render_agent.errors import SetupError
 from render_agent.extras import require
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from render_agent.errors import SceneError, reason_of
+from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.system.child_process import signal_name, start_child
+from render_agent.text.reasons import reason_of
 
 LEAST_SECONDS = 120.0
 SECONDS_A_MEGABYTE = 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from render_agent.errors import reason_of
+from render_agent.text.reasons import reason_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from render_agent.errors import SetupError, os_errors, reason_of
+from render_agent.errors import SetupError, os_errors
+from render_agent.text.reasons import reason_of
 from render_agent.text.safe_parse import Each, convert, parse_yaml
 
 Mode = Literal["yes", "json", "pairwise"]

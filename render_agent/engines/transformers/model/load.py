@@ -25,7 +25,7 @@ from render_agent.engines.transformers.options import (
     refuse_tensor_parallel,
 )
 from render_agent.engines.transformers.sampling import Truncation
-from render_agent.errors import first_line
+from render_agent.text.reasons import first_line
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.sampling import Script
