@@ -6,7 +6,7 @@ An engine of a package is named by an entry point, too: it is called with the op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
-from render_agent.errors import SetupError, UsageError, reason_of
+from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.text.reasons import reason_of
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import parse_yaml
 
@@ -264,6 +265,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     engine_options(config.engine_option)
     engine: Engine = registry.make("engine", config.engine, config, questions)
     return engine
+
+
+MakeEngine = Callable[[RunConfig, Sequence[Question]], "Engine"]
 
 
 def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:

@@ -22,13 +22,8 @@ from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
-from render_agent.errors import (
-    EngineError,
-    RenderAgentError,
-    RunStoppedError,
-    SceneError,
-    reason_of,
-)
+from render_agent.engines.registry import MakeEngine
+from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.log.lines import Failed
@@ -41,7 +36,6 @@ from render_agent.runs.workers.scene_queue import (
 )
 from render_agent.runs.workers.worker import (
     Drawn,
-    MakeEngine,
     Message,
     Play,
     Ready,
@@ -53,6 +47,7 @@ from render_agent.runs.workers.worker import (
 from render_agent.system.child_reaper import alive
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.last_words import last_words
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
