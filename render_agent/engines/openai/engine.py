@@ -245,6 +245,5 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
 
 
 def _template_of(options: OpenAIOptions) -> Mapping[str, Any]:
-    """Return what the chat template is given by an engine option."""
     arguments = options.extra_body.get("chat_template_kwargs")
     return arguments if isinstance(arguments, Mapping) else {}

@@ -241,7 +241,6 @@ class VllmEngine:
         return None
 
     def _step(self, timeout: float | None = None) -> None:
-        """Go one step of the model and take in what it finished."""
         before = len(self._under_way)
         outputs = self.core.step(timeout)
         self.calls = self.core.steps

@@ -377,7 +377,6 @@ def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered
 
 @inlined_kernel
 def _across(a: Any, b: Any) -> Any:
-    """Return the cross product of two vectors."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 

@@ -282,7 +282,6 @@ class Driver:
                 self._close(slot, stopped[0])
 
     def _take(self, slot: WorkerSlot, message: Message) -> None:
-        """Write one message down."""
         match message:
             case Drawn(file, png):
                 self.log.pictures.store(file, png)
@@ -380,7 +379,6 @@ class Driver:
         self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
 
     def _write(self, failed: Failed) -> None:
-        """Write down what stopped a question."""
         self.log.append_error(failed)
         self.observer.failed(self.states[failed.question_id])
 

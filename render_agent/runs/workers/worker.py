@@ -210,8 +210,6 @@ class ForwardingLog:
 
 
 class _Forward(QueueHandler):
-    """Tells the driver what is logged here."""
-
     def __init__(self, send: Send) -> None:
         super().__init__(SimpleQueue())
         self._send = send

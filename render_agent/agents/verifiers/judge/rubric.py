@@ -148,7 +148,6 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
 
 
 def _stripped(data: Any) -> Any:
-    """Strip the texts of a YAML document."""
     if isinstance(data, dict):
         return {name: _stripped(value) for name, value in data.items()}
     return data.strip() if isinstance(data, str) else data

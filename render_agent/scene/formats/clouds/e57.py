@@ -67,7 +67,6 @@ def _read(file: Any, path: Path, size: int) -> Scan:
 
 
 def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
-    """Add the points of one scan to the cloud."""
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian
 
