@@ -222,6 +222,11 @@ def test_an_option_that_makes_no_sense_is_a_usage_error(given):
         read_options(given)
 
 
+def test_the_words_of_an_option_that_takes_only_some_are_named():
+    with pytest.raises(UsageError, match="must be one of max_tokens, max_completion_tokens"):
+        read_options({"max_tokens_field": "tokens"})
+
+
 def test_options_are_read_as_they_are_typed(server):
     typed = (
         "timeout=5",

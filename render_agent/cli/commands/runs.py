@@ -28,7 +28,8 @@ from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.engines.base import Engine
 from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
-from render_agent.engines.registry import MakeEngine, engine_options, make_engine
+from render_agent.engines.engine_options import engine_options
+from render_agent.engines.registry import MakeEngine, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
