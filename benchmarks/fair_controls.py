@@ -26,11 +26,12 @@ import numpy as np
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
+from render_agent.engines.registry import MakeEngine
 from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import MakeEngine, make_engine, start_run
+from render_agent.runs.runner import make_engine, start_run
 from render_agent.scene.room_truth import read_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL

@@ -18,6 +18,8 @@ and may be of any length, of which as much is shown as can be read.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LONGEST_WORD = 600
 LONGEST_MESSAGE = 2_000
@@ -83,3 +85,18 @@ class EngineError(RenderAgentError):
 
 class RunStoppedError(RenderAgentError):
     """A fault that meets question after question, so that the run stops before it fails all of them."""
+
+
+@contextmanager
+def os_errors(
+    kind: type[RenderAgentError], deed: str, then: str = "", also: type[Exception] = OSError
+) -> Iterator[None]:
+    """Turn an error of the operating system into one of this package: "cannot read FILE: Permission denied".
+
+    deed: what was tried ("read FILE"). then: what to do about it. also: another kind of error to turn.
+    """
+    try:
+        yield
+    except (OSError, also) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise kind(f"cannot {deed}: {reason}{then and f'; {then}'}") from error

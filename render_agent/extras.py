@@ -8,6 +8,7 @@ from render_agent.errors import SetupError
 
 EXTRAS = {
     "DracoPy": "scans",
+    "aiolimiter": "openai",
     "gsplat": "splats",
     "inspect_ai": "inspect",
     "laspy": "scans",
@@ -24,6 +25,7 @@ EXTRAS = {
     "rerun": "rerun",
     "sklearn": "audit",
     "starlette": "view",
+    "tenacity": "openai",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "uvicorn": "view",

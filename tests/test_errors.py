@@ -2,7 +2,15 @@
 
 import pytest
 
-from render_agent.errors import LONGEST_MESSAGE, LONGEST_WORD, RenderAgentError, UsageError
+from render_agent.errors import (
+    LONGEST_MESSAGE,
+    LONGEST_WORD,
+    RenderAgentError,
+    RunLogError,
+    SetupError,
+    UsageError,
+    os_errors,
+)
 
 
 @pytest.mark.parametrize("text", ["", "one sentence", "x" * LONGEST_WORD, "a word " * 200])
@@ -31,3 +39,27 @@ def test_many_words_are_bounded_too():
 def test_an_error_of_no_words_and_of_several_values_is_told():
     assert str(RenderAgentError()) == ""
     assert str(RenderAgentError("a", 1)) == "('a', 1)"
+
+
+def test_an_error_of_the_operating_system_is_told_in_its_words(tmp_path):
+    missing = tmp_path / "a.json"
+    with pytest.raises(SetupError) as told, os_errors(SetupError, f"read {missing}"):
+        missing.read_bytes()
+    assert str(told.value) == f"cannot read {missing}: No such file or directory"
+    assert isinstance(told.value.__cause__, FileNotFoundError)
+
+
+def test_an_error_without_those_words_is_told_as_it_is_and_with_what_to_do():
+    with pytest.raises(RunLogError) as told, os_errors(RunLogError, "write a", "make room"):
+        raise OSError("the disk is full")
+    assert str(told.value) == "cannot write a: the disk is full; make room"
+
+
+def test_other_errors_pass_unless_they_are_named():
+    with pytest.raises(ValueError, match=r"\Ano JSON\Z"), os_errors(SetupError, "read a"):
+        raise ValueError("no JSON")
+    with (
+        pytest.raises(SetupError, match=r"\Acannot read a: no JSON\Z"),
+        os_errors(SetupError, "read a", also=ValueError),
+    ):
+        raise ValueError("no JSON")

@@ -109,7 +109,6 @@ class Reranker:
     def _verdicts(
         self, context: TurnContext, candidates: tuple[Candidate, ...]
     ) -> Generator[Need, Any, tuple[Verdict, ...]]:
-        """Get a verdict of every verifier, in their order."""
         panel = self.panel
         silent: list[Verdict] = []
         asking: list[Verdict] = []

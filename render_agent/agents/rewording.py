@@ -161,7 +161,7 @@ def rewording_messages(question: str, count: int) -> list[Message]:
 
 
 def rewording_schema(count: int) -> Mapping[str, Any]:
-    """Return the JSON schema of the reply to `asking`."""
+    """Return the JSON schema of the reply to `rewording_messages`."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
     return object_schema({"wordings": texts})
 

@@ -105,7 +105,6 @@ def _answer(candidate: Candidate, context: TurnContext) -> str | None:
 def _outcome(
     context: TurnContext, candidates: Sequence[Candidate], voters: Sequence[Candidate]
 ) -> Ballot | None:
-    """Return the outcome of a vote in which these have a vote each."""
     numbers = {candidate.number for candidate in voters}
     votes = [_answer(c, context) if c.number in numbers else None for c in candidates]
     return ballot(context.state.question, votes)

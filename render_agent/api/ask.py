@@ -25,11 +25,12 @@ from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
+from render_agent.engines.registry import MakeEngine
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
-from render_agent.runs.runner import MakeEngine, Run, resume_run, start_run
+from render_agent.runs.runner import Run, resume_run, start_run
 
 logger = logging.getLogger(__name__)
 

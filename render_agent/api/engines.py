@@ -15,10 +15,10 @@ from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
-from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.errors import UsageError
-from render_agent.runs.runner import DescribeEngine, MakeEngine
+from render_agent.runs.runner import DescribeEngine
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """What may be given as an engine: a name, an engine, or what replies to a request with a text."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, os_errors
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.png import decode, encode
 from render_agent.web.templates import environment
@@ -89,12 +89,9 @@ class View(Shown):
 
     def png(self) -> bytes:
         """Return the file's bytes. RunLogError where it is gone."""
-        try:
+        again = "continuing the run draws it again"
+        with os_errors(RunLogError, f"read the picture {self.path}", again):
             return self.path.read_bytes()
-        except OSError as error:
-            raise RunLogError(
-                f"cannot read the picture {self.path}: {error.strerror}; continuing the run draws it again"
-            ) from error
 
     def __repr__(self) -> str:
         return f"<view {self.number} ({self.kind}) of question {self.question_id}>"

@@ -393,7 +393,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
       render-agent doctor
       render-agent doctor --probe
     """
-    from render_agent.doctor.examine import examine
+    from render_agent.cli.commands.doctor.examine import examine
 
     context.exit(examine(context.obj, as_json=as_json, probe=probe))
 

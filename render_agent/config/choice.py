@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from render_agent import registry
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.config.run import RunConfig
@@ -87,8 +87,5 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file. SetupError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SetupError(f"cannot read {path}: {error.strerror}") from error
+    with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

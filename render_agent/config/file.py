@@ -7,7 +7,7 @@ from typing import Any
 
 from render_agent.config.option import did_you_mean
 from render_agent.config.run import OPTIONS
-from render_agent.errors import UsageError
+from render_agent.errors import UsageError, os_errors
 from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded
 
 MOST_BYTES = 1 << 20
@@ -21,9 +21,8 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     UsageError where it cannot be read, names no option, or holds something that no option can be.
     """
     try:
-        document = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"cannot read --config {file}: {error.strerror or error}") from error
+        with os_errors(UsageError, f"read --config {file}"):
+            document = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
     except ValueError as error:
         raise UsageError(
             f"--config {file} is no YAML{line_of(error)}: write an option a line, such as max_turns: 9"

@@ -15,6 +15,7 @@ from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
+from render_agent.text.reasons import reason_of
 
 
 class Size(click.ParamType[tuple[int, int]]):
@@ -211,8 +212,6 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     Lists stand for tuples, paths for their texts, and None for what is not given. UsageError where
     there is no such option or its flag would refuse the value.
     """
-    from render_agent.text.safe_parse import reason_of
-
     context = click.Context(click.Command("render-agent"))
     parsed: dict[str, Any] = {}
     for name, value in options.items():
@@ -224,10 +223,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             parsed[name] = run_option(OPTIONS[name]).type_cast_value(
                 context, _as_typed(name, value)
             )
-        except (
-            click.UsageError,
-            TypeError,
-        ) as error:  # click's own types meet a list with TypeError
+        except (click.UsageError, TypeError) as error:  # of lists, which click does not expect
             refusal = error.message if isinstance(error, click.UsageError) else error
             raise UsageError(f"{name}={value!r:.80} is not valid: {reason_of(refusal)}") from error
     return parsed

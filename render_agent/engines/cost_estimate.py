@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import judge_pictures, judge_requests, weighed_by_turn
 from render_agent.dialogue.chat import Message, pictures
-from render_agent.errors import UsageError
+from render_agent.engines.openai.options import read_options
 
 TOKEN_SIDE_PIXELS = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
 """Sides of the square of pixels that is one token, by a part of the model's name.
@@ -144,17 +144,13 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
 def find_prices(options: Mapping[str, Any]) -> Prices | None:
     """Return the prices among engine options, None where price_in or price_out is not given.
 
-    UsageError where one is no number.
+    UsageError where one is no number, or below 0.
     """
-    for name in ("price_in", "price_out", "price_cached"):
-        if not isinstance(options.get(name, 0), int | float):
-            raise UsageError(
-                f"--engine-option {name}={options[name]!r} must be a number, 0 or more"
-            )
-    prompt, reply = options.get("price_in"), options.get("price_out")
-    if prompt is None or reply is None:
+    names = ("price_in", "price_out", "price_cached")
+    given = read_options({name: options[name] for name in names if name in options})
+    if given.price_in is None or given.price_out is None:
         return None
-    return Prices(prompt, reply, options.get("price_cached"))
+    return Prices(given.price_in, given.price_out, given.price_cached)
 
 
 def figures(estimate: Estimate, prices: Prices | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ An engine of a package is named by an entry point, too: it is called with the op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,9 @@ from render_agent.config import AUTO, OPTIONS, RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
+from render_agent.engines.engine_options import engine_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
-from render_agent.text.redact import names_a_key, without_keys
-from render_agent.text.safe_parse import parse_yaml
 
 if TYPE_CHECKING:
     from render_agent.engines.base import Engine
@@ -269,6 +268,9 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     return engine
 
 
+MakeEngine = Callable[[RunConfig, Sequence[Question]], "Engine"]
+
+
 def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:
     """SetupError where the files of a model that lies on disk are not those that a run began with.
 
@@ -287,32 +289,3 @@ def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> Non
 def batch_size_of(config: RunConfig) -> int | None:
     """Return the requests in one call that were asked for, None for as many as memory holds."""
     return None if config.batch_size == AUTO else int(config.batch_size)
-
-
-def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return K=V pairs as a mapping, values read as YAML. UsageError where one is no pair."""
-    options = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise UsageError(f"--engine-option {pair!r} must be written K=V")
-        try:
-            options[name] = parse_yaml(value)
-        except ValueError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise UsageError(f"--engine-option {name}: its value is no YAML ({reason})") from error
-        if _holds_a_key(name, options[name]):
-            raise UsageError(
-                f"--engine-option {name} holds a key, and would be written into the run folder: put keys"
-                " into the environment, as RENDER_AGENT_API_KEY or HF_TOKEN"
-            )
-    return options
-
-
-def _holds_a_key(name: object, value: object) -> bool:
-    """Whether an option is called as keys are, or holds one of the environment, at any depth."""
-    if isinstance(value, dict):
-        return names_a_key(str(name)) or any(_holds_a_key(*entry) for entry in value.items())
-    if isinstance(value, list):
-        return any(_holds_a_key(name, entry) for entry in value)
-    return names_a_key(str(name)) or without_keys(str(value)) != str(value)

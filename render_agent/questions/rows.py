@@ -12,12 +12,13 @@ from typing import Any
 
 from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
-from render_agent.errors import QuestionsError
+from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.system.malloc import bounded_memory
-from render_agent.text.safe_parse import parse_json, read_bounded, reason_of
+from render_agent.text.reasons import reason_of
+from render_agent.text.safe_parse import parse_json, read_bounded
 from render_agent.text.sanitize import is_plain
 
 REQUIRED_COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
@@ -219,10 +220,8 @@ def read_rows(path: Path) -> Rows:
 
 
 def _text(path: Path) -> str:
-    try:
+    with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
         return read_bounded(path).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
 
 
 def _array(text: str, path: Path) -> list[Any]:

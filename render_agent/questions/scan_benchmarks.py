@@ -14,7 +14,7 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
-from render_agent.errors import QuestionsError, SetupError
+from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.questions.rooms import refuse_vsibench_options
 from render_agent.questions.rows import check_name, is_finite, question_from_row, read_rows
 from render_agent.questions.vsibench import ScannedBenchmark
@@ -168,10 +168,8 @@ def read_revsi(path: Path) -> list[Question]:
 
 def _entries(path: Path, key: str | None, *fields: str) -> list[Entry]:
     """Return the entries of a JSON file that have these fields; key: under which they stand. QuestionsError."""
-    try:
+    with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
         data: Any = parse_json(read_bounded(path).decode("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise QuestionsError(f"cannot read the questions in {path}: {error}") from error
     entries = data.get(key) if key is not None and isinstance(data, dict) else data
     if not isinstance(entries, list) or not entries:
         raise QuestionsError(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.errors import QuestionsError, SetupError
+from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.questions.rows import SUFFIXES, load_rows
 from render_agent.questions.scans import ROOMS_HINT, ROOTS, Roots, searched, with_scans
+from render_agent.system.hub import hub_file
 from render_agent.text.safe_parse import read_bounded
 
 QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
@@ -19,6 +20,17 @@ QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
 
 QUESTION_FILES = ("test.jsonl", "test.json", "test-00000-of-00001.parquet", "VSI-Bench.tsv", "VSIBench.tsv")  # fmt: skip
 """What the file of questions is called."""
+
+HUB_DATASET = "nyu-visionx/VSI-Bench"
+"""VSI-Bench's name on the hub."""
+
+HUB_FILE = "test.jsonl"
+"""The file of its questions there."""
+
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""How the name of a data set on the hub is written, OWNER/NAME."""
+
+DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
 
 
 class ScannedBenchmark:
@@ -105,7 +117,7 @@ def questions_path(questions: str | None) -> Path:
     if inside is not None:
         return inside
     if not path.exists() and HUB_NAME.fullmatch(questions) and path.suffix.lower() not in SUFFIXES:
-        return fetch_questions(questions)
+        return hub_file(questions, HUB_FILE, DOWNLOAD_HINT, dataset=True)[0]
     raise SetupError(f"there is no file of questions at {path}: --questions wants VSI-Bench's")
 
 
@@ -115,7 +127,7 @@ def _in_folder(folder: Path) -> Path | None:
 
 def _from_hub() -> Path:
     try:
-        return fetch_questions(HUB_DATASET)
+        return hub_file(HUB_DATASET, HUB_FILE, DOWNLOAD_HINT, dataset=True)[0]
     except SetupError as error:
         raise SetupError(
             f"VSI-Bench's questions are not at hand: {error}, with --scannet, --scannetpp and"
@@ -187,11 +199,8 @@ def removed_ids_path(path: Path, ids_file: str | None) -> Path | None:
 
 def read_ids(path: Path) -> set[str]:
     """Return the ids in a file, one a line. QuestionsError where there are none."""
-    try:
+    with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
         ids = read_bounded(path).decode("utf-8-sig").split()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise QuestionsError(f"cannot read the ids in {path}: {reason}") from error
     if not ids:
         raise QuestionsError(f"{path} holds no ids: write one a line")
     return set(ids)
@@ -201,59 +210,3 @@ def _given(file: str | None, option: str) -> Path | None:
     if file is not None and not Path(file).is_file():
         raise SetupError(f"there is no file at {file}: {option} wants one of ids, an id a line")
     return None if file is None else Path(file)
-
-
-HUB_DATASET = "nyu-visionx/VSI-Bench"
-"""VSI-Bench's name on the hub."""
-
-HUB_FILE = "test.jsonl"
-"""The file of its questions there."""
-
-HUB_SECONDS = 10.0
-
-HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-"""How the name of a data set on the hub is written, OWNER/NAME."""
-
-DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
-
-
-def fetch_questions(name: str) -> Path:
-    """Return the file of questions of a data set on the hub, as it is there now.
-
-    Where the hub cannot be reached, as it was fetched before. SetupError where there is no such data
-    set, or it was not fetched before.
-    """
-    from huggingface_hub import HfApi, constants, errors, hf_hub_download
-    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
-
-    if constants.HF_HUB_OFFLINE:
-        return _fetched_before(name, "HF_HUB_OFFLINE is set")
-    disable_progress_bars()
-    try:
-        # Asked first because it does not try again and again where the hub is out of reach.
-        HfApi().dataset_info(name, timeout=HUB_SECONDS)
-        return Path(hf_hub_download(name, HUB_FILE, repo_type="dataset"))
-    except errors.GatedRepoError as error:
-        raise SetupError(
-            f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
-            f" `hf auth login`, or {DOWNLOAD_HINT}"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise SetupError(
-            f"the hub knows no data set {name}, and no file has that name: {DOWNLOAD_HINT}"
-        ) from error
-    except errors.RemoteEntryNotFoundError as error:
-        raise SetupError(f"{name} has no {HUB_FILE} on the hub: {DOWNLOAD_HINT}") from error
-    # The root of its client's errors, whichever client this version of the library uses.
-    except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
-        return _fetched_before(name, "the hub cannot be reached")
-
-
-def _fetched_before(name: str, why: str) -> Path:
-    """Return the file of questions in the hub's cache on this machine."""
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(name, HUB_FILE, repo_type="dataset")
-    if not isinstance(cached, str):
-        raise SetupError(f"{name} is not on this machine and {why}: {DOWNLOAD_HINT}")
-    return Path(cached)

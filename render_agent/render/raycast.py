@@ -13,6 +13,7 @@ from render_agent.extras import require
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size, sound_faces
 from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.scene.formats.point_cloud import imported_open3d
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import linear, screen
 from render_agent.scene.texture import Material, Wrap, bilinear
@@ -34,14 +35,7 @@ class RayCaster:
     def __init__(self) -> None:
         """Load Open3D. SetupError where it is not installed, or does not load."""
         require("the renderer raycast", "open3d")
-        try:
-            import open3d
-        except (ImportError, OSError) as error:
-            raise SetupError(
-                f"The renderer raycast cannot load open3d ({error}); on Debian: "
-                "apt-get install libgl1 libgomp1 libusb-1.0-0."
-            ) from error
-        self._open3d: Any = open3d
+        self._open3d: Any = imported_open3d("the renderer raycast", SetupError)
         self._trees: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
         self._levels: WeakKeyDictionary[Material, Levels] = WeakKeyDictionary()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.errors import RunLogError, UsageError
+from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import table
@@ -96,11 +96,9 @@ def _copy_pictures(source: Path, target: Path) -> None:
     for picture in (source / "views").rglob("*.png"):
         there = target / picture.relative_to(source)
         check_inside(source, picture)
-        try:
+        with os_errors(RunLogError, f"copy {picture} to {there}"):
             there.parent.mkdir(parents=True, exist_ok=True)
             _link_or_copy(picture, there)
-        except OSError as error:
-            raise RunLogError(f"cannot copy {picture} to {there}: {error.strerror}") from error
 
 
 def _link_or_copy(picture: Path, there: Path) -> None:

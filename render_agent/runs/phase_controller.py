@@ -185,7 +185,6 @@ class PhaseController:
         )
 
     def _messages(self, state: QuestionState, observation: Observation) -> tuple[Message, ...]:
-        """Return the messages that are new in a turn."""
         if not state.turns:
             shown = observation.views, observation.camera, observation.told
             return tuple(self.prompt.opening(state.question, *shown))

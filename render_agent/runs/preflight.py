@@ -172,7 +172,6 @@ def packages(config: RunConfig) -> dict[str, str]:
 
 
 def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
-    """Give the parts of a run, by kind and name."""
     yield "engine", config.engine
     yield "renderer", config.renderer
     for name in config.kinds:

@@ -160,7 +160,6 @@ class Progress:
 
     @property
     def _figures(self) -> dict[str, str]:
-        """The score so far, the speed and the GPU's memory in use, as far as they are known."""
         seconds = max(self.elapsed, 1.0)
         figures = {
             "score": self._score_so_far(),

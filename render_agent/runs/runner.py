@@ -25,7 +25,7 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import SCORED, Question, QuestionState
 from render_agent.engines.base import Engine, broken
-from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.observation import FreeViews
 from render_agent.observation.picture_store import Pictures
@@ -54,7 +54,6 @@ from render_agent.text.display import stage
 
 logger = logging.getLogger(__name__)
 
-MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
 EARLIER_RUNS = 20

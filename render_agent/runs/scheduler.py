@@ -17,7 +17,7 @@ from render_agent.engines.base import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.system.interrupts import raise_again
 from render_agent.system.threads import begun_pool
-from render_agent.text.safe_parse import reason_of
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, os_errors
 
 PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
 """What a picture may be called: a PNG below `views`, in plain letters."""
@@ -28,16 +28,13 @@ def refuse_ways_out(folder: Path) -> None:
     """Raise RunLogError where one of a run's own files leads out of its folder, or is no ordinary one."""
     for name in OWN:
         path = folder / name
-        try:
+        # What is not there yet, or is a link to what is not, leads nowhere.
+        with os_errors(RunLogError, f"read {path}"), suppress(FileNotFoundError):
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
                 mode = _followed(folder, path)
-        except FileNotFoundError:  # it is not there yet, and neither is what a link names
-            continue
-        except OSError as error:
-            raise RunLogError(f"cannot read {path}: {error.strerror or error}") from error
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
-            raise RunLogError(f"{path} is neither a file nor a folder: remove it")
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode)):
+                raise RunLogError(f"{path} is neither a file nor a folder: remove it")
 
 
 def refuse_links_out(folder: Path) -> None:

@@ -7,12 +7,12 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from render_agent.errors import RunLogError, SetupError
+from render_agent.errors import RunLogError, SetupError, os_errors
 from render_agent.text.safe_parse import (
     MAX_LINE_BYTES,
     MisfitError,
@@ -27,32 +27,21 @@ NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 """What file systems answer that keep names without being asked, or cannot be asked."""
 
 
-@contextmanager
-def writing(path: Path | str) -> Iterator[None]:
+def writing(path: Path | str) -> AbstractContextManager[None]:
     """Turn an error of the operating system while writing `path` into one clear RunLogError."""
-    try:
-        yield
-    except OSError as error:
-        raise RunLogError(
-            f"cannot write {path}: {error.strerror or error}; make room or give access, then go on:"
-            f" nothing that was logged is lost"
-        ) from error
+    then = "make room or give access, then go on: nothing that was logged is lost"
+    return os_errors(RunLogError, f"write {path}", then)
 
 
 def refuse_unwritable(path: Path) -> None:
     """Raise SetupError where no file can be made at a path or in a folder of its name; nothing is left there."""
     from tempfile import TemporaryFile
 
-    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-    try:
-        with TemporaryFile(
-            dir=there.parent if there.is_file() and there == path.absolute() else there
-        ):
-            pass
-    except OSError as error:
-        raise SetupError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()} ({there}); name another place"
-        ) from error
+    target = path.absolute()
+    there = next(place for place in (target, *target.parents) if place.exists())
+    then = f"no file can be made in {there}: name another place"
+    with os_errors(SetupError, f"write {path}", then):
+        TemporaryFile(dir=target.parent if target.is_file() else there).close()
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -144,10 +133,8 @@ def json_lines(data: Iterable[Any]) -> bytes:
 
 def read_json(path: Path) -> Any:
     """Return the JSON in a file. RunLogError where it is none."""
-    try:
+    with os_errors(RunLogError, f"read {path}", also=ValueError):
         return parse_json(read_bounded(path))
-    except (OSError, ValueError) as error:
-        raise RunLogError(f"cannot read {path}: {error}") from error
 
 
 def read_lines(
@@ -162,31 +149,28 @@ def read_lines(
     """
     lines: list[T] = []
     whole, most = 0, most or MAX_LINE_BYTES
-    try:
-        with path.open("rb") as file:
-            while line := file.readline(most):
-                where = f"line {len(lines) + 1} of {path}"
-                if not line.endswith(b"\n"):
-                    if len(line) == most:
-                        raise RunLogError(
-                            f"{where} has more than {most:,} bytes; restore the file, or cut it"
-                            " before that line and continue"
-                        )
-                    break
-                try:
-                    lines.append(read(line))
-                except MisfitError as error:
+    with os_errors(RunLogError, f"read {path}"), path.open("rb") as file:
+        while line := file.readline(most):
+            where = f"line {len(lines) + 1} of {path}"
+            if not line.endswith(b"\n"):
+                if len(line) == most:
                     raise RunLogError(
-                        f"{path} is damaged: line {len(lines) + 1} does not fit: {error}"
+                        f"{where} has more than {most:,} bytes; restore the file, or cut it"
+                        " before that line and continue"
+                    )
+                break
+            try:
+                lines.append(read(line))
+            except MisfitError as error:
+                raise RunLogError(
+                    f"{path} is damaged: line {len(lines) + 1} does not fit: {error}"
+                ) from error
+            except ValueError as error:
+                if file.read(1):
+                    raise RunLogError(
+                        f"{where} is not JSON ({error}); restore the file, or cut it before that line"
+                        " and continue"
                     ) from error
-                except ValueError as error:
-                    if file.read(1):
-                        raise RunLogError(
-                            f"{where} is not JSON ({error}); restore the file, or cut it before that line"
-                            " and continue"
-                        ) from error
-                    break
-                whole += len(line)
-    except OSError as error:
-        raise RunLogError(f"cannot read {path}: {error.strerror or error}") from error
+                break
+            whole += len(line)
     return lines, whole

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from render_agent.text.reasons import reason_of
+
 __all__ = ("Either",)  # which mypy takes for another module's
 
 if TYPE_CHECKING:
@@ -56,8 +58,6 @@ MAX_BYTES = 1 << 30
 
 CHUNK_BYTES = 1 << 20
 """Bytes that are read at a time of what tells no size."""
-
-MAX_REASON_LETTERS = 300
 
 LONGEST_PATH, LONGEST_NAME = 4096, 255
 """Bytes of a path and of a name in it, at the most, on the systems in use."""
@@ -269,12 +269,6 @@ def is_path(file: object) -> bool:
         return False
     whole = file.encode("utf-8", "replace")
     return len(whole) < LONGEST_PATH and max(map(len, whole.split(b"/"))) <= LONGEST_NAME
-
-
-def reason_of(error: Exception | str) -> str:
-    """Return the message of an error in one line of at most MAX_REASON_LETTERS characters."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return reason if len(reason) <= MAX_REASON_LETTERS else reason[:MAX_REASON_LETTERS] + "…"
 
 
 def line_of(error: Exception) -> str:

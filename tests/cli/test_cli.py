@@ -276,7 +276,7 @@ def test_where_nothing_can_be_written_is_said_before_anything_else(call, tmp_pat
     code, output, errors = call(*(word.replace("PLACE", str(target)) for word in words))
     assert (code, output) == (1, "")
     assert errors.startswith(f"error: cannot write {target}")
-    assert errors.endswith(f"not a directory ({place}); name another place\n")
+    assert errors.endswith(f"Not a directory; no file can be made in {place}: name another place\n")
     assert place.read_text() == "text"
     assert [path.name for path in tmp_path.iterdir()] == ["in_a_file"]
 

@@ -77,6 +77,8 @@ def test_prices_need_both_sides():
     assert find_prices({"price_in": 1.0, "price_out": 0}) == Prices(1.0, 0, None)
     with pytest.raises(UsageError, match="price_out='cheap' must be a number"):
         find_prices({"price_in": 1.0, "price_out": "cheap"})
+    with pytest.raises(UsageError, match="price_in=-1 must be a number >= 0"):
+        find_prices({"price_in": -1, "price_out": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
-from render_agent.engines.openai import engine, servers
+from render_agent.engines.openai import servers
 from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.rate_limit import (
@@ -90,7 +91,7 @@ def test_engines_are_made_for_the_servers_there_are(server):
 
 
 def test_what_is_not_installed_is_named(server, monkeypatch):
-    monkeypatch.setattr(engine, "find_spec", {"openai": True, "tenacity": True}.get)
+    monkeypatch.setitem(sys.modules, "aiolimiter", None)
     with pytest.raises(SetupError, match=r'needs aiolimiter, .*"render_agent\[openai\]"'):
         describe_engine(config(server.url))
 
@@ -219,6 +220,11 @@ def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkey
 def test_an_option_that_makes_no_sense_is_a_usage_error(given):
     with pytest.raises(UsageError, match=f"--engine-option {next(iter(given))}"):
         read_options(given)
+
+
+def test_the_words_of_an_option_that_takes_only_some_are_named():
+    with pytest.raises(UsageError, match="must be one of max_tokens, max_completion_tokens"):
+        read_options({"max_tokens_field": "tokens"})
 
 
 def test_options_are_read_as_they_are_typed(server):

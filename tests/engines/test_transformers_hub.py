@@ -127,6 +127,7 @@ SENTENCES = {
     "team/small v9": "the hub knows no team/small at revision v9",
     "team/no-weights": "team/no-weights has no safetensors weights on the hub",
     "team/broken": "team/broken is not on this machine and the hub cannot be reached",
+    "team/a--b": "'team/a--b' is neither a directory nor a hub name",
 }
 
 

@@ -18,6 +18,7 @@ from render_agent.engines.checkpoint.locate import (
     find_model,
     takes_pictures,
 )
+from render_agent.engines.transformers.options import check_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start_run
 
@@ -203,6 +204,28 @@ def test_no_cuda():
 def test_engine_options():
     with pytest.raises(UsageError, match=r"--engine-option speed does not exist.*min_pixels"):
         library_engine(str(small_model()), device="cpu", options={"speed": 9})
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"top_k": -1}, "top_k=-1 must be a whole number >= 0"),
+        ({"top_k": 2.5}, "top_k=2.5 must be a whole number, not a number"),
+        ({"top_p": 0}, "top_p=0 must be a number > 0"),
+        ({"top_p": "most"}, "top_p='most' must be a number, not a text"),
+        ({"min_pixels": "few"}, "min_pixels='few' must be a whole number, not a text"),
+        ({"quantization": "5bit"}, "quantization='5bit' must be one of 4bit, 8bit"),
+        ({"memory_fraction": 1}, "memory_fraction=1 must be a number < 1"),
+        ({"most_rows": 0}, "most_rows=0 must be a whole number >= 1"),
+        (
+            {"chat_template_kwargs": "x"},
+            r"must be an object, .* such as \{enable_thinking: false\}",
+        ),
+    ],
+)
+def test_engine_options_of_wrong_values_are_refused_before_weights_are_read(given, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        check_options(given, "qwen3_vl")
 
 
 def test_bfloat16_runs_where_it_is_asked_for():

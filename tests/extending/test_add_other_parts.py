@@ -3,7 +3,7 @@
 from factories.packages import install
 
 from render_agent import registry
-from render_agent.doctor.families import small_models
+from render_agent.cli.commands.doctor.families import small_models
 from render_agent.runs.log.folder import RunFolder, list_runs
 
 PROJECT = """

@@ -10,9 +10,9 @@ from factories.runs import make_config, make_questions
 from factories.scenes import room, write_ply
 
 from render_agent import registry
+from render_agent.cli.commands.doctor.machine import examine_packages
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
-from render_agent.doctor.machine import examine_packages
 from render_agent.errors import QuestionsError, RenderError, SetupError, UsageError
 from render_agent.geometry.camera import Camera
 from render_agent.questions.selection import choose_questions

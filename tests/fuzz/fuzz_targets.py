@@ -162,7 +162,7 @@ def config(data: bytes, folder: Path) -> None:
     """Read a file of options as the command line does."""
     from render_agent.cli.main import cli
     from render_agent.config import OPTIONS, RunConfig
-    from render_agent.engines.registry import engine_options
+    from render_agent.engines.engine_options import engine_options
     from render_agent.render.start_pose import parse_start
 
     path = folder / "options.yaml"

@@ -10,9 +10,9 @@ from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
 
 import render_agent
+from render_agent.cli.commands.doctor import engines, examine
 from render_agent.config import RunConfig
 from render_agent.config.paths import absolute_paths
-from render_agent.doctor import engines, examine
 from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError

@@ -97,6 +97,7 @@ SENTENCES = {
     "team/unknown": "the hub knows no data set team/unknown, and no file has that name",
     "team/empty": "team/empty has no test.jsonl on the hub",
     "team/broken": "team/broken is not on this machine and the hub cannot be reached",
+    "team/a--b": "'team/a--b' is neither a file nor a hub name",
 }
 
 

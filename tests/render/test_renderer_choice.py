@@ -53,6 +53,15 @@ def test_a_missing_package_is_one_sentence(monkeypatch):
             choose.make_renderer(name)
 
 
+def test_an_open3d_that_does_not_load_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("render_agent.render.raycast.require", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "open3d", None)
+    with pytest.raises(
+        SetupError, match=r"raycast needs Open3D, .*apt-get install libgl1 libgomp1"
+    ):
+        choose.make_renderer("raycast")
+
+
 ENTRIES = {
     blocks: "_gather _boxes _cull",
     morton: "face_codes point_codes",

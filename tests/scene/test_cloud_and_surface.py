@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from render_agent.errors import SceneError
 from render_agent.scene.formats import point_cloud as cloud
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.surface import areas_and_normals, cut, one_each
@@ -44,8 +45,8 @@ def test_normals_stand_on_the_walls(monkeypatch, most):
 
 def test_without_open3d_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "open3d", None)
-    with pytest.raises(cloud.SceneError, match="apt-get install"):
-        cloud.imported_open3d()
+    with pytest.raises(SceneError, match="apt-get install"):
+        cloud.imported_open3d("a point cloud without colours", SceneError)
 
 
 coordinates = arrays(np.float32, (5, 3, 3), elements=st.floats(-3, 3, width=32))

@@ -15,7 +15,7 @@ from render_agent.config.file import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import check_class
 from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
-from render_agent.engines.registry import engine_options
+from render_agent.engines.engine_options import engine_options
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from render_agent.analysis.report.build import build
 from render_agent.cli import main as cli
 from render_agent.cli.commands.runs import watch
+from render_agent.engines.engine_options import engine_options
 from render_agent.engines.openai.client import first_words
 from render_agent.engines.openai.endpoints import find_endpoints
-from render_agent.engines.registry import describe_engine, engine_options
+from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder

@@ -114,7 +114,7 @@ class Verifier(ABC):
 class VerifierPanel:
     """The verifiers of a run, and how their scores are fused.
 
-    weights: one a verifier. fusion: a name of `fusion.FUSIONS`.
+    weights: one a verifier. fusion: a name of `score_fusion.FUSIONS`.
     """
 
     verifiers: tuple[Verifier, ...] = ()

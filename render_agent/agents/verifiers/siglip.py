@@ -18,6 +18,7 @@ from render_agent.engines.checkpoint.locate import (
     find_model,
 )
 from render_agent.errors import EngineError, SetupError
+from render_agent.text.reasons import first_line
 
 DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 
@@ -163,6 +164,7 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
         processor = AutoProcessor.from_pretrained(located.folder, **OFFLINE)
         loaded = AutoModel.from_pretrained(located.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise SetupError(f"{model} cannot be loaded ({first}): fetch the model again") from error
+        raise SetupError(
+            f"{model} cannot be loaded ({first_line(error)}): fetch the model again"
+        ) from error
     return Siglip(located, loaded.to(place).eval(), processor)

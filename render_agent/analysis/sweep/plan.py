@@ -14,7 +14,8 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
 from render_agent.errors import UsageError
-from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded, reason_of
+from render_agent.text.reasons import reason_of
+from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded
 
 COSTS = ("renders", "tokens")
 """In what a run may be meant to equal the baseline: pictures drawn, or tokens read and written."""

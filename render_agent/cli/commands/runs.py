@@ -28,7 +28,8 @@ from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.engines.base import Engine
 from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
-from render_agent.engines.registry import engine_options, make_engine
+from render_agent.engines.engine_options import engine_options
+from render_agent.engines.registry import MakeEngine, make_engine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
@@ -39,15 +40,7 @@ from render_agent.runs.log.results import row as question_row
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.progress import Progress
-from render_agent.runs.runner import (
-    MakeEngine,
-    Preview,
-    Run,
-    continued_config,
-    preview,
-    resume_run,
-    start_run,
-)
+from render_agent.runs.runner import Preview, Run, continued_config, preview, resume_run, start_run
 from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_tables
 from render_agent.text.console import plain_console

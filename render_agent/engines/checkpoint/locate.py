@@ -17,12 +17,12 @@ from render_agent.engines.checkpoint.weight_files import (
 )
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, bundled_model, instead
+from render_agent.system.hub import hub_file
 from render_agent.text.display import bar_class, stage
 from render_agent.text.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 WAY_OUT = f"name a directory that holds the model, or use {instead()}"
-HUB_SECONDS = 10.0
 MAX_PARTS = 10_000
 """Layers, or experts, that a configuration may ask for: libraries make them one by one."""
 
@@ -138,49 +138,13 @@ def takes_pictures(config: Mapping[str, Any]) -> bool:
 
 
 def _find_on_hub(name: str, revision: str | None) -> FoundModel:
-    from huggingface_hub import HfApi, constants, errors, hf_hub_download
-
-    wanted = f"{name} at revision {revision}" if revision else name
-    if constants.HF_HUB_OFFLINE:
-        return _find_in_cache(name, revision, "HF_HUB_OFFLINE is set")
-    try:
-        # Asked first because it does not try again and again where the hub is out of reach.
-        files = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS).siblings or []
-        config = Path(hf_hub_download(name, "config.json", revision=revision))
-    except errors.GatedRepoError as error:
-        raise SetupError(
-            f"{name} is gated: accept its terms on its page at huggingface.co and log in with"
-            f" `hf auth login`, or {WAY_OUT}"
-        ) from error
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise SetupError(
-            f"the hub knows no {wanted}, and no directory has that name: check the name, {WAY_OUT}"
-        ) from error
-    except errors.HFValidationError as error:
-        raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
-    except errors.RemoteEntryNotFoundError as error:
-        raise SetupError(f"{wanted} has no config.json on the hub: {WAY_OUT}") from error
-    # The root of its client's errors, whichever client this version of the library uses.
-    except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
-        return _find_in_cache(name, revision, "the hub cannot be reached")
-    if not any(file.rfilename.endswith(".safetensors") for file in files):
+    """Return a model on the hub, or in its cache on this machine, whose folder is named by its commit."""
+    config, listed = hub_file(name, "config.json", WAY_OUT, revision=revision)
+    if listed is not None and not any(file.endswith(".safetensors") for file in listed):
+        wanted = f"{name} at revision {revision}" if revision else name
         raise SetupError(f"{wanted} has no safetensors weights on the hub: {WAY_OUT}")
-    folder = config.parent
-    return FoundModel(name, folder, folder.name, _read_config(config, name), fetched=False)
-
-
-def _find_in_cache(name: str, revision: str | None, why: str) -> FoundModel:
-    """Return a model that was fetched before; its folder is named by its commit."""
-    from huggingface_hub import errors, try_to_load_from_cache
-
-    try:
-        config = try_to_load_from_cache(name, "config.json", revision=revision)
-    except errors.HFValidationError as error:
-        raise SetupError(f"{name!r} is neither a directory nor a hub name: {WAY_OUT}") from error
-    if not isinstance(config, str):
-        raise SetupError(f"{name} is not on this machine and {why}: {WAY_OUT}")
-    folder = Path(config).parent
-    return FoundModel(name, folder, folder.name, _read_config(Path(config), name))
+    folder, fetched = config.parent, listed is None
+    return FoundModel(name, folder, folder.name, _read_config(config, name), fetched)
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from render_agent.engines.checkpoint.template_check import check_template
 from render_agent.engines.families.registry import family_of
 from render_agent.errors import SetupError
 from render_agent.text.display import Stage, bar_class, stage
+from render_agent.text.reasons import first_line
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
@@ -257,10 +258,3 @@ def reads_back(tokenizer: Any, word: str) -> bool:
     """Whether a tokenizer gives a word back as it took it."""
     ids = tokenizer(word, add_special_tokens=False)["input_ids"]
     return bool(tokenizer.decode(ids).strip() == word)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message, without its full stop."""
-    lines = str(error).strip().splitlines() or [""]
-    line = lines[0].strip().rstrip(".:")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__

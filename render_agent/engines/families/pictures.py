@@ -88,7 +88,6 @@ class PictureForm:
         )
 
     def _processed(self, picture: Image, device: str) -> Any:
-        """Return all that the processor makes of a picture alone."""
         return self.processor(
             text=[self.processor.image_token],
             images=[[self.scaled(picture)]],

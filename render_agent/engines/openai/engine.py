@@ -8,7 +8,6 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
@@ -22,13 +21,11 @@ from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_en
 from render_agent.engines.openai.options import OpenAIOptions, read_options
 from render_agent.engines.openai.retry import RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import UsageError
+from render_agent.extras import require
 from render_agent.system.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
-
-PACKAGES = ("openai", "aiolimiter", "tenacity")
-"""What the extra openai installs."""
 
 REASONING = Thinking("reasoning_effort", "medium", "none")
 """How OpenAI's own models are told to think."""
@@ -235,11 +232,7 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
             raise UsageError(
                 f"{flag} is decided by the server that --engine openai asks: leave it out"
             )
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise SetupError(
-            f"--engine openai needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed:"
-            ' pip install "render_agent[openai]"'
-        )
+    require("--engine openai", "openai", "aiolimiter", "tenacity")
     options = read_options(given)
     hosted = any(entry.host == HOSTED_HOST for entry in _endpoints_of(config))
     form = REASONING if hosted else family_named(config.model_name).thinking
@@ -252,6 +245,5 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
 
 
 def _template_of(options: OpenAIOptions) -> Mapping[str, Any]:
-    """Return what the chat template is given by an engine option."""
     arguments = options.extra_body.get("chat_template_kwargs")
     return arguments if isinstance(arguments, Mapping) else {}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-import msgspec
 from msgspec import Meta
 
-from render_agent.errors import UsageError
+from render_agent.engines.engine_options import check_engine_options
+from render_agent.text.safe_parse import NotNegative
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
-NotNegative = Annotated[float, Meta(ge=0, le=1e15)]
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
 """What servers call the limit of a reply's tokens."""
@@ -47,16 +46,5 @@ class OpenAIOptions:
 
 def read_options(given: Mapping[str, Any]) -> OpenAIOptions:
     """Return the engine options K=V as they were read. UsageError where one is none or makes no sense."""
-    types = get_type_hints(OpenAIOptions, include_extras=True)
-    for name, value in given.items():
-        if name not in types:
-            known = ", ".join(entry.name for entry in fields(OpenAIOptions))
-            raise UsageError(
-                f"--engine-option {name} does not exist for --engine openai: use one of {known}"
-            )
-        try:
-            msgspec.convert(value, types[name])
-        except msgspec.ValidationError as error:
-            example = ", such as 'extra_body={top_k: 20}'" if name == "extra_body" else ""
-            raise UsageError(f"--engine-option {name}={value!r}: {error}{example}") from error
+    check_engine_options(given, get_type_hints(OpenAIOptions, include_extras=True), "openai")
     return OpenAIOptions(**given)

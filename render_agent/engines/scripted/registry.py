@@ -14,7 +14,8 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.scripted.base import NamedPolicy, Policy
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
+from render_agent.text.reasons import first_line
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 
@@ -72,13 +73,12 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     Its entries are {"id": …, "replies": [text or object, …]}, "*" for any other question.
     """
     try:
-        text = read_bounded(path).decode("utf-8")
+        with os_errors(SetupError, f"read {path}"):
+            text = read_bounded(path).decode("utf-8")
         if path.suffix == ".jsonl":
             rows = [parse_json(line) for line in text.split("\n") if line.strip()]
         else:
             rows = parse_json(text)
-    except OSError as error:
-        raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise SetupError(f"{path} is no JSON: {error}") from error
     replies: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ def _imported(path: Path) -> NamedPolicy:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # it is anybody's code
-        raise SetupError(f"{path} cannot be imported: {_error_text(error)}") from error
+        raise SetupError(f"{path} cannot be imported: {first_line(error)}") from error
     make = getattr(module, "policy", None)
     if not callable(make):
         raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
@@ -111,13 +111,9 @@ def _imported(path: Path) -> NamedPolicy:
         try:
             policy: Policy = make(questions, seed)
         except Exception as error:  # it is anybody's code
-            raise SetupError(f"policy() in {path} failed: {_error_text(error)}") from error
+            raise SetupError(f"policy() in {path} failed: {first_line(error)}") from error
         if not callable(getattr(policy, "reply", None)):
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
     return NamedPolicy(build)
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

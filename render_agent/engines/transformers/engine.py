@@ -15,7 +15,6 @@ from threading import Event
 from typing import Any
 
 from render_agent.engines.base import Capabilities, Reply, Request, Scores, reply_of
-from render_agent.engines.checkpoint.pretrained import first_line
 from render_agent.engines.memory.device import memory_of
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -23,6 +22,7 @@ from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import InFlightRequest, Sample, build_prompt
 from render_agent.system.threads import begun_pool
+from render_agent.text.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 

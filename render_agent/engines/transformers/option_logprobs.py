@@ -8,7 +8,6 @@ holds the likelihood of "10". Probabilities are the model's own: no temperature,
 from __future__ import annotations
 
 import copy
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +23,6 @@ from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
 from render_agent.engines.families.registry import FAMILIES, check_family_options
 from render_agent.errors import UsageError
+from render_agent.text.safe_parse import Count
 
-OPTIONS = (
-    *dict.fromkeys(name for family in FAMILIES for name in family.options),
-    "top_k",
-    "top_p",
-    "attn_implementation",
-    "device_map",
-    "quantization",
-    "memory_fraction",
-    "most_rows",
-    "reuse",
-    "chat_template_kwargs",
-)
-CHOICES = {"quantization": ("4bit", "8bit"), "reuse": ("keys", "vision", "none")}
+OPTIONS = {
+    **{name: Count for family in FAMILIES for name in family.options},
+    **SAMPLING_OPTIONS,
+    "attn_implementation": str,
+    "device_map": Any,
+    "quantization": Literal["4bit", "8bit"],
+    "memory_fraction": Annotated[float, Meta(ge=0, lt=1)],
+    "most_rows": Annotated[int, Meta(ge=1)],
+    "reuse": Literal["keys", "vision", "none"],
+}
+"""The engine options, and the types of their values; memory_fraction: of the memory, what is kept free."""
 
 MOST_ROWS = 256
 """Rows of a batch where memory holds more: beyond, one row that goes on for long keeps too many waiting."""
@@ -34,26 +36,7 @@ def check_options(options: Mapping[str, Any], model_type: str) -> None:
 
 def check_values(options: Mapping[str, Any]) -> None:
     """UsageError for an engine option or a value that exists for no model."""
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        raise UsageError(
-            f"--engine-option {unknown[0]} does not exist for --engine transformers: use one of"
-            f" {', '.join(OPTIONS)}"
-        )
-    for name, choices in CHOICES.items():
-        if name in options and options[name] not in choices:
-            raise UsageError(f"--engine-option {name} must be one of {', '.join(choices)}")
-    fraction = options.get("memory_fraction", 0)
-    if not (isinstance(fraction, int | float) and 0 <= fraction < 1):
-        raise UsageError("--engine-option memory_fraction, what is kept free, must be from 0 to 1")
-    rows = options.get("most_rows", 1)
-    if not (isinstance(rows, int) and rows > 0):
-        raise UsageError("--engine-option most_rows must be a whole number above 0")
-    if not isinstance(options.get("chat_template_kwargs", {}), Mapping):
-        raise UsageError(
-            "--engine-option chat_template_kwargs must be what the chat template takes by name, such as"
-            " {enable_thinking: false}"
-        )
+    check_engine_options(options, OPTIONS, "transformers")
 
 
 def refuse_tensor_parallel(count: int) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.checkpoint.pretrained import check_names
+from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
 from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.text.safe_parse import Count
 
-OWN_OPTIONS = ("min_pixels", "max_pixels", "top_k", "top_p", "chat_template_kwargs")
-"""Engine options that are no engine argument of vLLM's."""
+OWN_OPTIONS = {"min_pixels": Count, "max_pixels": Count, **SAMPLING_OPTIONS}
+"""Engine options that are no engine argument of vLLM's, and the types of their values."""
 
 OWN_FLAGS = {
     "model": "--model",
@@ -209,9 +211,6 @@ def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in arguments:
         if name in OWN_FLAGS:
             raise UsageError(f"--engine-option {name}: use {OWN_FLAGS[name]} instead")
-        if name not in known:
-            raise UsageError(
-                f"--engine-option {name} does not exist for --engine vllm: use"
-                f" {', '.join(OWN_OPTIONS)}, or a name of vLLM's engine arguments"
-            )
+    own = {name: options[name] for name in options if name in OWN_OPTIONS or name not in known}
+    check_engine_options(own, OWN_OPTIONS, "vllm", ", or a name of vLLM's engine arguments")
     return arguments

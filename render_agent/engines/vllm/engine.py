@@ -19,7 +19,7 @@ from render_agent.engines.checkpoint.locate import (
     fetch_model,
     find_model,
 )
-from render_agent.engines.checkpoint.pretrained import first_line, load_processor, silence_libraries
+from render_agent.engines.checkpoint.pretrained import load_processor, silence_libraries
 from render_agent.engines.checkpoint.special_tokens import picture_tokens
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.families.thinking import Thought
@@ -34,6 +34,7 @@ from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_qu
 from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
 from render_agent.errors import EngineError
+from render_agent.text.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 
@@ -240,7 +241,6 @@ class VllmEngine:
         return None
 
     def _step(self, timeout: float | None = None) -> None:
-        """Go one step of the model and take in what it finished."""
         before = len(self._under_way)
         outputs = self.core.step(timeout)
         self.calls = self.core.steps

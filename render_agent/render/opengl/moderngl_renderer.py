@@ -187,7 +187,6 @@ class ModernGL(ThreadedRenderer):
         return self._target[1]
 
     def _use(self, run: _Run) -> None:
-        """Set the program up for a run of primitives."""
         material = run.material
         self._program["first"].value = run.first
         self._program["pictured"].value = material is not None

@@ -244,7 +244,7 @@ def _covering(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
     top: Any, bottom: Any, width: Any, covering: Any,
 ) -> Any:  # fmt: skip
-    """Write which of the faces start … stop-1 may cover a pixel into `found`; return how many.
+    """Write which of the faces start … stop-1 may cover a pixel into `covering`; return how many.
 
     Those have a pixel's centre within their bounding rectangle, or reach through the near plane.
     In a dense scan most faces fall between the pixels; the loop has no branches to be mispredicted.
@@ -377,7 +377,6 @@ def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered
 
 @inlined_kernel
 def _across(a: Any, b: Any) -> Any:
-    """Return the cross product of two vectors."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 

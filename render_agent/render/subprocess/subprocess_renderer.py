@@ -176,7 +176,6 @@ class DrawingProcess:
         self._process.wait()
 
     def _receive(self, seconds: float) -> Any:
-        """Return the next message of the process."""
         try:
             if not self._connection.poll(seconds):
                 self.kill()
@@ -186,7 +185,6 @@ class DrawingProcess:
             raise self._death() from None
 
     def _death(self) -> RendererCrashed:
-        """Return how the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         self.kill()

@@ -222,7 +222,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
-    """Return the notes that stand beside the figures."""
     status = Counter(state.status for state in states)
     reasons = (
         (status[Status.ACTIVE], "are still active: the run is unfinished"),

@@ -17,6 +17,7 @@ import psutil
 from render_agent.config import AUTO, RunConfig
 from render_agent.errors import SetupError
 from render_agent.extras import require
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -103,10 +104,9 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
         }
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
-    except (
-        Exception
-    ) as error:  # Ray raises the plain class where its own processes start too slowly
-        reason = " ".join(str(error).split())
+    # Ray raises the plain class where its own processes start too slowly.
+    except Exception as error:
+        reason = reason_of(error)
         raise SetupError(
             f"--ray {address}: no Ray cluster answers there ({reason}); {NO_CLUSTER}"
             if address

@@ -22,6 +22,7 @@ from typing import Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
+from render_agent.engines.registry import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
@@ -35,7 +36,6 @@ from render_agent.runs.workers.scene_queue import (
 )
 from render_agent.runs.workers.worker import (
     Drawn,
-    MakeEngine,
     Message,
     Play,
     Ready,
@@ -47,6 +47,7 @@ from render_agent.runs.workers.worker import (
 from render_agent.system.child_reaper import alive
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.last_words import last_words
+from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +268,7 @@ class Driver:
         except errors.RayTaskError:
             raise  # a fault of the program
         except errors.RayError as error:
-            logger.warning("%s died: %s", slot.label, " ".join(str(error).split()))
+            logger.warning("%s died: %s", slot.label, reason_of(error))
             self._died(slot)
         else:
             for message in messages:
@@ -281,7 +282,6 @@ class Driver:
                 self._close(slot, stopped[0])
 
     def _take(self, slot: WorkerSlot, message: Message) -> None:
-        """Write one message down."""
         match message:
             case Drawn(file, png):
                 self.log.pictures.store(file, png)
@@ -379,7 +379,6 @@ class Driver:
         self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
 
     def _write(self, failed: Failed) -> None:
-        """Write down what stopped a question."""
         self.log.append_error(failed)
         self.observer.failed(self.states[failed.question_id])
 

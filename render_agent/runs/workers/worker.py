@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.engines.base import Engine
+from render_agent.engines.registry import MakeEngine
 from render_agent.errors import RenderAgentError
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.png import encode
@@ -69,8 +70,6 @@ Message = Ready | Drawn | Took | Failed | logging.LogRecord | RenderAgentError
 """What a worker tells: last something for the driver's log, and why it cannot go on, its set-up or its engine."""
 
 Send = Callable[[Message], None]
-MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
-
 
 Play = Callable[[RunConfig, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
 """Takes questions to their end with an engine, in this process. EngineError or RunLogError where that is impossible."""
@@ -211,8 +210,6 @@ class ForwardingLog:
 
 
 class _Forward(QueueHandler):
-    """Tells the driver what is logged here."""
-
     def __init__(self, send: Send) -> None:
         super().__init__(SimpleQueue())
         self._send = send

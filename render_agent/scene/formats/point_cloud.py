@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SceneError
+from render_agent.errors import RenderAgentError, SceneError
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.shading import grey
 from render_agent.scene.free_space.surface import cell_keys
@@ -94,21 +94,21 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
         cell *= COARSER_FACTOR
-    open3d = imported_open3d()
+    open3d = imported_open3d("a point cloud without colours", SceneError)
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(sites.astype(np.float64)))
     cloud.estimate_normals(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
     normals = np.asarray(cloud.normals).astype(np.float32)
     return normals if shared is None else normals[shared]
 
 
-def imported_open3d() -> ModuleType:
-    """Return Open3D. SceneError where it does not load."""
+def imported_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:
+    """Return Open3D, which `use` needs. An error of `kind` where it does not load."""
     try:
         import open3d
     except (ImportError, OSError) as error:
-        raise SceneError(
-            f"a point cloud without colours needs Open3D, which does not load here ({error}): on"
-            " Debian, apt-get install libgl1 libgomp1 libusb-1.0-0"
+        raise kind(
+            f"{use} needs Open3D, which does not load here ({error}): on Debian, apt-get install"
+            " libgl1 libgomp1 libusb-1.0-0"
         ) from error
     return open3d
 

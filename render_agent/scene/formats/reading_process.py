@@ -16,6 +16,7 @@ import psutil
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.system.child_process import signal_name, start_child
+from render_agent.text.reasons import reason_of
 
 LEAST_SECONDS = 120.0
 SECONDS_A_MEGABYTE = 1.0
@@ -52,8 +53,7 @@ def parser_errors(path: Path, form: str) -> Iterator[None]:
     except BaseException as error:
         if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
             raise
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise unreadable(path, f"it is no whole {form} file ({reason})") from error
+        raise unreadable(path, f"it is no whole {form} file ({reason_of(error)})") from error
 
 
 def read_apart(reader: Reader, path: Path, size: int) -> Scan:

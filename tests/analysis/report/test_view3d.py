@@ -195,7 +195,7 @@ def test_q_and_e_turn_on_the_spot_and_it_fills_the_screen(window, page_file, tmp
         page.emulate_media(reduced_motion="reduce")
         page.click("details.view3d [name=stand]")
         pictures = []
-        for keys in ("qe", "q", "e"):  # a picture that was laid again is scaled anew
+        for keys in ("", "q", "e"):
             page.focus("details.view3d canvas")
             for key in keys:
                 page.keyboard.press(key)

@@ -127,7 +127,6 @@ def _reply_tokens(rubric: Rubric | None) -> int:
 
 
 def _about(shown: Sequence[JudgedPicture], form: str) -> list[list[Message]]:
-    """Return the messages about each picture by itself."""
     return [
         prompts.about(entry.prompts, entry.earlier, {"The view to judge:": entry.picture}, form)
         for entry in shown

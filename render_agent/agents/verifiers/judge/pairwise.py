@@ -144,7 +144,6 @@ def _score_of_reply(reply: Reply) -> Score | Unreadable:
 def _standing_scores(
     count: int, compared: Mapping[tuple[int, int], Score], *, named: bool
 ) -> list[Score]:
-    """Return the scores of the pictures of one state."""
     outcomes = {pair: entry.value for pair, entry in compared.items() if entry.value is not None}
     scores = []
     for number, standing in enumerate(standings(count, outcomes, named=named)):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from render_agent.engines.checkpoint.pretrained import first_line
+from render_agent.text.reasons import reason_of
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,5 @@ class Pictures:
                 self.picture(name)
             except Exception as error:  # noqa: BLE001 - a file may be anything, and the readers of
                 # its many formats raise anything
-                reasons[name] = f"the picture cannot be read: {_error_text(error)}"
+                reasons[name] = f"the picture cannot be read: {reason_of(error)}"
         return reasons
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return first_line(error)

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
+from render_agent.text.reasons import reason_of
 from render_agent.text.safe_parse import Each, convert, parse_yaml
 
 Mode = Literal["yes", "json", "pairwise"]
@@ -123,11 +124,8 @@ def load_rubric(name: str) -> Rubric:
             f"there is no rubric {name!r}: give a YAML file or one of {', '.join(bundled_rubrics())}"
         )
     else:
-        try:
-            with path.open("rb") as file:
-                text = file.read(MAX_RUBRIC_BYTES + 1)
-        except OSError as error:
-            raise SetupError(f"cannot read {path}: {error.strerror or error}") from error
+        with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
+            text = file.read(MAX_RUBRIC_BYTES + 1)
     return read_rubric(text, name)
 
 
@@ -141,8 +139,7 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
     try:
         data = _stripped(parse_yaml(text.decode("utf-8")))
     except ValueError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SetupError(f"{source} is no YAML: {reason[:200]}") from error
+        raise SetupError(f"{source} is no YAML: {reason_of(error)}") from error
     try:
         rubric: Rubric = convert(data, Rubric)
     except ValueError as error:
@@ -151,7 +148,6 @@ def read_rubric(text: bytes, source: str = "the rubric") -> Rubric:
 
 
 def _stripped(data: Any) -> Any:
-    """Strip the texts of a YAML document."""
     if isinstance(data, dict):
         return {name: _stripped(value) for name, value in data.items()}
     return data.strip() if isinstance(data, str) else data

@@ -15,7 +15,7 @@ from rich.text import Text
 from render_agent.agents.verifiers.judge.rubric import Mode
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Scores
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 from render_agent.text.console import plain_table
 
 
@@ -130,22 +130,19 @@ def totals(scores: Sequence[Score]) -> dict[str, Any]:
 
 def check_writable(path: Path) -> None:
     """SetupError where a file cannot be written; tried before a model works for long."""
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise SetupError(f"cannot write {path}: {error.strerror or error}") from error
+    with os_errors(SetupError, f"write {path}"), path.open("a", encoding="utf-8"):
+        pass
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with a line of names above them. SetupError where that fails."""
-    try:
-        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    except OSError as error:
-        raise SetupError(f"cannot write {path}: {error.strerror or error}") from error
+    with (
+        os_errors(SetupError, f"write {path}"),
+        path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def judge_table(

@@ -111,7 +111,6 @@ class GraphDecoder(Decoder):
         return there
 
     def _captured(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
-        """Return the graph of a step of so many rows."""
         device = self.model.device
         self._given[:rows].zero_()
         stream = torch.cuda.Stream(device)

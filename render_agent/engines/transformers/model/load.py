@@ -11,12 +11,7 @@ from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.locate import describe_found, find_model
-from render_agent.engines.checkpoint.pretrained import (
-    Pretrained,
-    check_names,
-    first_line,
-    load_pretrained,
-)
+from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
 from render_agent.engines.checkpoint.special_tokens import end_tokens, pad_token, picture_tokens
 from render_agent.engines.families.registry import family_of
 from render_agent.engines.families.thinking import Marks, reply_text
@@ -30,6 +25,7 @@ from render_agent.engines.transformers.options import (
     refuse_tensor_parallel,
 )
 from render_agent.engines.transformers.sampling import Truncation
+from render_agent.text.reasons import first_line
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.sampling import Script

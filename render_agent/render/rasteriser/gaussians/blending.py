@@ -41,7 +41,7 @@ E0, E1, E2, E3, E4 = map(np.float32, (0.99999993, 0.99998978, 0.49976282, 0.1647
 def lists(bounds: Any, first_row: Any, last_row: Any, tiles_across: Any) -> Any:
     """Return which Gaussians touch each tile of a band: starts (t + 1,) int64 and positions (p,) int32.
 
-    bounds: (n, 4) int16 from front to back; positions are in it. A tile's positions stand from its
+    bounds: (n, 4) int32 from front to back; positions are in it. A tile's positions stand from its
     start up to the next one's, from front to back.
     """
     down = (last_row - first_row + TILE - 1) // TILE

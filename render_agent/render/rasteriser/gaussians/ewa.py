@@ -204,7 +204,7 @@ def project(
 
     points … order: see GaussianBlocks. matrix … near: see Projection. eye: (3,) metres, where the camera
     is; not used for a map, which is seen from straight above everywhere. axes: (3, 3), from the world to
-    the axes of the harmonics. records: (k, RECORD) float32, bounds: (k, 4) int16 (first and last-plus-one
+    the axes of the harmonics. records: (k, RECORD) float32, bounds: (k, 4) int32 (first and last-plus-one
     row and column), and keys: (k,) uint64 (depth, then the slot of the record) are written, from
     slot first * block_size on; keys without gaps.
     """

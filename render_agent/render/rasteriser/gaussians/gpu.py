@@ -15,6 +15,7 @@ from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
+from render_agent.text.reasons import reason_of
 
 HALF = 0.5
 """Where less of the light is absorbed than this, a pixel has no depth."""
@@ -35,11 +36,10 @@ def gpu_renderer() -> GpuGaussians | None:
         made.draw(_point(), Camera((0.0, 0.0, 0.0)), 16, 16)
     # gsplat compiles itself when it is first used, which fails in as many ways as compilers do.
     except Exception as error:  # noqa: BLE001
-        why = " ".join(str(error).split())[:200]
         log.warning(
             "gsplat does not work here (%s: %s): splats are drawn on the processor",
             type(error).__name__,
-            why,
+            reason_of(error),
         )
         return None
     return made

@@ -63,12 +63,10 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     for scan in scans:
         if scan.points.childCount():
             _add(file, scan, cloud, path)
-    gathered = cloud.scan()
-    return Scan(gathered.points, gathered.colours)
+    return cloud.scan()
 
 
 def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
-    """Add the points of one scan to the cloud."""
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian
 
@@ -84,7 +82,7 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
     for name, column in columns.items():
         buffers.append(libe57.SourceDestBuffer(file, name, column, CHUNK_POINTS, True, True))
     turn, shift = _pose(scan, path)
-    low, high = _limits(scan, "color", "colorRed", 255.0)
+    low, high = _red_limits(scan)
     reader = scan.points.reader(buffers)
     while count := reader.read():
         part = {name: column[:count] for name, column in columns.items()}
@@ -110,14 +108,13 @@ def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:
     return turn, shift
 
 
-def _limits(scan: Any, kind: str, name: str, top: float) -> tuple[float, float]:
-    """Return the lowest and the highest value that a field may have."""
-    node = scan.node
-    if node.isDefined(f"{kind}Limits"):
-        limits = node[f"{kind}Limits"]
-        if limits.isDefined(f"{name}Minimum") and limits.isDefined(f"{name}Maximum"):
-            low = float(limits[f"{name}Minimum"].value())
-            high = float(limits[f"{name}Maximum"].value())
+def _red_limits(scan: Any) -> tuple[float, float]:
+    """Return the lowest and the highest value that red may have; other colours have the same."""
+    if scan.node.isDefined("colorLimits"):
+        limits = scan.node["colorLimits"]
+        if limits.isDefined("colorRedMinimum") and limits.isDefined("colorRedMaximum"):
+            low = float(limits["colorRedMinimum"].value())
+            high = float(limits["colorRedMaximum"].value())
             if high > low:
                 return low, high
-    return 0.0, top
+    return 0.0, 255.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,7 @@ def read_whole(path: Path, size: int) -> Scan:
                 colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])
             points = np.column_stack([chunk.x, chunk.y, chunk.z])
             cloud.add(points, colours, np.asarray(chunk["intensity"]))
-    scan = cloud.scan()
-    return Scan(scan.points, scan.colours, metres=metres)
+    return replace(cloud.scan(), metres=metres)
 
 
 def _metres(path: Path, header: Any) -> float | None:

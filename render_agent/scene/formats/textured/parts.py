@@ -116,7 +116,6 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
 
 
 def _without_picture(material: Material) -> Material:
-    """Return the material of faces whose picture does not reach them."""
     return replace(material, picture=None, alpha_cutoff=None)
 
 

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
 from render_agent.config import AUTO, RunConfig
-from render_agent.doctor.probe import Answer, Finding, ask
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
 
 PART = "engines"
 TRANSFORMERS, BUNDLED_MODEL = "transformers", "bundled model"
-FAMILIES = "render_agent.doctor.families"
+FAMILIES = "render_agent.cli.commands.doctor.families"
 LIBRARY_SECONDS, HUB_SECONDS, CONNECT_SECONDS = 120.0, 20.0, 4.0
 
 PROBE_SECONDS, LOAD_SECONDS = 300.0, 1800.0

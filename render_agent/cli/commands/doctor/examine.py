@@ -11,11 +11,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from render_agent.doctor.data import examine_data
-from render_agent.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
-from render_agent.doctor.machine import examine_machine, examine_packages
-from render_agent.doctor.probe import RUNNING, Finding, end
-from render_agent.doctor.renderers import examine_renderers
+from render_agent.cli.commands.doctor.data import examine_data
+from render_agent.cli.commands.doctor.engines import BUNDLED_MODEL, TRANSFORMERS, examine_engines
+from render_agent.cli.commands.doctor.machine import examine_machine, examine_packages
+from render_agent.cli.commands.doctor.probe import RUNNING, Finding, end
+from render_agent.cli.commands.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
 from render_agent.text.display import LIVE_LINE_SECONDS, stage
 from render_agent.text.sanitize import json_text

@@ -1,6 +1,6 @@
 """What is found, and how this machine is asked: in a process of its own, which may crash or hang without harm.
 
-`python -m render_agent.doctor.probe MODULE FUNCTION ARGUMENT…` is that process.
+`python -m render_agent.cli.commands.doctor.probe MODULE FUNCTION ARGUMENT…` is that process.
 """
 
 from __future__ import annotations

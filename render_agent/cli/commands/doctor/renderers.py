@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
 from render_agent.config import OPTIONS
-from render_agent.doctor.probe import Answer, Finding, ask
 
 PART = "renderers"
 DEFAULT = str(OPTIONS["renderer"].default)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from render_agent import registry
-from render_agent.doctor.probe import Finding, ask
+from render_agent.cli.commands.doctor.probe import Finding, ask
 from render_agent.system.control_group import control_group
 from render_agent.system.system_libraries import install_command, missing
 

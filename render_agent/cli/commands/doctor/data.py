@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from render_agent.cli.commands.doctor.probe import Finding
 from render_agent.dialogue.state import Question
-from render_agent.doctor.probe import Finding
 from render_agent.errors import RenderAgentError
 from render_agent.questions.rooms import bundled
 from render_agent.questions.scans import find_scan

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from conftest import test_data
 
+from render_agent.cli.commands.doctor import data, engines, examine, families, machine, renderers
+from render_agent.cli.commands.doctor.probe import Finding, ask
 from render_agent.config import OPTIONS
-from render_agent.doctor import data, engines, examine, families, machine, renderers
-from render_agent.doctor.probe import Finding, ask
 from render_agent.system import system_libraries
 from render_agent.text.console import plain_console
 from render_agent.text.display import shown_on
@@ -45,7 +45,7 @@ def test_a_probe_that_raises_says_what():
 
 
 def test_a_sentence_of_the_program_is_kept_as_it_is():
-    answer = ask("render_agent.doctor.renderers", "draw_once", "crayon", seconds=60)
+    answer = ask("render_agent.cli.commands.doctor.renderers", "draw_once", "crayon", seconds=60)
     assert "no renderer 'crayon'" in answer.error
     assert answer.explained
 
@@ -77,7 +77,12 @@ class Hub(BaseHTTPRequestHandler):
 
 def reach(endpoint, offline="0"):
     environment = {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "no_proxy": "*"}
-    return ask("render_agent.doctor.engines", "reach_hub", seconds=300, environment=environment)
+    return ask(
+        "render_agent.cli.commands.doctor.engines",
+        "reach_hub",
+        seconds=300,
+        environment=environment,
+    )
 
 
 @pytest.mark.parametrize(("code", "error"), [(200, None), (503, "answers with code 503")])
