@@ -59,7 +59,7 @@ NEWCOMER = (
     "tests/cli/test_help.py",
     "tests/cli/test_completion.py",
     "tests/project/test_docs.py",
-    "tests/doctor/test_doctor.py",
+    "tests/cli/test_doctor.py",
     "tests/extending",
 )
 """Tests of what is printed for whoever begins: commands, pages of help, completion, pages of the documentation with what
