@@ -37,9 +37,9 @@ from render_agent.config import RunConfig  # noqa: E402
 from render_agent.config.flags import checked  # noqa: E402
 from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
 from render_agent.runs import forecast  # noqa: E402
-from render_agent.runs.forecast import Forecast  # noqa: E402
-from render_agent.runs.progress import Progress  # noqa: E402
-from render_agent.runs.runner import start_run  # noqa: E402
+from render_agent.runs.forecast import Dialogue, Forecast  # noqa: E402
+from render_agent.runs.progress import TOLD_SECONDS, Progress  # noqa: E402
+from render_agent.runs.runner import finish_together, start_run  # noqa: E402
 from render_agent.text.console import plain_console  # noqa: E402
 from render_agent.text.display import Quiet  # noqa: E402
 
@@ -79,10 +79,11 @@ class Readings(Progress):
         """Take the turn and read the clock."""
         super().took(state, turn)
         at, finishing = round(self.elapsed, 2), int(self.phase == "finishing")
-        self.turns.append((at, turn.number, int(not state.active), turn.batch_size, finishing))
-        self.readings.append((at, self.forecast.range))
+        ends, tokens = int(not state.active), turn.tokens.reply
+        self.turns.append((at, self.places[state.id], ends, turn.batch_size, finishing, tokens))
+        self.readings.append((at, self.told))
 
-    turns: list[tuple[float, int, int, int, int]]
+    turns: list[tuple[float, int, int, int, int, int]]
     readings: list[tuple[float, Range | None]]
 
 
@@ -102,11 +103,17 @@ def read(
     config = RunConfig(**checked(options))
     run = start_run(config.absolute())
     earlier = [] if alone else run.earlier_dialogues()
+    recorded = {
+        "max_turns": config.max_turns,
+        "batched_turns": run.max_batched_turns,
+        "finish_together": finish_together(config),
+    }
     observer = Readings(
         run.states,
         Quiet(plain_console(stderr=True)),
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
+        finish_together=finish_together(config),
         earlier=earlier,
     )
     observer.turns, observer.readings = [], []
@@ -114,35 +121,46 @@ def read(
         run.go(observer)
     finally:
         run.close()
+    kinds = {observer.places[state.id]: state.question.type for state in run.states}
     record.append(
-        {
-            "run": name,
-            "earlier": earlier,
-            "questions": len(run.states),
-            "max_turns": config.max_turns,
-            "turns": observer.turns,
-        }
+        {"run": name, "told_from": forecast.KNOWN_SECONDS}
+        | {"earlier": [[d.kind, len(d.replies), sum(d.replies)] for d in earlier]}
+        | {"kinds": [kinds[place] for place in sorted(kinds)]}
+        | recorded
+        | {"turns": observer.turns}
     )
-    return told_at(observer.readings)
+    return told_at(observer.readings, observer.readings[-1][0])
 
 
 def replay(recorded: dict[str, Any], *, alone: bool) -> Told:
-    """Return of a recorded run what `read` returns of a run."""
-    earlier = [] if alone else recorded["earlier"]
-    forecasted = Forecast(recorded["max_turns"], [(0, True)] * recorded["questions"], earlier)
-    finished, readings = 0, []
-    for at, number, ends, batch, finishing in recorded["turns"]:
+    """Return of a recorded run what `read` returns of a run, told as soon as it was then."""
+    forecast.KNOWN_SECONDS = recorded.get("told_from", forecast.KNOWN_SECONDS)
+    earlier = [
+        Dialogue(kind, [tokens / turns] * turns)
+        for kind, turns, tokens in recorded["earlier"]
+        if not alone
+    ]
+    forecasted = Forecast(
+        recorded["max_turns"],
+        [Dialogue(kind, active=True) for kind in recorded["kinds"]],
+        earlier,
+        recorded["batched_turns"],
+        recorded["finish_together"],
+    )
+    finished, readings, due = 0, [], 0.0
+    for at, place, ends, batch, finishing, tokens in recorded["turns"]:
         if finishing != finished:
             forecasted.began_phase()
         finished = finishing
-        forecasted.took(number, batch, at, ended=bool(ends))
-        readings.append((at, forecasted.range))
-    return told_at(readings)
+        forecasted.took(place, batch, at, tokens, ended=bool(ends))
+        if at >= due:
+            readings.append((at, forecasted.range))
+            due = at + TOLD_SECONDS
+    return told_at(readings, recorded["turns"][-1][0])
 
 
-def told_at(readings: Sequence[tuple[float, Range | None]]) -> Told:
-    """Return the seconds of a run, and what was told at each share of it."""
-    took = readings[-1][0]
+def told_at(readings: Sequence[tuple[float, Range | None]], took: float) -> Told:
+    """Return the seconds of a run, which took so many, and what was told at each share of it."""
     told = []
     for share in SHARES:
         before = [left for at, left in readings if at <= share * took]
@@ -274,6 +292,10 @@ def main(
         processor or recorded is not None
     )
     told_from = f"A time is told from {forecast.KNOWN_SECONDS:g} s on{', in the place of 20' * (not longer)}."
+    if recorded:
+        told_from = (
+            "A time is told from 20 s on, and from 2 s on where no number of rooms is named."
+        )
     words += ["", f"{platform.platform()}, Python {platform.python_version()}. {told_from}{clock}"]
     text = "\n".join(words) + "\n"
     print(text)

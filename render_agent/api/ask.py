@@ -217,6 +217,5 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     from render_agent.text.console import plain_console
     from render_agent.text.display import shown_on
 
-    turns = {"max_batched_turns": run.max_batched_turns, "max_turns": run.config.max_turns}
     with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
-        yield Progress(run.states, display, **turns, earlier=run.earlier_dialogues())
+        yield Progress.of(run, display)

@@ -7,13 +7,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
 
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
-from render_agent.runs.forecast import SHARP_RANGE, Forecast
+from render_agent.runs.forecast import SHARP_RANGE, Dialogue, Forecast
 from render_agent.runs.log.results import counted, scored_answers
+from render_agent.runs.runner import Run, finish_together
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.text.display import Display, duration
@@ -23,6 +25,9 @@ SCORE_SECONDS = 5.0
 
 SHORT_COLUMNS, WIDE_COLUMNS = 80, 120
 """The short line has at most so many columns; a terminal of so many has a second line."""
+
+TOLD_SECONDS, TOLD_SHARE = 1.0, 0.005
+"""The time left is predicted anew no sooner than after so many seconds, and this share of those that the run took."""
 
 BAR_CELLS = 5
 
@@ -41,7 +46,8 @@ class Progress:
         *,
         max_batched_turns: int,
         max_turns: int,
-        earlier: Sequence[int] = (),
+        finish_together: int | None = None,
+        earlier: Sequence[Dialogue] = (),
     ) -> None:
         self.states = list(states)
         self.display = display
@@ -52,14 +58,35 @@ class Progress:
         self.batch = 0
         self.counts = Counter(state.status for state in self.states)
         self.taken = self.retired = self.tokens = self.pictures = 0
-        self.forecast = Forecast(
-            max_turns, [(len(state.turns), state.active) for state in self.states], earlier
-        )
+        played = sorted(
+            self.states, key=lambda state: state.question.scene
+        )  # as the controller does
+        self.places = {state.id: place for place, state in enumerate(played)}
+        dialogues = [
+            Dialogue(s.question.type, [turn.tokens.reply for turn in s.turns], s.active)
+            for s in played
+        ]
+        self.forecast = Forecast(max_turns, dialogues, earlier, max_batched_turns, finish_together)
+        self.told: tuple[float, float] | None = None
+        """The shortest and the longest time left that are likely, as the line has them."""
+        self._told_until = 0.0
         self._began: float | None = None
         retired = [state for state in self.states if not state.active]
         self._scored = scored_answers(counted(retired))
         self._score = ""
         self._score_due = 0.0
+
+    @classmethod
+    def of(cls, run: Run, display: Display) -> Self:
+        """Return the progress of a run."""
+        return cls(
+            run.states,
+            display,
+            max_batched_turns=run.max_batched_turns,
+            max_turns=run.config.max_turns,
+            finish_together=finish_together(run.config),
+            earlier=run.earlier_dialogues(),
+        )
 
     def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """A phase, or a batched turn, begins with these questions."""
@@ -78,7 +105,9 @@ class Progress:
         self.taken += 1
         self.batch = turn.batch_size
         ended = not state.active
-        self.forecast.took(turn.number, turn.batch_size, self.elapsed, ended=ended)
+        self.forecast.took(
+            self.places[state.id], turn.batch_size, self.elapsed, turn.tokens.reply, ended=ended
+        )
         if ended:
             self._retired(state)
         self.display.detail(turn_summary(state, turn))
@@ -86,7 +115,7 @@ class Progress:
 
     def failed(self, state: QuestionState) -> None:
         """A question failed."""
-        self.forecast.failed(len(state.turns))
+        self.forecast.failed(self.places[state.id])
         self._retired(state)
         self.display.warn(f"question {state.id} failed: {state.error}")
 
@@ -138,9 +167,12 @@ class Progress:
 
     def _left(self, words_of: Callable[[float], str]) -> str:
         """Return the time left in words: one number where both ends are near it, else both; empty where none is told."""
-        if self.forecast.range is None:
+        if (now := self.elapsed) >= self._told_until:
+            self.told = self.forecast.range
+            self._told_until = now + max(TOLD_SECONDS, TOLD_SHARE * now)
+        if self.told is None:
             return ""
-        short, long = self.forecast.range
+        short, long = self.told
         if long > SHARP_RANGE * short:
             return f"{words_of(short)} to {words_of(long)}"
         return words_of(math.sqrt(short * long))

@@ -35,6 +35,7 @@ from render_agent.questions.selection import choose_questions
 from render_agent.render.base import PICTURES
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
+from render_agent.runs.forecast import Dialogue
 from render_agent.runs.log.folder import RunFolder, RunLog, list_runs
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
@@ -86,19 +87,20 @@ class Run:
         """The batched turns, never more than there are turns."""
         return min(self.config.max_batched_turns, self.config.max_turns)
 
-    def earlier_dialogues(self) -> list[int]:
-        """Return how many turns each question took of the newest run beside this one that asked the same model.
+    def earlier_dialogues(self) -> list[Dialogue]:
+        """Return the dialogues of the newest run beside this one that asked the same model, as hot and as long.
 
-        Empty where none of the last few did, with as many turns at the most, came to its end and can be read.
+        Of the tokens of their replies only the sums are known. Empty where none of the last few came to its end and
+        can be read.
         """
-        asked, most = attrgetter("engine", "model", "max_turns"), self.config.max_turns
+        asked = attrgetter("engine", "model", "max_turns", "temperature")
         beside = [path for path in list_runs(self.path.parent) if path.name < self.path.name]
         for path in reversed(beside[-EARLIER_RUNS:]):
             with suppress(RenderAgentError, OSError):
                 folder = RunFolder(path)
                 if asked(folder.config) == asked(self.config) and (results := folder.results()):
                     rows = (row for row in results["questions"] if row["status"] in SCORED)
-                    return [min(row["turns"], most) for row in rows]
+                    return [earlier_dialogue(row, self.config.max_turns) for row in rows]
         return []
 
     @property
@@ -153,6 +155,18 @@ class Run:
         self.log.close()
 
 
+def finish_together(config: RunConfig) -> int | None:
+    """Return how many questions finish side by side; None for as many as the engine takes best."""
+    return None if config.finish_together == AUTO else int(config.finish_together)
+
+
+def earlier_dialogue(row: Mapping[str, Any], most: int) -> Dialogue:
+    """Return what the row of a question in the results tells of its dialogue, of so many turns at the most."""
+    turns = min(row["turns"], most)
+    tokens = row.get("tokens_out", 0) / max(1, row["turns"])
+    return Dialogue(row.get("type", ""), [tokens] * turns)
+
+
 def play(
     config: RunConfig,
     engine: Engine,
@@ -167,7 +181,6 @@ def play(
     EngineError or RunLogError where that is impossible.
     """
     give_back_large_blocks()
-    together = config.finish_together
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
     views, prompt = make_views(config, scenes, log.pictures, questions), make_prompt(config)
@@ -186,7 +199,7 @@ def play(
             partial(broken, engine),
         ),
         max_batched_turns=min(batched, config.max_turns),
-        finish_together=None if together == AUTO else int(together),
+        finish_together=finish_together(config),
         sampling=Sampling(
             config.temperature,
             config.seed,

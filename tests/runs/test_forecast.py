@@ -5,23 +5,53 @@ import pytest
 from factories.runs import make_config, make_questions
 
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.runs.forecast import FEWEST_TURNS, KNOWN_SECONDS, SHARP_RANGE, Forecast
+from render_agent.runs.forecast import (
+    FEWEST_TURNS,
+    KNOWN_SECONDS,
+    PACE_ERROR,
+    SHARP_RANGE,
+    Cost,
+    Dialogue,
+    Forecast,
+)
+from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
 
 STEP = '{"forward_meters": 0.5}'
 DONE = '{"answer": "3", "done": true}'
+TOKENS = 20
+
+
+def fresh(count, kind=""):
+    return [Dialogue(kind, active=True)] * count
+
+
+def ended(turns, count=1, kind=""):
+    return [Dialogue(kind, [TOKENS] * turns)] * count
 
 
 def middle(forecast):
     return math.sqrt(math.prod(forecast.range))
 
 
-def take(forecast, numbers, clock, *, each=0.0, batch=1, ended=False):
-    """Take turns of these numbers, so many seconds each; return when the last was."""
-    for number in numbers:
+def turns_to_come(forecast):
+    return float(forecast.futures[:, 0].mean())
+
+
+def take(forecast, places, clock, *, each=0.0, batch=1, ended=False):
+    """Have the questions at these places take a turn, of so many seconds each; return when the last was."""
+    for place in places:
         clock += each
-        forecast.took(number, batch, clock, ended=ended)
+        forecast.took(place, batch, clock, TOKENS, ended=ended)
+    return clock
+
+
+def play(forecast, lengths, clock=0.0, *, each=1.0):
+    """Take dialogues of these lengths to their ends, one after the other, from the first place on."""
+    for place, length in enumerate(lengths):
+        for number in range(length):
+            clock = take(forecast, [place], clock, each=each, ended=number + 1 == length)
     return clock
 
 
@@ -29,12 +59,12 @@ def played(lengths, max_turns, size, rng):
     """Yield a run's turns in batches of a size: all take the first, then those that go on the second."""
     clock = 3.0  # scans are read
     for number in range(max_turns):
-        active = [length for length in lengths if length > number]
+        active = [place for place, length in enumerate(lengths) if length > number]
         for begin in range(0, len(active), size):
             batch = active[begin : begin + size]
             clock += 0.4 * len(batch) * rng.lognormal(0, 0.2)
-            for length in batch:
-                yield clock, number, len(batch), length == number + 1
+            for place in batch:
+                yield clock, place, len(batch), lengths[place] == number + 1
 
 
 def test_what_is_told_is_as_sure_as_it_says():
@@ -44,10 +74,10 @@ def test_what_is_told_is_as_sure_as_it_says():
         hazard = rng.beta(1, 4)
         lengths = np.minimum(rng.geometric(max(hazard, 0.01), 48), max_turns)
         turns = list(played(lengths, max_turns, 8, rng))
-        forecast = Forecast(max_turns, [(0, True)] * len(lengths))
+        forecast = Forecast(max_turns, fresh(48), batched_turns=max_turns)
         total, shares = turns[-1][0], iter((0.25, 0.5, 0.75, 2.0))
         share = next(shares)
-        for at, number, batch, ended in turns:
+        for at, place, batch, last in turns:
             if at > share * total:
                 known.append(forecast.range is not None)
                 if forecast.range:
@@ -57,7 +87,7 @@ def test_what_is_told_is_as_sure_as_it_says():
                     if high <= SHARP_RANGE * low:
                         near.append(1 / 1.5 <= middle(forecast) / left <= 1.5)
                 share = next(shares)
-            forecast.took(number, batch, at, ended=ended)
+            forecast.took(place, batch, at, TOKENS, ended=last)
     assert np.mean(known) > 0.7
     assert np.mean(inside) > 0.8
     assert len(near) > 20
@@ -65,29 +95,104 @@ def test_what_is_told_is_as_sure_as_it_says():
 
 
 def test_the_last_turn_ends_every_question():
-    forecast = Forecast(4, [(3, True)] * 5)
-    assert forecast.turns_to_come() == (5, 0)
+    forecast = Forecast(4, [Dialogue("", [TOKENS] * 3, active=True)] * 5)
+    assert (forecast.futures[:, 0] == 5).all()
+
+
+def test_dialogues_of_equal_length_are_told_by_their_number():
+    forecast = Forecast(20, fresh(80), finish_together=1)
+    play(forecast, [5] * 40)
+    assert middle(forecast) == pytest.approx(40 * 5, rel=0.1)
+    low, high = forecast.range
+    assert high < SHARP_RANGE * low
+
+
+def test_geometric_lengths_are_told_by_their_mean():
+    lengths = np.random.default_rng(3).geometric(0.25, 400).clip(max=40)
+    forecast = Forecast(40, fresh(800), finish_together=1)
+    play(forecast, lengths)
+    assert middle(forecast) == pytest.approx(400 * lengths.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_types_of_unlike_length_are_told_apart(kind):
+    shapes = {"short": 1, "long": 8}
+    asked = [*fresh(60, "short"), *fresh(20, "long"), *fresh(40, kind)]
+    forecast = Forecast(12, asked, finish_together=1)
+    play(forecast, [*[1] * 60, *[8] * 20])
+    assert middle(forecast) == pytest.approx(40 * shapes[kind], rel=0.25)
+
+
+def test_a_last_dialogue_of_long_replies_takes_its_own_time():
+    # a turn takes 0.1 s and a step 0.01 s: side by side sixteen replies share their steps
+    forecast, clock, tokens = Forecast(9, fresh(161), batched_turns=9), 0.0, 20
+    for number in range(8):
+        for begin in range(0, 160, 16):
+            batch = range(begin, begin + 16)
+            clock += 16 * 0.1 + tokens * 0.01
+            for place in batch:
+                forecast.took(place, 16, clock, tokens, ended=number == 7)
+        if number < 5:
+            clock += 0.1 + 500 * 0.01
+            forecast.took(160, 1, clock, 500, ended=False)
+    left = 3 * (0.1 + 500 * 0.01)  # all end in their eighth turn
+    assert middle(forecast) == pytest.approx(left, rel=0.2)
+    assert left > 10 * 3 * (0.1 + tokens * 0.01)  # what other turns took
+
+
+def test_what_a_turn_and_a_step_take_is_found_where_batches_differ():
+    cost, clock = Cost(4000), 0.0
+    for batch in [16, 8, 4, 2, 1] * 40:
+        clock += 0.3 * batch + 0.02 * TOKENS
+        for _ in range(batch):
+            cost.add(batch, TOKENS, clock)
+    turn, step = cost.rates()
+    assert turn == pytest.approx(0.3, rel=0.1)
+    assert step == pytest.approx(0.02, rel=0.4)  # a guess weighs as much as a block
+
+
+def test_neither_a_turn_nor_a_step_takes_less_than_nothing():
+    cost, clock = Cost(4000), 0.0
+    for batch in [16, 8, 4, 2, 1] * 40:
+        clock += 1.0 * batch**2  # a batch costs more than its turns alone
+        for _ in range(batch):
+            cost.add(batch, TOKENS, clock)
+    assert min(cost.rates()) >= 0 < max(cost.rates())
+
+
+def test_how_often_questions_end_may_grow_from_turn_to_turn():
+    hazards = [0, 0, 0.2, 0.25, 0.35]
+    told = {}
+    for name, shares in ("growing", hazards), ("level", [0, 0, 0.25, 0.25, 0.25]):
+        active, dialogues = 400, []
+        for number, share in enumerate(shares):
+            dialogues += ended(number + 1, round(share * active))
+            active -= round(share * active)
+        dialogues += [Dialogue("", [TOKENS] * len(shares), active=True)] * 100
+        told[name] = turns_to_come(Forecast(20, dialogues))
+    assert told["growing"] < told["level"]
+    assert told["level"] == pytest.approx(100 / 0.25, rel=0.35)
 
 
 def test_a_continued_run_knows_how_long_its_dialogues_were():
-    before = [(3, False)] * 40  # each ended in its third turn
-    fresh = Forecast(20, [(0, True)] * 20)
-    continued = Forecast(20, [*before, *[(0, True)] * 20])
-    assert continued.turns_to_come()[0] == pytest.approx(60, rel=0.1)
-    assert continued.turns_to_come()[1] < fresh.turns_to_come()[1] / 3
+    before = ended(3, 40)
+    first = Forecast(20, fresh(20))
+    continued = Forecast(20, [*before, *fresh(20)])
+    assert turns_to_come(continued) == pytest.approx(60, rel=0.1)
+    assert continued.futures[:, 0].std() < first.futures[:, 0].std() / 3
     # those that go on are no evidence of an end
-    assert Forecast(20, [(3, True)] * 40).turns_to_come()[0] > 40 * 10
+    going_on = [Dialogue("", [TOKENS] * 3, active=True)] * 40
+    assert turns_to_come(Forecast(20, going_on)) > 40 * 6
 
 
 def test_an_earlier_run_tells_how_long_dialogues_are_until_this_one_does():
-    earlier = [3] * 30 + [6] * 10
-    fresh, told = Forecast(20, [(0, True)] * 20), Forecast(20, [(0, True)] * 20, earlier)
-    assert told.turns_to_come()[0] == pytest.approx(20 * 3.75, rel=0.1)
-    assert told.turns_to_come()[1] < fresh.turns_to_come()[1] / 2
-    longer = Forecast(20, [*[(3, True)] * 40, *[(0, True)] * 20], earlier)
-    for _ in range(40):  # they went on after the third turn, whatever comes of them
-        longer.failed(3)
-    assert longer.turns_to_come()[0] > 20 * 5
+    earlier = [*ended(3, 30), *ended(6, 10)]
+    told = Forecast(20, fresh(20), earlier)
+    assert turns_to_come(told) == pytest.approx(20 * 3.75, rel=0.2)
+    assert told.futures[:, 0].std() < Forecast(20, fresh(20)).futures[:, 0].std() / 2
+    # dialogues of this run went on after the third turn, whatever comes of them
+    longer = Forecast(20, [*[Dialogue("", [TOKENS] * 4)] * 40, *fresh(20)], earlier)
+    assert turns_to_come(longer) > 20 * 3.75
 
 
 def test_a_run_knows_the_newest_finished_one_of_its_model_beside_it(tmp_path):
@@ -104,50 +209,68 @@ def test_a_run_knows_the_newest_finished_one_of_its_model_beside_it(tmp_path):
 
     first, earlier = played(max_turns=4)
     assert earlier == []
-    assert played(finish=False, max_turns=4)[1] == [
-        2,
-        4,
-        2,
-        4,
-    ]  # "3" is no option of every other one
+    # "3" is no option of every other one
+    told = played(finish=False, max_turns=4)[1]
+    assert [len(dialogue.replies) for dialogue in told] == [2, 4, 2, 4]
+    assert {dialogue.active for dialogue in told} == {False}
+    rows = RunFolder(first).results()["questions"]
+    assert [d.kind for d in told] == [row["type"] for row in rows]
+    assert [sum(d.replies) for d in told] == pytest.approx([row["tokens_out"] for row in rows])
     assert played(finish=False, max_turns=5)[1] == []
+    assert played(finish=False, max_turns=4, temperature=0.7)[1] == []
     (first / "results.json").write_text("{}")
     assert played(finish=False, max_turns=4)[1] == []
 
 
 def test_a_question_that_fails_says_nothing_of_others():
-    forecast = Forecast(10, [(0, True)] * 20)
-    for _ in range(20):
-        forecast.took(0, 1, 1.0, ended=False)
-    expected = forecast.turns_to_come()[0]
-    for _ in range(10):
-        forecast.failed(1)
-    assert forecast.turns_to_come()[0] == pytest.approx(expected / 2)
+    forecast = Forecast(10, fresh(20))
+    take(forecast, range(20), 1.0)
+    expected = turns_to_come(forecast)
+    for place in range(10):
+        forecast.failed(place)
+    assert turns_to_come(forecast) == pytest.approx(expected / 2, rel=0.1)
+
+
+def test_nothing_is_told_where_nothing_goes_on():
+    forecast = Forecast(10, fresh(40))
+    take(forecast, range(39), 0.0, each=9.0, ended=True)
+    assert forecast.range is not None
+    take(forecast, [39], 400.0, ended=True)
+    assert forecast.range is None
 
 
 def test_the_first_batch_says_little_of_the_pace():
-    forecast = Forecast(2, [(0, True)] * 80)
-    clock = take(forecast, [0] * 16, 300.0, batch=16)  # kernels were compiled meanwhile
-    for _ in range(2):
-        clock = take(forecast, [0] * 16, clock + 16.0, batch=16)
-    assert middle(forecast) == pytest.approx(32 + 80, rel=0.05)
+    forecast = Forecast(2, fresh(80), batched_turns=2)
+    clock = take(forecast, range(16), 300.0, batch=16)  # kernels were compiled meanwhile
+    for begin in (16, 32, 48):
+        clock = take(forecast, range(begin, begin + 16), clock + 16.0, batch=16)
+    assert middle(forecast) == pytest.approx(16 + 80, rel=0.05)
 
 
-def test_a_phase_has_its_own_pace():
-    forecast = Forecast(3, [(0, True)] * 40)
-    clock = take(forecast, [0] * 40, 0.0, each=1.0)
-    forecast.began_phase()
-    clock = take(forecast, [1] * FEWEST_TURNS, clock, each=9.0)
-    assert middle(forecast) == pytest.approx(9 * (80 - FEWEST_TURNS), rel=0.15)
+def test_what_turns_take_now_counts_more_than_what_they_took():
+    forecast = Forecast(2, fresh(400), finish_together=1)
+    for place in range(200):
+        forecast.took(place, 1, 1.0 * (place + 1), TOKENS, ended=True)
+    for place in range(200, 380):
+        forecast.took(place, 1, 200 + 9.0 * (place - 199), TOKENS, ended=True)
+    assert middle(forecast) == pytest.approx(9 * 20, rel=0.35)
 
 
 @pytest.mark.parametrize("each", [0.1, 1.0, 30.0])
 def test_nothing_is_told_in_the_first_seconds_and_the_first_share(each):
-    forecast = Forecast(1, [(0, True)] * 2000)
+    forecast = Forecast(1, fresh(2000))
     clock = told = 0.0
-    for _ in range(400):
-        clock = take(forecast, [0], clock, each=each, ended=True)
+    for place in range(400):
+        clock = take(forecast, [place], clock, each=each, ended=True)
         told = told or clock * bool(forecast.range)
     assert told >= KNOWN_SECONDS
     assert told >= 0.03 * 2000 * each
-    assert told <= max(KNOWN_SECONDS, 0.04 * 2000 * each) + 2 * each
+    # the pace is known from a first block of turns on
+    assert told <= max(KNOWN_SECONDS, 0.04 * 2000 * each) + FEWEST_TURNS * each
+
+
+def test_the_range_is_never_narrower_than_the_pace_is_sure():
+    forecast = Forecast(1, fresh(400))
+    play(forecast, [1] * 200)
+    low, high = forecast.range
+    assert math.log(high / low) == pytest.approx(2 * 1.28 * PACE_ERROR)

@@ -261,13 +261,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
             with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
                 if not run.config.quiet:
                     display.note(f"run folder: {run.path}")
-                progress = Progress(
-                    run.states,
-                    display,
-                    max_batched_turns=run.max_batched_turns,
-                    max_turns=run.config.max_turns,
-                    earlier=run.earlier_dialogues(),
-                )
+                progress = Progress.of(run, display)
                 with logged(run, progress, display.warn) as observer, ExitStack() as pages:
                     results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
         except BaseException:
