@@ -20,6 +20,7 @@ from render_agent.questions.rooms import QUESTIONS, QuestionFile
 from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
 from render_agent.questions.vsibench import read_ids
+from render_agent.text.display import counted
 from render_agent.text.sanitize import plain_name
 
 
@@ -67,7 +68,7 @@ def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]
     chosen = [question for question in questions if (question.dataset, question.scene) in mine]
     if not chosen:
         raise QuestionsError(
-            f"--shard {shard} is empty: there are {len(scenes)} scenes; use fewer parts"
+            f"--shard {shard} is empty: all questions are about {counted(len(scenes), 'scene')}; use fewer parts"
         )
     return chosen
 

@@ -202,7 +202,7 @@ def read_ids(path: Path) -> set[str]:
     with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
         ids = read_bounded(path).decode("utf-8-sig").split()
     if not ids:
-        raise QuestionsError(f"{path} holds no ids: write one a line")
+        raise QuestionsError(f"{path} holds no ids: write one a line, or leave the option out")
     return set(ids)
 
 

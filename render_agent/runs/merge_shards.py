@@ -72,7 +72,9 @@ def _common(shards: Sequence[RunFolder]) -> RunConfig:
         )
     absent = sorted(set(range(1, int(count) + 1)) - set(numbers))
     if absent:
-        raise UsageError(f"of {count} shards these are absent: {', '.join(map(str, absent))}")
+        raise UsageError(
+            f"these shards are missing: {', '.join(f'{part}/{count}' for part in absent)}"
+        )
     return configs[0]
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS
 from render_agent.score.tables import figure
+from render_agent.text.console import plain_table
 
 WORK = {
     "turns": "turns a question",
@@ -58,10 +59,7 @@ def spread(results: Sequence[Mapping[str, Any]]) -> dict[str, Spread]:
 
 def spread_table(results: Sequence[Mapping[str, Any]]) -> Table:
     """Return the spread as a person reads it."""
-    table = Table(title=f"{len(results)} runs", title_justify="left")
-    table.add_column("")
-    for name in ("mean", "deviation between runs", "runs"):
-        table.add_column(name, justify="right")
+    table = plain_table(f"{len(results)} runs", "", "mean", "deviation between runs", "runs")
     for name, entry in spread(results).items():
         table.add_row(
             SHOWN.get(name, name), figure(entry.mean), figure(entry.deviation), str(entry.runs)

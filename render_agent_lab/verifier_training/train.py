@@ -13,6 +13,7 @@ import numpy as np
 from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder
+from render_agent.text.display import counted
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder
@@ -117,7 +118,7 @@ def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed
         held = {scenes[place] for place in order[:count]}
     if not 0 < len(held) < len(scenes):
         raise SetupError(
-            f"decisions of {len(scenes)} scenes cannot be split by scene: two scenes are needed at least,"
+            f"decisions about {counted(len(scenes), 'scene')} cannot be split by scene: two are needed at least,"
             " one of them held out"
         )
     return held

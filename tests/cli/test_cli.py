@@ -263,7 +263,7 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
         ["bundle", "--to", "PLACE/x.zip"],
         ["export", "--format", "csv", "--to", "PLACE/x"],
         ["audit", "rooms", "--to", "PLACE/x"],
-        ["maps", "rooms", "--to", "PLACE"],
+        ["maps", "--to", "PLACE"],
         ["compare", "a", "b", "--page", "PLACE/deep/er"],
         ["make-rooms", "--to", "PLACE/x"],
         ["convert", "scan.ply", "PLACE/x.ply", "--kind", "cloud"],

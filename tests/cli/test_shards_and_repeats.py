@@ -31,7 +31,7 @@ def test_shards_are_run_and_merged(type_in, tmp_path):
     assert "is complete" in err
     code, _, err = type_in("merge", names[0], folder=tmp_path)
     assert code == 2
-    assert "these are absent: 2" in err
+    assert "these shards are missing: 2/2" in err
 
 
 def test_repeats_have_seeds_of_their_own_and_a_spread(type_in, tmp_path):

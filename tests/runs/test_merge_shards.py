@@ -44,7 +44,7 @@ def test_what_is_no_shard_is_said(shard):
 
 
 def test_an_empty_shard_is_said(tmp_path, questions):
-    with pytest.raises(QuestionsError, match="there are 5 scenes"):
+    with pytest.raises(QuestionsError, match="are about 5 scenes"):
         choose_questions(make_config(tmp_path, questions, shard="6/6"))
 
 
@@ -92,7 +92,7 @@ def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions, whole, parts
     other = RunFolder(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
     for wrong, said in (
         ([RunFolder(whole)], "is no shard"),
-        (parts[:2], "of 3 shards these are absent: 3"),
+        (parts[:2], "these shards are missing: 3/3"),
         ([*parts, parts[0]], "must be there once"),
         ([other, *parts[1:]], "different options"),
     ):

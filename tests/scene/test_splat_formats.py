@@ -45,12 +45,12 @@ def read(tmp_path, data, name="scan.bin"):
     return scan, scan.up
 
 
-@pytest.mark.parametrize(("up", "assumed"), [("auto", True), ("y", False)])
-def test_an_axis_that_was_named_was_not_assumed(tmp_path, up, assumed):
-    path = tmp_path / "scan.spz"
-    path.write_bytes(FILES["spz plain"][0])
-    notes = read_scan(path, up=up).notes
-    assert any("taken to point up" in note for note in notes) is assumed
+@pytest.mark.parametrize("name", FILES)
+def test_the_axis_of_a_splat_is_told_as_assumed_unless_it_was_named(tmp_path, name):
+    path = tmp_path / "scan.bin"
+    path.write_bytes(FILES[name][0])
+    assert "--up says another" in read_scan(path).notes[-1]
+    assert not any("--up" in note for note in read_scan(path, up="y").notes)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -58,7 +58,6 @@ def test_a_splat_is_read_as_it_was_written(tmp_path, name):
     data, degree = FILES[name]
     scan, up = read(tmp_path, data)
     assert up == ("y" if name.startswith("spz") else "-y")
-    assert "--up" in scan.notes[-1]
     was, found = some_splat(degree=degree), scan.gaussians
     coarse = not name.startswith("original")
     assert scan.points == pytest.approx(was.points, abs=3e-3 if coarse else 1e-6)

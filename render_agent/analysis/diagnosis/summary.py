@@ -13,6 +13,7 @@ from rich.table import Table
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.dialogue.state import QuestionState
 from render_agent.text.console import plain_table
+from render_agent.text.display import counted
 
 JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
 """The causes of answers that can be set against what was seen."""
@@ -198,7 +199,7 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     if figures["metres"] is not None:
         lines.append(
             f"A question: {figures['metres']:.1f} m walked, {figures['degrees']:.0f}° turned. All:"
-            f" {figures['blocked']:,} moves blocked, {figures['returns']:,} ways back,"
+            f" {counted(figures['blocked'], 'move')} blocked, {figures['returns']:,} ways back,"
             f" {figures['premature']:,} stopped too early, {figures['repairs']:,} replies not readable."
         )
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +122,10 @@ def export_command(
     chosen = select_runs(folders, QuestionFilter(question, types, least))
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
     written = export(chosen, form, Path(to), options)
-    click.echo(f"{written.number} {written.entries} in {to}")
+    entries = (
+        written.entries if written.number != 1 else re.sub(r"s\b", "", written.entries, count=1)
+    )
+    click.echo(f"{written.number:,} {entries} in {to}")
 
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:

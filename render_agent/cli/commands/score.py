@@ -118,7 +118,8 @@ def compare_runs(
         for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
         console.print(comparison_table(comparison))
-        console.print(changed_table(comparison))
+        changed = comparison["changed"]
+        console.print(changed_table(comparison) if changed else "no question changed sides")
         if "beliefs" in comparison:
             console.print(compared_beliefs_table(comparison, WORDS))
     if steps is not None:

@@ -126,6 +126,9 @@ def test_rows_of_turns_and_questions_say_how_they_were_chosen(run, tmp_path):
     export(run, "--format", "csv", "--to", tmp_path / "rows.csv")
     rows = csv_rows(tmp_path / "rows.csv")
     assert {(row["agent"], row["verifier"]) for row in rows} == {("lookahead:4", "random")}
+    file = tmp_path / "one.csv"
+    one = export(run, "--format", "csv", "--question", rows[0]["question_id"], "--to", file)
+    assert one == f"1 row in {file}\n"
 
 
 @pytest.mark.skipif(not find_spec("rerun"), reason="there is no rerun here")

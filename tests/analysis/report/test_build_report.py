@@ -211,6 +211,6 @@ def test_one_question_without_a_truth_has_a_report(tmp_path):
     asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
     folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
     page = reported(folder).read_text("utf-8")
-    assert "No question could be scored" in page
+    assert "No question is scored" in page
     assert "What is red?" in page
     assert "1 about 1 scene<" in page
