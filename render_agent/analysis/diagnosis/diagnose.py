@@ -5,6 +5,7 @@ What the views showed is cached in the run's report folder, so that each scene i
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import json
@@ -392,6 +393,7 @@ def get_ready() -> None:
     from render_agent.render.rasteriser.renderer import compile_kernels
 
     gc.set_threshold(NEW_OBJECTS)
+    atexit.register(gc.freeze)  # what ends with the process need not be searched for garbage
     compile_kernels("mesh")
 
 

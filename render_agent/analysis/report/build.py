@@ -45,9 +45,10 @@ def build(
     pages = folder.path / REPORT
     refuse_links_out(pages)
     before = _lying(pages)
-    count = processes or worthwhile(folder.questions() if folder.has_questions else ())
+    questions = folder.questions() if folder.has_questions else None
+    count = processes or worthwhile(questions or ())
     with working(count) as pool:  # they get ready while the log is read here
-        report = read_run(folder, diagnose=False)
+        report = read_run(folder, diagnose=False, questions=questions)
         copy_assets(pages)
         pictures: set[str] = set()
         scores: list[ScorePlots] = []

@@ -13,7 +13,7 @@ from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.config import RunConfig
 from render_agent.dialogue.chat import encodable
-from render_agent.dialogue.state import Phase, QuestionState
+from render_agent.dialogue.state import Phase, Question, QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import notes, read_states, results_of
@@ -133,14 +133,19 @@ def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str |
 
 
 def read_run(
-    folder: RunFolder, *, diagnose: bool = True, processes: int | None = None
+    folder: RunFolder,
+    *,
+    diagnose: bool = True,
+    processes: int | None = None,
+    questions: Sequence[Question] | None = None,
 ) -> ReportData:
     """Read a run for its report, finished or not. RunLogError where its log is damaged.
 
-    diagnose: whether to compute what its views showed; processes: as `diagnose_run` has them.
+    diagnose: whether to compute what its views showed; processes: as `diagnose_run` has them. questions: of
+    the run, where they were read already.
     """
     lines = folder.turns()
-    states = read_states(folder, lines)
+    states = read_states(folder, lines, questions=questions)
     return ReportData(
         folder=folder,
         config=folder.config,
