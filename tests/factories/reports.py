@@ -12,7 +12,7 @@ from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
 
-FILTERS = {"type", "cause"}
+FILTERS = {"type", "cause", "turns", "outcome"}
 """By what links of the index to its own questions choose."""
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
