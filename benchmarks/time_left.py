@@ -272,7 +272,7 @@ def main(
     ]
     told = f"Told over true, at so much of the run. {verdict(table)}."
     if held_out:
-        told += f" Of the {len(held_out)} runs that were recorded when the way to tell was fixed (†): {verdict(held_out)}."
+        told += f" Of the {len(held_out)} runs over rooms of another seed (†): {verdict(held_out)}."
     longer = "" if benchmark == "rooms" else f" --benchmark {benchmark} --times {times}"
     words = [
         "# The time left that a run tells",

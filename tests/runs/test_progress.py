@@ -91,6 +91,21 @@ def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
     assert progress.forecast.range is None
 
 
+def test_the_time_left_is_predicted_anew_after_a_second(clock):
+    some = states(200)
+    progress = Progress(some, plain(), max_batched_turns=4, max_turns=4)
+    progress.began("batched", some)
+    take_all(progress, some[:100], clock, seconds=1.0, done={s.id for s in some})
+    told = progress.told
+    assert told == progress.forecast.range
+    clock[0] += 0.4
+    take(progress, some[100], DONE)
+    assert progress.told == told != progress.forecast.range
+    clock[0] += 0.6
+    take(progress, some[101], DONE)
+    assert progress.told == progress.forecast.range
+
+
 def test_one_number_is_told_when_the_range_is_narrow(clock):
     some = states(64, max_turns=24)
     progress = Progress(some, plain(), max_batched_turns=4, max_turns=24)
