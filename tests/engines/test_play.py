@@ -148,7 +148,7 @@ def test_by_keys_alone_and_told_of_what_could_not_be_read(tmp_path, page):
     with sitting(tmp_path, ask_about_a_room(tmp_path, SIZE)) as sat:
         page.goto(sat.engine.address)
         at_turn(page, 1)
-        for key in ("Shift+ArrowRight", "ArrowLeft", "ArrowDown", "a", "r", "e", "3"):
+        for key in ("Shift+ArrowRight", "ArrowLeft", "ArrowDown", "a", "r", "g", "3"):
             page.keyboard.press(key)
         expect(page.locator("#preview")).to_have_text(
             '{"rotation_angle_degrees":-45,"pitch_degrees":-15,"forward_meters":-0.5,'
