@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.completion import files, models, rubrics
-from render_agent.cli.options import AS_JSON, NewPath, option
+from render_agent.cli.options import AS_JSON, option
 from render_agent.config.flags import Auto
 from render_agent.errors import UsageError
 
@@ -73,7 +73,7 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
     default=1024,
     help="Larger pictures are scaled down to so many pixels.",
 )
-@option("--csv", "csv_file", type=NewPath(), metavar="FILE", help="Write a row a picture there.")
+@option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
 def judge_command(context: click.Context, /, images: tuple[str, ...], **options: Any) -> None:
