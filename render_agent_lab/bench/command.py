@@ -12,7 +12,7 @@ import click
 from render_agent.cli.help_page import GroupPage
 from render_agent.cli.options import AS_JSON, NewPath, option
 from render_agent.config.flags import Parts, given_options
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
@@ -186,14 +186,12 @@ def write(figures: dict[str, Any], folder: str, notes: str | None) -> None:
 
     target = Path(folder)
     markdown_notes = Path(notes).read_text("utf-8") if notes else ""
-    try:
+    with os_errors(SetupError, f"write to {folder}"):
         target.mkdir(parents=True, exist_ok=True)
         (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
         (target / "bench.md").write_text(markdown(figures, markdown_notes), "utf-8")
         model = f"{figures['model']['name']} on {figures['model'].get('device', 'no device')}"
         plot(figures["variants"], f"Questions an hour: {model}", target / "bench.svg")
-    except OSError as error:
-        raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:

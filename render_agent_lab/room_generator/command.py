@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from render_agent.cli.options import NewPath, option
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.scene.room_truth import RoomTruth
@@ -35,13 +35,11 @@ def make_rooms(
     from render_agent_lab.room_generator.questions.balanced import ask
     from render_agent_lab.room_generator.write import write_questions
 
-    try:
+    with os_errors(SetupError, f"write rooms to {output}"):
         output.mkdir(parents=True, exist_ok=True)
         truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
         if questions:
             write_questions(ask(truths, seed, questions), output / QUESTIONS)
-    except OSError as error:
-        raise SetupError(f"cannot write rooms to {output}: {error.strerror}") from error
     written = [
         output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")
     ]

@@ -12,7 +12,7 @@ import click
 from render_agent.cli import completion
 from render_agent.cli.options import AS_JSON, NewPath, option
 from render_agent.config.flags import given_options
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.config.agent_plan import VerifierPlan
@@ -158,12 +158,10 @@ def write(figures: dict[str, Any], folder: str) -> None:
     from render_agent_lab.verifier_benchmark.sheets import markdown
 
     target = Path(folder)
-    try:
+    with os_errors(SetupError, f"write to {folder}"):
         target.mkdir(parents=True, exist_ok=True)
         (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
         (target / "bench.md").write_text(markdown(figures), "utf-8")
-    except OSError as error:
-        raise SetupError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _runs(

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from render_agent.agents.verifiers.base import FloatArray
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 from render_agent.text.safe_parse import Count, Finite, MisfitError, decode, encode
 
 VERSION = 1
@@ -71,12 +71,10 @@ class Labels:
                 LabelLine(VERSION, key, *(_numbers(getattr(label, name)) for name in NAMES))
             )
         if self.file is not None and lines:
-            try:
+            with os_errors(SetupError, f"write {self.file}"):
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 with self.file.open("ab") as file:
                     file.writelines(map(encode, lines))
-            except OSError as error:
-                raise SetupError(f"cannot write {self.file}: {error.strerror}") from error
 
     def _read(self, file: Path) -> None:
         for number, line in enumerate(file.read_bytes().splitlines(), start=1):

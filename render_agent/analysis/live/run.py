@@ -21,7 +21,7 @@ from render_agent.analysis.report.question.question_page import (
     question_part,
 )
 from render_agent.dialogue.state import Phase
-from render_agent.errors import RunLogError
+from render_agent.errors import RunLogError, os_errors
 from render_agent.observation.picture_store import safe_name
 from render_agent.render.png import SIGNATURE
 from render_agent.runs.log.folder import RunFolder
@@ -57,15 +57,15 @@ class Tail:
 
         RunLogError where a line cannot be read, or the file is no longer the one it was.
         """
-        try:
-            with self.path.open("rb") as file:
+        with os_errors(RunLogError, f"read {self.path}"):
+            try:
+                file = self.path.open("rb")
+            except FileNotFoundError:
+                return []
+            with file:
                 self._check(file.fileno())
                 file.seek(self._read)
                 fresh = file.read()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise RunLogError(f"cannot read {self.path}: {error.strerror or error}") from error
         whole = fresh[: fresh.rfind(b"\n") + 1]
         lines = []
         for line in whole.splitlines():

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
-from render_agent.errors import UsageError
+from render_agent.errors import UsageError, os_errors
 from render_agent.text.reasons import reason_of
 from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded
 
@@ -126,9 +126,8 @@ def _sweep(plan: SweepFile, name: str, typed: Mapping[str, Any], output: Path) -
 
 def _read(file: Path) -> SweepFile:
     try:
-        data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+        with os_errors(UsageError, f"read {file}"):
+            data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
     except ValueError as error:
         raise UsageError(f"{file} is no YAML{line_of(error)}") from error
     try:
