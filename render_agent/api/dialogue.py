@@ -18,6 +18,7 @@ from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.results import row
+from render_agent.text.display import counted
 
 
 @dataclass(eq=False)
@@ -125,8 +126,7 @@ class DialogueTurn:
         return [] if self.logged.evidence is None else standings(self.logged.evidence)
 
     def __repr__(self) -> str:
-        count = len(self.views)
-        views = f"{count} view{'' if count == 1 else 's'}"
+        views = counted(len(self.views), "view")
         return f"<turn {self.number}: {views}, {self.reasoning:.60}>"
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
 from render_agent.runs.forecast import SHARP_RANGE, Dialogue, Forecast
-from render_agent.runs.log.results import counted, scored_answers
+from render_agent.runs.log.results import counted_states, scored_answers
 from render_agent.runs.runner import Run, finish_together
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
-from render_agent.text.display import Display, duration
+from render_agent.text.display import Display, counted, duration
 
 SCORE_SECONDS = 5.0
 """The score so far is computed anew no sooner than this many seconds after the last time."""
@@ -72,7 +72,7 @@ class Progress:
         self._told_until = 0.0
         self._began: float | None = None
         retired = [state for state in self.states if not state.active]
-        self._scored = scored_answers(counted(retired))
+        self._scored = scored_answers(counted_states(retired))
         self._score = ""
         self._score_due = 0.0
 
@@ -96,7 +96,7 @@ class Progress:
             self.forecast.began_phase()
         self.phase = phase
         self.turn = min(len(state.turns) for state in states)
-        self.display.note(f"{self.place}: {_many(len(states), 'question')}")
+        self.display.note(f"{self.place}: {counted(len(states), 'question')}")
 
     def took(self, state: QuestionState, turn: Turn) -> None:
         """A question took a turn."""
@@ -206,11 +206,11 @@ class Progress:
         if (now := time.monotonic()) < self._score_due:
             return self._score
         self._score_due = now + SCORE_SECONDS
-        counted = tally(self._scored)
-        if len(counted.sums):
-            low, high = estimates_of(counted)[MACRO].score_interval
+        answers = tally(self._scored)
+        if len(answers.sums):
+            low, high = estimates_of(answers)[MACRO].score_interval
             spread = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
-            self._score = f"score {100 * counted.means[MACRO]:.0f}{spread}"
+            self._score = f"score {100 * answers.means[MACRO]:.0f}{spread}"
         return self._score
 
     def _show(self) -> None:
@@ -225,7 +225,7 @@ class Progress:
         self.retired += 1
         self.counts[Status.ACTIVE] -= 1
         self.counts[state.status] += 1
-        self._scored += scored_answers(counted([state]))
+        self._scored += scored_answers(counted_states([state]))
 
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:
@@ -247,7 +247,3 @@ def _gpu_memory() -> str:
         return ""
     free, there = torch.cuda.mem_get_info()
     return f"{(there - free) / 1e9:.0f} GB"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

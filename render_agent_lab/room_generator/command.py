@@ -110,7 +110,8 @@ def make_rooms_command(
       render-agent make-rooms --to my_rooms --count 4 --seed 7
       render-agent --batch --benchmark my_rooms/questions.jsonl
     """
+    from render_agent.text.display import counted
+
     written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6
-    homes = "1 home" if count == 1 else f"{count} homes"
-    click.echo(f"{homes} in {folder}: {len(written)} files, {size:.1f} MB")
+    click.echo(f"{counted(count, 'home')} in {folder}: {len(written)} files, {size:.1f} MB")

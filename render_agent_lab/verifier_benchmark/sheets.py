@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from render_agent.text.console import plain_table
+from render_agent.text.display import counted
 
 NONE = "–"
 
@@ -87,10 +88,9 @@ def about(figures: Mapping[str, Any]) -> str:
         for row in figures["success"].values()
         if row["minus_random"]
     )
-    scenes = "1 scene" if figures["scenes"] == 1 else f"{figures['scenes']} scenes"
     return (
         f"{figures['workload']} {figures['decisions']} decisions of {figures['questions']} questions in"
-        f" {scenes}. Good is a candidate whose view shows well something that the question"
+        f" {counted(figures['scenes'], 'scene')}. Good is a candidate whose view shows well something that the question"
         " names and no view has shown well."
         f"{' Intervals: 95 %, over scenes.' if bounded else ''} Left out:"
         f" {left['questions_unknown']} questions of which nobody can tell what has to be seen,"

@@ -21,7 +21,7 @@ from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import UsageError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
-from render_agent.runs.log.results import counted
+from render_agent.runs.log.results import counted_states
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
@@ -92,7 +92,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     states = read_states(RunFolder(paired))
     told = RunFigures(states).now()["score"]
     assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
-    assert {state.id for state in counted(states)} == {
+    assert {state.id for state in counted_states(states)} == {
         state.id for state in read_states(RunFolder(alone))
     }
 

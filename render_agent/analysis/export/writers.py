@@ -31,11 +31,11 @@ from render_agent.system.whole_files import json_lines
 from render_agent.text.display import tracked
 
 TABLES: dict[str, tuple[Rows, Columns, str]] = {
-    "": (question_rows, COLUMNS_OF_QUESTIONS, "rows"),
-    "turns": (turn_rows, COLUMNS_OF_TURNS, "turns"),
-    "candidates": (candidate_rows, COLUMNS_OF_CANDIDATES, "rows of candidates"),
+    "": (question_rows, COLUMNS_OF_QUESTIONS, "row"),
+    "turns": (turn_rows, COLUMNS_OF_TURNS, "turn"),
+    "candidates": (candidate_rows, COLUMNS_OF_CANDIDATES, "candidate row"),
 }
-"""What makes the rows of a table, their columns, and what they are called; by the head of its format."""
+"""What makes the rows of a table, their columns, and what one is called; by the head of its format."""
 
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
 """Formats that hold one run or one question, and how the name of their file ends."""
@@ -47,11 +47,11 @@ SUBMISSIONS = {"lmms-eval": lmms_eval_files, "easi": easi_files}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the files, and the number and kind of the entries in them."""
+    """What was written: the files, how many entries are in them, and the noun for one."""
 
     files: tuple[Path, ...]
     number: int
-    entries: str
+    noun: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,31 +124,28 @@ def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
                 truth=options.truth,
             )
         )
-        entries, lacking = "dialogues", "all the chosen questions are without a reply"
+        noun, lacking = "dialogue", "all the chosen questions are without a reply"
     else:
         lines = list(
             pair_lines(runs, to.parent, absolute=options.absolute, thinking=options.thinking)
         )
-        entries, lacking = (
-            "pairs",
-            "no turn of the chosen questions had candidates that were scored",
-        )
+        noun, lacking = "pair", "no turn of the chosen questions had candidates that were scored"
     if not lines:
         raise UsageError(f"{lacking}: nothing was written")
     with replacing(to) as draft:
         draft.write_bytes(json_lines(lines))
-    return Written((to,), len(lines), entries)
+    return Written((to,), len(lines), noun)
 
 
 def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
     kind, _, ending = form.rpartition("-")
-    rows_of, columns, entries = TABLES[kind]
+    rows_of, columns, noun = TABLES[kind]
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
     if not rows and kind == "candidates":
         raise UsageError("no turn of the chosen questions had candidates: nothing was written")
     with replacing(to) as draft:
         (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
-    return Written((to,), len(rows), entries)
+    return Written((to,), len(rows), noun)
 
 
 def _inspect(
@@ -160,7 +157,7 @@ def _inspect(
     for run, file in zip(runs, files, strict=True):
         with replacing(file) as draft:
             write_inspect(run, draft, _diagnosed(run), embed=options.embed)
-    return Written(tuple(files), sum(len(run.states) for run in runs), "samples")
+    return Written(tuple(files), sum(len(run.states) for run in runs), "sample")
 
 
 def _submission(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
@@ -171,7 +168,7 @@ def _submission(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
         with replacing(to / name) as draft:
             draft.write_bytes(data)
         files.append(to / name)
-    return Written(tuple(files), len(runs[0].rows), "questions")
+    return Written(tuple(files), len(runs[0].rows), "question")
 
 
 def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
@@ -203,7 +200,7 @@ def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
                     draft,
                 )
             files.append(file)
-    return Written(tuple(files), len(files), "recordings")
+    return Written(tuple(files), len(files), "recording")
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:

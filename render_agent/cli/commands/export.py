@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +95,7 @@ def export_command(
     from render_agent.errors import UsageError
     from render_agent.runs.log.folder import find_run
     from render_agent.score.comparison import RIGHT
+    from render_agent.text.display import counted
 
     given = {
         "--absolute": (absolute, ("messages", "pairs")),
@@ -122,10 +122,7 @@ def export_command(
     chosen = select_runs(folders, QuestionFilter(question, types, least))
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
     written = export(chosen, form, Path(to), options)
-    entries = (
-        written.entries if written.number != 1 else re.sub(r"s\b", "", written.entries, count=1)
-    )
-    click.echo(f"{written.number:,} {entries} in {to}")
+    click.echo(f"{counted(written.number, written.noun)} in {to}")
 
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:

@@ -14,6 +14,7 @@ from render_agent.geometry.camera import Camera
 from render_agent.render.base import Renderer
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
+from render_agent.text.display import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,7 @@ class ViewPolicy(Choice):
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:
         """Return what must be said beside every figure of a run, None where the model chooses its views."""
-        count = self.most_views(kinds, max_turns)
-        words = self.words.format(count=f"{count} picture{'s' if count > 1 else ''}")
+        words = self.words.format(count=counted(self.most_views(kinds, max_turns), "picture"))
         return f"views: {words}, not chosen by the model (--views {self.name})"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> Policy:

@@ -66,7 +66,7 @@ def results(
     what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
     only a judge can score; without one such a question is not scored. reuse: what the engine kept over turns.
     """
-    known = counted(states, marks)
+    known = counted_states(states, marks)
     complete = _complete(states)
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     official_figures = figures(scored_answers(known, parser, marks=marks), macro)
@@ -150,7 +150,7 @@ def _known(
     return known_facts(questions, annotations), truths
 
 
-def counted(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:
+def counted_states(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:
     """Return the questions whose answers count in scores: done, with a truth or a mark, and no counterparts."""
     done = (state for state in states if state.status in SCORED)
     return [s for s in done if _scorable(s, marks) and s.question.change is None]

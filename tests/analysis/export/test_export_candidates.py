@@ -67,7 +67,7 @@ def test_a_row_a_candidate_and_member_is_what_the_log_has(run, tmp_path):
         for turn in state.turns
         for standing in standings(turn.evidence)
     ]
-    assert told == f"{len(expected)} rows of candidates in {tmp_path / 'c.csv'}\n"
+    assert told == f"{len(expected)} candidate rows in {tmp_path / 'c.csv'}\n"
     assert len(rows) == len(expected) == 2 * 4 * 4
     for row, (question, turn, standing) in zip(rows, expected, strict=True):
         candidate = standing.candidate

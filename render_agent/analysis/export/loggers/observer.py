@@ -27,7 +27,7 @@ from render_agent.errors import RenderAgentError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import NO_SCENES, read_states, results_of
-from render_agent.runs.log.results import counted, scored_answers
+from render_agent.runs.log.results import counted_states, scored_answers
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.runner import Run
 from render_agent.score.intervals import estimates_of
@@ -97,7 +97,7 @@ class RunFigures:
 
     def _score(self) -> dict[str, float]:
         """Return the official mean of what is scored so far with its 95 % interval, in percent."""
-        answers = tally(scored_answers(counted(self.states)))
+        answers = tally(scored_answers(counted_states(self.states)))
         if not len(answers.sums):
             return {}
         low, high = (100 * float(end) for end in estimates_of(answers)[MACRO].score_interval)

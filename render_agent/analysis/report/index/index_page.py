@@ -27,6 +27,7 @@ from render_agent.score.power import plan
 from render_agent.score.summary import ON_PARSED
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.system.whole_files import write_whole
+from render_agent.text.display import counted
 
 ROWS_SHOWN = 100
 """Rows of the table that are on a page at once."""
@@ -113,7 +114,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         ("Model", config.model_name),
         ("Engine", config.engine),
         ("Benchmark", _benchmark(report)),
-        ("Questions", f"{len(report.states):,} about {_counted(len(scenes), 'scene')}"),
+        ("Questions", f"{len(report.states):,} about {counted(len(scenes), 'scene')}"),
         (
             "Views",
             f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
@@ -154,10 +155,6 @@ def _benchmark(report: ReportData) -> str:
     return f"{name}, {config.subset}" if config.asks_vsibench else name
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
 def _head(report: ReportData) -> dict[str, Any]:
     """Return the official score with what must stand beside it."""
     results = report.results
@@ -170,7 +167,7 @@ def _head(report: ReportData) -> dict[str, Any]:
         "interval": interval(headline.bounds_of(results)),
         "label": f"{ON_PARSED[0].upper()}{ON_PARSED[1:]}, %{'' if results['official'] is not None else ', of those scored'}",
         "n": over,
-        "scenes": _counted(len(scenes), "scene"),
+        "scenes": counted(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
     }  # fmt: skip
