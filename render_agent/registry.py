@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from render_agent.errors import RenderAgentError, SetupError
+from render_agent.text.reasons import short_repr
 
 Kind = Literal[
     "engine",
@@ -263,7 +264,7 @@ def load(kind: Kind, name: str) -> Any:
         ) from error
     if not callable(maker):
         raise SetupError(
-            f"{_title(kind, entry)} is not a class or function but {maker!r:.60}: {entry.value} must"
+            f"{_title(kind, entry)} is not a class or function but {short_repr(maker)}: {entry.value} must"
             " name what makes it"
         )
     return maker
@@ -336,7 +337,9 @@ def _entry(kind: Kind, name: str) -> EntryPoint:
     if not entries:
         known = ", ".join(names(kind))
         others = f"choose one of {known}, or install" if known else "install"
-        raise SetupError(f"there is no {kind} {name!r:.80}: {others} the package that brings it")
+        raise SetupError(
+            f"there is no {kind} {short_repr(name)}: {others} the package that brings it"
+        )
     if len(entries) > 1:
         packages = " and ".join(sorted(map(_package, entries)))
         raise SetupError(f"the {kind} {name!r} is brought by {packages}: uninstall all but one")

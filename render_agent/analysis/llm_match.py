@@ -16,6 +16,7 @@ from render_agent.engines.base import Engine, Request
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import JUDGED
 from render_agent.score.summary import score_bounds
+from render_agent.text.reasons import short_repr
 
 PROMPT = """\
 You are an AI assistant who will help me to evaluate the response given the question and the correct answer.
@@ -120,7 +121,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     for request, reply in zip(requests, engine.generate(requests), strict=True):
         mark = None if reply.error else read_mark(reply.text)
         if mark is None:
-            faults[request.question_id] = reply.error or f"no mark is in {reply.text!r:.80}"
+            faults[request.question_id] = reply.error or f"no mark is in {short_repr(reply.text)}"
         else:
             marks[request.question_id] = mark
         engine.retire(request.question_id)

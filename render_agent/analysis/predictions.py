@@ -15,6 +15,7 @@ from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
+from render_agent.text.reasons import short_repr
 from render_agent.text.safe_parse import MisfitError, convert, parse_json, read_bounded
 
 FORM = '{"id": 0, "prediction": "A"}'
@@ -41,11 +42,11 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
         question_id = row.id
         if question_id not in known:
             raise QuestionsError(
-                f"{path}, line {number}: no question has the id {question_id!r:.80}; is it another file's?"
+                f"{path}, line {number}: no question has the id {short_repr(question_id)}; is it another file's?"
             )
         if question_id in seen:
             raise QuestionsError(
-                f"{path}, line {number}: the id {question_id!r:.80} was there before, in line"
+                f"{path}, line {number}: the id {short_repr(question_id)} was there before, in line"
                 f" {seen[question_id]}; leave one of them out"
             )
         seen[question_id] = number

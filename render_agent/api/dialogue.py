@@ -19,6 +19,7 @@ from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.results import row
 from render_agent.text.display import counted
+from render_agent.text.reasons import shortened
 
 
 @dataclass(eq=False)
@@ -127,7 +128,7 @@ class DialogueTurn:
 
     def __repr__(self) -> str:
         views = counted(len(self.views), "view")
-        return f"<turn {self.number}: {views}, {self.reasoning:.60}>"
+        return f"<turn {self.number}: {views}, {shortened(self.reasoning)}>"
 
 
 class Dialogue:

@@ -19,6 +19,7 @@ from render_agent.engines.registry import MakeEngine, describe_engine, make_engi
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.errors import UsageError
 from render_agent.runs.runner import DescribeEngine
+from render_agent.text.reasons import short_repr
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """What may be given as an engine: a name, an engine, or what replies to a request with a text."""
@@ -128,7 +129,7 @@ def choose_engine(engine: Answering | LoadedEngine, options: Mapping[str, Any]) 
         name = getattr(engine, "__name__", type(engine).__name__)
         return _own(partial(_scripted, SimpleNamespace(reply=engine)), name)
     raise UsageError(
-        f"{engine!r:.80} cannot answer: give the name of an engine, an engine, or a function that takes"
+        f"{short_repr(engine)} cannot answer: give the name of an engine, an engine, or a function that takes"
         " a request and returns a text"
     )
 

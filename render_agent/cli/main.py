@@ -27,6 +27,7 @@ from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
 from render_agent.system.standard_streams import StandardError
 from render_agent.system.threads import bound_starts
+from render_agent.text.reasons import short_repr
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
 
@@ -120,7 +121,7 @@ class RunGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             hint = NO_COMMANDS.get(name) or did_you_mean(name, self.list_commands(ctx)).lstrip("; ")
             hint = hint or "render-agent --help has all of them"
-            raise UsageError(f"there is no command {name!r:.80}: {hint}")
+            raise UsageError(f"there is no command {short_repr(name)}: {hint}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -130,7 +131,7 @@ class RunGroup(click.Group):
         command = registry.load("command", cmd_name)
         if not isinstance(command, click.Command):
             raise SetupError(
-                f"the command {cmd_name!r} is not a command of click but {command!r:.60}"
+                f"the command {cmd_name!r} is not a command of click but {short_repr(command)}"
             )
         return command
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from render_agent import registry
 from render_agent.config.choice import Choice
 from render_agent.errors import UsageError
+from render_agent.text.reasons import short_repr
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
@@ -156,7 +157,7 @@ def agent_plan(text: str) -> AgentPlan:
         own = [registry.load("agent", name).__self__.form for name in registry.built_in("agent")]
         forms = ", ".join([*own, *registry.brought("agent")])
         raise UsageError(
-            f"--agent {text!r:.80} is not valid: write one of {forms}, with whole numbers"
+            f"--agent {short_repr(text)} is not valid: write one of {forms}, with whole numbers"
         ) from error
     if (colon and not plan.chooses) or not 1 <= plan.candidates <= MAX_CANDIDATES:
         raise UsageError(

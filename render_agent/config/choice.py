@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from render_agent import registry
 from render_agent.errors import SetupError, UsageError, os_errors
+from render_agent.text.reasons import short_repr
 
 if TYPE_CHECKING:
     from render_agent.config.run import RunConfig
@@ -78,7 +79,7 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
         if maker is None or not maker.accepts(argument if colon else None):
             makers = (registry.load(kind, part) for part in registry.names(kind))
             forms = ", ".join(form for each in makers for form in each.forms)
-            raise UsageError(f"{flag} {text!r:.80} is not valid: write one of {forms}")
+            raise UsageError(f"{flag} {short_repr(text)} is not valid: write one of {forms}")
         plans.append(maker(argument or None))
     if len(set(plans)) < len(plans):
         raise UsageError(f"a {flag} is named twice")

@@ -8,6 +8,7 @@ from typing import Any
 from render_agent.config.option import did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError, os_errors
+from render_agent.text.reasons import short_repr
 from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded
 
 MOST_BYTES = 1 << 20
@@ -36,7 +37,7 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
         name = str(key).replace("-", "_")
         if name not in OPTIONS:
             meant = did_you_mean(name, OPTIONS)
-            raise UsageError(f"--config {file}: there is no option {name!r:.80}{meant}")
+            raise UsageError(f"--config {file}: there is no option {short_repr(name)}{meant}")
         if value is not None:
             options[name] = _typed(name, value, file)
     return options
@@ -48,7 +49,7 @@ def _typed(name: str, value: Any, file: str) -> str | list[str]:
     wrong = [part for part in values if not isinstance(part, str | int | float)]
     several = isinstance(OPTIONS[name].default, tuple)
     if wrong or (isinstance(value, list) and not several):
-        raise UsageError(f"--config {file}: {name} must be one value, not {value!r:.60}")
+        raise UsageError(f"--config {file}: {name} must be one value, not {short_repr(value)}")
     words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
     separator = OPTIONS[name].metadata.get("separator")
     return words if several and separator is None else (separator or "").join(words)

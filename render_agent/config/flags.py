@@ -15,7 +15,7 @@ from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
-from render_agent.text.reasons import reason_of
+from render_agent.text.reasons import reason_of, short_repr
 
 
 class Size(click.ParamType[tuple[int, int]]):
@@ -216,7 +216,7 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     for name, value in options.items():
         if name not in OPTIONS:
-            raise UsageError(f"there is no option {name!r:.80}{did_you_mean(name, OPTIONS)}")
+            raise UsageError(f"there is no option {short_repr(name)}{did_you_mean(name, OPTIONS)}")
         if value is None:
             continue
         try:
@@ -225,7 +225,9 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             )
         except (click.UsageError, TypeError) as error:  # of lists, which click does not expect
             refusal = error.message if isinstance(error, click.UsageError) else error
-            raise UsageError(f"{name}={value!r:.80} is not valid: {reason_of(refusal)}") from error
+            raise UsageError(
+                f"{name}={short_repr(value)} is not valid: {reason_of(refusal)}"
+            ) from error
     return parsed
 
 

@@ -16,6 +16,7 @@ from render_agent.config.paths import absolute_paths
 from render_agent.config.questions import QuestionSpec
 from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
+from render_agent.text.reasons import short_repr
 
 MAX_INT = 2**63 - 1
 MAX_SIDE_PIXELS = 65536
@@ -126,12 +127,12 @@ def _saved(name: str, value: object) -> Any:
     import msgspec
 
     if name not in OPTIONS:
-        raise UsageError(f"there is no option {name!r:.60}")
+        raise UsageError(f"there is no option {short_repr(name)}")
     try:
         converted = msgspec.convert(value, _saved_types()[name])
     except msgspec.ValidationError as error:
         reason = str(error).partition(" - at")[0]
         raise UsageError(
-            f"the option {name} cannot be {value!r:.60}: {reason[:1].lower()}{reason[1:]}"
+            f"the option {name} cannot be {short_repr(value)}: {reason[:1].lower()}{reason[1:]}"
         ) from error
     return value if isinstance(value, int) else converted  # a fingerprint tells 1 from 1.0

@@ -27,6 +27,7 @@ from msgspec import Struct, field, structs
 from render_agent.dialogue.answer import Wanted, answer_form, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.text.numbers import ANGLES, UNITS, quantity
+from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import Count, Either, Finite
 
 KINDS = ("ego", "top", "around")
@@ -363,5 +364,4 @@ def _as_text(value: object) -> str | None:
 
 
 def _short(value: object) -> str:
-    text = encodable(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= 40 else text[:40] + "…"
+    return shortened(encodable(json.dumps(value, ensure_ascii=False)), 40)

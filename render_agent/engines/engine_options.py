@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from msgspec import Meta
 
 from render_agent.errors import UsageError
-from render_agent.text.reasons import reason_of
+from render_agent.text.reasons import reason_of, short_repr
 from render_agent.text.redact import names_a_key, without_keys
 from render_agent.text.safe_parse import MisfitError, convert, parse_yaml
 
@@ -66,7 +66,9 @@ def check_engine_options(
             ]
             reason = f"must be one of {', '.join(choices)}" if choices else error.said.strip()
             example = f", such as {EXAMPLES[name]}" if name in EXAMPLES else ""
-            raise UsageError(f"--engine-option {name}={value!r:.80} {reason}{example}") from error
+            raise UsageError(
+                f"--engine-option {name}={short_repr(value)} {reason}{example}"
+            ) from error
 
 
 def _holds_a_key(name: object, value: object) -> bool:

@@ -17,7 +17,7 @@ from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
 from render_agent.system.malloc import bounded_memory
-from render_agent.text.reasons import reason_of
+from render_agent.text.reasons import reason_of, short_repr, shortened
 from render_agent.text.safe_parse import parse_json, read_bounded
 from render_agent.text.sanitize import is_plain
 
@@ -44,7 +44,7 @@ def load_rows(path: Path, benchmark: str) -> list[Question]:
             raise QuestionsError(f"{path}, row {number}: {error}") from error
         if question.id in questions:
             raise QuestionsError(
-                f"{path}, row {number}: the id {question.id:.80} was there before; ids must be unique"
+                f"{path}, row {number}: the id {shortened(question.id)} was there before; ids must be unique"
             )
         questions[question.id] = question
     return list(questions.values())
@@ -59,7 +59,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     metric = row.get("metric")
     if metric is not None and metric not in METRICS:
         raise QuestionsError(
-            f"the metric {metric!r:.80} is unknown: it must be one of {', '.join(METRICS)}"
+            f"the metric {short_repr(metric)} is unknown: it must be one of {', '.join(METRICS)}"
         )
     missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
     if missing:
@@ -100,7 +100,7 @@ def _truths(value: Any, metric: str | None) -> list[str]:
         return [str(value)]
     if not value or metric not in (*TEXT_METRICS, JUDGED):
         raise QuestionsError(
-            f"the ground truth {value!r:.80} is a list: give the metric exact-match, refined-match or"
+            f"the ground truth {short_repr(value)} is a list: give the metric exact-match, refined-match or"
             " llm-match beside it, and at least one text in it"
         )
     return [str(item) for item in value]
@@ -112,7 +112,7 @@ def _start(value: Any) -> StartPose | None:
     numbers = [item for item in value if is_finite(item)] if isinstance(value, list) else []
     if len(numbers) != 4 or len(value) != 4:
         raise QuestionsError(
-            f"the start {value!r:.80} must be [x, y, z, yaw], metres in the scan's frame and degrees"
+            f"the start {short_repr(value)} must be [x, y, z, yaw], metres in the scan's frame and degrees"
         )
     x, y, z, yaw = map(float, numbers)
     return StartPose((x, y, z), yaw)
@@ -128,7 +128,7 @@ def check_name(column: str, text: str) -> None:
     """Raise QuestionsError where a question cannot go by this name; column: one of NAME_COLUMNS."""
     if not is_plain(text):  # names of dialogues, too, are made with a control character
         raise QuestionsError(
-            f"the {column} {text!r:.80} has a control character, or another that cannot be seen:"
+            f"the {column} {short_repr(text)} has a control character, or another that cannot be seen:"
             " leave it out"
         )
 
@@ -143,7 +143,7 @@ def _wanted(kind: str, options: Sequence[str], truth: str, metric: str | None) -
     numeric = metric == MRA if metric else kind in NUMBER_TYPES
     if metric is None and kind not in NUMBER_TYPES + CHOICE_TYPES:
         raise QuestionsError(
-            f"the question type {kind!r:.80} is unknown: it must be one of"
+            f"the question type {short_repr(kind)} is unknown: it must be one of"
             f" {', '.join(NUMBER_TYPES + CHOICE_TYPES)}, or its row must name a metric"
         )
     if numeric:
@@ -151,13 +151,15 @@ def _wanted(kind: str, options: Sequence[str], truth: str, metric: str | None) -
             raise QuestionsError(f"a question of type {kind} wants a number and has no options")
         if not is_number(truth):
             raise QuestionsError(
-                f"the ground truth {truth!r:.80} is no number, as {kind} wants one"
+                f"the ground truth {short_repr(truth)} is no number, as {kind} wants one"
             )
         return "number"
     if not options:
         raise QuestionsError(f"a question of type {kind} wants a letter and must have options")
     if truth not in [option[:1] for option in options]:
-        raise QuestionsError(f"the ground truth {truth!r:.80} is the letter of none of the options")
+        raise QuestionsError(
+            f"the ground truth {short_repr(truth)} is the letter of none of the options"
+        )
     return "letter"
 
 
@@ -170,7 +172,7 @@ def _options(value: Any) -> tuple[str, ...]:
     )
     if not lettered:
         raise QuestionsError(
-            f"the options must be a list such as ['A. left', ...], not {value!r:.80}"
+            f"the options must be a list such as ['A. left', ...], not {short_repr(value)}"
         )
     return tuple(value)
 
@@ -213,7 +215,9 @@ def read_rows(path: Path) -> Rows:
         rows = reader(text, path)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise QuestionsError(f"{path}, row {number}: a row must be an object, not {row!r:.60}")
+            raise QuestionsError(
+                f"{path}, row {number}: a row must be an object, not {short_repr(row)}"
+            )
     if not rows:
         raise QuestionsError(f"{path} holds no questions")
     return rows
@@ -306,5 +310,5 @@ def _options_of_cell(text: str, path: Path, number: int) -> Any:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise QuestionsError(
             f"{path}, row {number}: the options must be a list such as ['A. left', ...], not"
-            f" {text!r:.80}"
+            f" {short_repr(text)}"
         ) from error

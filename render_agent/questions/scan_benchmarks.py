@@ -20,6 +20,7 @@ from render_agent.questions.rows import check_name, is_finite, question_from_row
 from render_agent.questions.vsibench import ScannedBenchmark
 from render_agent.score.means import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.score.metrics import ACCURACY, EXACT, JUDGED, MRA
+from render_agent.text.reasons import short_repr
 from render_agent.text.safe_parse import parse_json, read_bounded
 
 SCANNET = "scannet"
@@ -76,7 +77,7 @@ def read_sqa3d(path: Path) -> list[Question]:
         annotation = annotations.get(str(entry["question_id"]))
         if annotation is None:
             raise QuestionsError(
-                f"{path}: question {str(entry['question_id'])!r:.80} has no annotation in {sqa3d_annotations(path)[0]}"
+                f"{path}: question {short_repr(str(entry['question_id']))} has no annotation in {sqa3d_annotations(path)[0]}"
             )
         text = str(entry["question"])
         questions.append(
@@ -150,7 +151,9 @@ def read_revsi(path: Path) -> list[Question]:
     for number, row in enumerate(read_rows(path), 1):
         kind, scene = str(row.get("question_type")), str(row.get("scene_id", row.get("scene_name")))
         if kind not in REVSI_CHOICES + REVSI_NUMBERS:
-            raise QuestionsError(f"{path}, row {number}: {kind!r:.80} is no question type of ReVSI")
+            raise QuestionsError(
+                f"{path}, row {number}: {short_repr(kind)} is no question type of ReVSI"
+            )
         forms = (name for form, name in REVSI_DATASETS.items() if re.fullmatch(form, scene))
         named = {
             **row,
@@ -241,7 +244,7 @@ def _sqa3d_start(entry: Entry, path: Path) -> StartPose:
     ]
     if not all(map(is_finite, numbers)):
         raise QuestionsError(
-            f"{path}: question {str(entry['question_id'])!r:.80} has no position and rotation"
+            f"{path}: question {short_repr(str(entry['question_id']))} has no position and rotation"
         )
     x, y, z, w = (float(number or 0.0) for number in numbers)
     yaw = math.degrees(2 * math.atan2(z, w)) + 180

@@ -21,6 +21,7 @@ from render_agent.questions.rows import NAME_COLUMNS, check_name
 from render_agent.questions.scans import refuse_missing
 from render_agent.questions.vsibench import read_ids
 from render_agent.text.display import counted
+from render_agent.text.reasons import short_repr
 from render_agent.text.sanitize import plain_name
 
 
@@ -120,7 +121,7 @@ def lettered(options: Sequence[str]) -> tuple[str, ...]:
     if repeated := [
         option for option, count in Counter(map(str.strip, options)).items() if count > 1
     ]:
-        raise UsageError(f"two choices are the same, {repeated[0]!r:.80}: leave one out")
+        raise UsageError(f"two choices are the same, {short_repr(repeated[0])}: leave one out")
     texts = letters(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)
@@ -169,7 +170,9 @@ def _benchmark(config: RunConfig) -> list[Question]:
     questions: dict[str, Question] = {}
     for index, question in enumerate(loaded):
         if not isinstance(question, Question):
-            raise QuestionsError(f"{source}: entry {index} is no Question but {question!r:.60}")
+            raise QuestionsError(
+                f"{source}: entry {index} is no Question but {short_repr(question)}"
+            )
         try:
             named = question.id, question.dataset, question.scene
             for column, name in zip(NAME_COLUMNS, named, strict=True):
@@ -195,7 +198,7 @@ def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]
     if unknown := sorted(excluded - {question.id for question in questions}):
         raise QuestionsError(
             f"--exclude {config.exclude} has {len(unknown)} ids that no question has, such as"
-            f" {unknown[0]!r:.80}: is it another benchmark's?"
+            f" {short_repr(unknown[0])}: is it another benchmark's?"
         )
     for name in ("type", "dataset", "scene", "id"):
         known = {getattr(question, name) for question in questions}

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from render_agent.errors import RunLogError, os_errors
+from render_agent.text.reasons import short_repr
 
 PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
 """What a picture may be called: a PNG below `views`, in plain letters."""
@@ -78,7 +79,7 @@ def is_picture(file: object) -> bool:
 def picture_path(folder: Path, file: str) -> Path:
     """Return where a picture of a run lies. RunLogError where that would be outside its folder."""
     if not is_picture(file):
-        raise RunLogError(f"{file!r:.80} is no picture of {folder}: its log was edited")
+        raise RunLogError(f"{short_repr(file)} is no picture of {folder}: its log was edited")
     path = folder / file
     check_inside(folder, path)
     refuse_pipe(path)

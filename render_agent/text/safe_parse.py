@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from render_agent.text.reasons import reason_of
+from render_agent.text.reasons import reason_of, short_repr, shortened
 
 __all__ = ("Either",)  # which mypy takes for another module's
 
@@ -137,7 +137,7 @@ def _from_plain(form: Any, data: Any) -> Any:
     """Read what msgspec has no type for."""
     if form is Path:
         if not is_path(data):
-            raise ValueError(f"{data!r:.80} is no path of a file")
+            raise ValueError(f"{short_repr(data)} is no path of a file")
         return Path(data)
     if not isinstance(data, dict):
         raise MisfitError("", " must be an object")
@@ -161,7 +161,7 @@ def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
         try:
             parsed[convert(name, names)] = convert(value, values)
         except MisfitError as error:
-            raise error.within(f"{name!s:.40}") from None
+            raise error.within(f"{shortened(name, 40)}") from None
     return parsed
 
 

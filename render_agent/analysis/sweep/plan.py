@@ -14,7 +14,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
 from render_agent.errors import UsageError, os_errors
-from render_agent.text.reasons import reason_of
+from render_agent.text.reasons import reason_of, short_repr, shortened
 from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded
 
 COSTS = ("renders", "tokens")
@@ -117,7 +117,7 @@ def _sweep(plan: SweepFile, name: str, typed: Mapping[str, Any], output: Path) -
             if taken := sorted(own.keys() & typed.keys()):
                 flag = "--" + taken[0].replace("_", "-")
                 raise UsageError(
-                    f"{flag} is set here ({entry.row:.200}): leave it out of the command line"
+                    f"{flag} is set here ({shortened(entry.row, 200)}): leave it out of the command line"
                 )
             cells.append(_cell(entry, seed, {**common, **own, **typed}, output / f"sweep_{name}"))
     _refuse_twins(cells)
@@ -192,7 +192,7 @@ def _options(options: Mapping[Any, Any], where: str = "options") -> dict[str, An
         raise UsageError(f"{where}: {error}") from error
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         # a value of a form that no option has, such as a mapping
-        raise UsageError(f"{where}: {named!r:.80} holds no value of an option") from error
+        raise UsageError(f"{where}: {short_repr(named)} holds no value of an option") from error
 
 
 def _label(options: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ def _cell(
     try:
         config = RunConfig(**{**options, "batch": True, "output": str(folder)}).absolute()
     except UsageError as error:
-        raise UsageError(f"{label:.200}: {error}") from error
+        raise UsageError(f"{shortened(label, 200)}: {error}") from error
     varied = {name: _as_typed(name, value) for name, value in entry.options.items()}
     labelled = entry.row != _label(entry.options)
     return Cell(label, varied, config, entry.row, labelled, entry.equal)
@@ -227,11 +227,11 @@ def _refuse_twins(cells: Sequence[Cell]) -> None:
     for cell in cells:
         if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
             raise UsageError(
-                f"{twin.label:.200} and {cell.label:.200} are the same run: they differ in nothing that"
+                f"{shortened(twin.label, 200)} and {shortened(cell.label, 200)} are the same run: they differ in nothing that"
                 " changes results (for speed, see render-agent bench)"
             )
         if labels.setdefault(cell.label, cell) is not cell:
-            raise UsageError(f"two cells are called {cell.label!r:.200}")
+            raise UsageError(f"two cells are called {short_repr(cell.label, 200)}")
 
 
 def _baseline(baseline: Any, cells: Sequence[Cell]) -> Cell:
@@ -255,4 +255,4 @@ def _baseline(baseline: Any, cells: Sequence[Cell]) -> Cell:
     if len(matching) == 1:
         return matching[0]
     labels = reason_of("; ".join(cell.row for cell in cells))
-    raise UsageError(f"baseline {baseline!r:.80} is {len(matching)} of the cells: {labels}")
+    raise UsageError(f"baseline {short_repr(baseline)} is {len(matching)} of the cells: {labels}")

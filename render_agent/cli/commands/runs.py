@@ -45,6 +45,7 @@ from render_agent.score.seed_variance import spread_table
 from render_agent.score.tables import figure, score_tables
 from render_agent.text.console import plain_console
 from render_agent.text.display import counted, duration, shown_on, size
+from render_agent.text.reasons import short_repr
 from render_agent.text.sanitize import json_text, one_line
 from render_agent.web.browser import open_page
 
@@ -489,7 +490,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
         ids = list(questions)
         some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
         raise UsageError(
-            f"{folder.name} has no question with the id {question_id!r:.80}: its ids: {some}"
+            f"{folder.name} has no question with the id {short_repr(question_id)}: its ids: {some}"
         )
     if as_json:
         click.echo(json_text(folder.lines(question_id)))

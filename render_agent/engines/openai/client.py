@@ -15,6 +15,7 @@ from render_agent.engines.openai.chat_format import read_answer
 from render_agent.engines.openai.endpoints import Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import MAX_COOLDOWN_SECONDS, limit_reset, retry_after
+from render_agent.text.reasons import short_repr, shortened
 from render_agent.text.redact import without, without_keys
 from render_agent.text.safe_parse import parse_json
 
@@ -51,7 +52,9 @@ async def read_bounded(response: Any) -> None:
     """
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("", "identity"):
-        raise ResponseRefused(f"its answer is packed ({packed[:40]!r}), which nobody asked for")
+        raise ResponseRefused(
+            f"its answer is packed ({short_repr(packed, 40)}), which nobody asked for"
+        )
     body, most = bytearray(), min(_most_bytes.get(), MAX_RESPONSE_BYTES)
     async for part in response.aiter_raw():
         if len(body) + len(part) > most:
@@ -242,8 +245,7 @@ def status_fault(
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
     """Return the beginning of a server's text in one line, its secrets blacked out."""
-    line = " ".join(without_keys(without(text, secrets)).split())
-    return line if len(line) <= most else line[:most] + "…"
+    return shortened(" ".join(without_keys(without(text, secrets)).split()), most)
 
 
 def _error_of(text: str) -> tuple[str, str | None, str]:

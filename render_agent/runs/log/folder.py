@@ -46,6 +46,7 @@ from render_agent.system.whole_files import (
     write_whole,
     writing,
 )
+from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class RunFolder:
         except UsageError as error:
             raise RunLogError(
                 f"{self.path} cannot be read ({error}): it was written by render_agent"
-                f" {self.record['program']:.40}; use that version, or a newer one"
+                f" {shortened(self.record['program'], 40)}; use that version, or a newer one"
             ) from error
         if fingerprint_of(saved) != self.record["fingerprint"]:
             raise RunLogError(

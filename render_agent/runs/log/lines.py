@@ -16,6 +16,7 @@ from render_agent.dialogue.state import (
     QuestionState,
     Turn,
 )
+from render_agent.text.reasons import short_repr
 from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.text.sanitize import is_plain
 
@@ -116,7 +117,7 @@ def replay(lines: Iterable[Line], states: Mapping[str, QuestionState]) -> None:
         head = line.head
         state = states.get(head.question_id)
         if state is None:
-            raise ValueError(f"line {number}: there is no question {head.question_id!r:.80}")
+            raise ValueError(f"line {number}: there is no question {short_repr(head.question_id)}")
         try:
             if line.turn is not None:
                 state.retry()
@@ -148,7 +149,7 @@ def question_from_json(line: Any) -> Question:
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
             raise MisfitError(
-                name, f" {getattr(question, name)!r:.80} is none that a question can have"
+                name, f" {short_repr(getattr(question, name))} is none that a question can have"
             )
     if question.too_long:
         raise MisfitError("question", f" has more than {MAX_QUESTION_LETTERS:,} letters")

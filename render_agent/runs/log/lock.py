@@ -20,6 +20,7 @@ from msgspec import Struct
 from render_agent.errors import RunLogError
 from render_agent.system.threads import start
 from render_agent.system.whole_files import writing
+from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import Count, decode, encode, read_bounded
 from render_agent.text.sanitize import one_line
 
@@ -51,7 +52,7 @@ class Owner(Struct, frozen=True):
     @property
     def words(self) -> str:
         """Who that is, for a sentence."""
-        return one_line(f"process {self.process} on {self.host:.80}")
+        return one_line(f"process {self.process} on {shortened(self.host)}")
 
     @property
     def gone(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from render_agent.dialogue.state import Tokens
 from render_agent.errors import RunLogError
+from render_agent.text.reasons import short_repr, shortened
 from render_agent.text.safe_parse import Count, NotNegative, Number
 
 FORMAT = 1
@@ -32,9 +33,9 @@ def check_format(path: Path, record: Any) -> None:
         return
     if type(known) is not int or known < 1:
         raise RunLogError(
-            f"{path} has format {known!r:.40}, which no version wrote: restore its config.json"
+            f"{path} has format {short_repr(known, 40)}, which no version wrote: restore its config.json"
         )
-    writer = f"render_agent {fields.get('program', 'of another version')!s:.40}"
+    writer = f"render_agent {shortened(fields.get('program', 'of another version'), 40)}"
     own = f"this is render_agent {version('render_agent')}, which reads format"
     if known > FORMAT:
         raise RunLogError(

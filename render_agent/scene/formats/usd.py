@@ -20,6 +20,7 @@ from render_agent.scene.formats.reading_process import parser_errors, read_apart
 from render_agent.scene.formats.textured.parts import Part, joined
 from render_agent.scene.formats.textured.picture_files import Picture, Unusable, decoded
 from render_agent.scene.texture import Material, Wrap
+from render_agent.text.reasons import short_repr
 
 MAX_VERTICES = 20_000_000
 MAX_CORNERS = 120_000_000
@@ -278,10 +279,10 @@ def _opened(stage: Any, path: Path, asset: str) -> Picture:
 
     inside = asset.startswith(f"{stage.GetRootLayer().realPath}[")
     if not inside and not Path(asset).resolve().is_relative_to(path.resolve().parent):
-        raise Unusable(f"{asset[:80]!r} lies outside its folder")
+        raise Unusable(f"{short_repr(asset)} lies outside its folder")
     opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
     if not opened:
-        raise Unusable(f"{asset[:80]!r} is not there")
+        raise Unusable(f"{short_repr(asset)} is not there")
     return Picture.of(bytes(opened.GetBuffer()), asset)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
 from render_agent.geometry.boxes import OrientedBox
+from render_agent.text.reasons import short_repr, shortened
 from render_agent.text.safe_parse import parse_json, read_bounded
 from render_agent.text.sanitize import is_plain
 
@@ -107,7 +108,7 @@ def _read(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
             annotations[scene] = _annotation(scene, entry, _dataset(file))
         except ENTRY_ERRORS as error:
             raise QuestionsError(
-                f"{file}, scene {scene!r:.80}: {_reason(error)}; download the file again"
+                f"{file}, scene {short_repr(scene)}: {_reason(error)}; download the file again"
             ) from error
     return annotations
 
@@ -140,9 +141,9 @@ def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
     axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
     size = vector(box["axesLengths"], 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:
-        raise ValueError(f"the axes of a {label:.60} are not at right angles")
+        raise ValueError(f"the axes of a {shortened(label)} are not at right angles")
     if (size < 0).any():
-        raise ValueError(f"a {label:.60} has a negative size")
+        raise ValueError(f"a {shortened(label)} has a negative size")
     return BoxedObject(vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes, label)
 
 
@@ -154,7 +155,7 @@ def _plain(value: Any) -> Any:
 def _table(value: Any) -> Mapping[str, Any]:
     table = _plain(value)
     if not isinstance(table, dict):
-        raise ValueError(f"{table!r:.60} is no table of categories")
+        raise ValueError(f"{short_repr(table)} is no table of categories")
     return table
 
 
@@ -163,13 +164,15 @@ def vector(values: Any, length: int) -> FloatArray:
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"{values!r:.60} is no list of {length} numbers") from error
+        raise ValueError(f"{short_repr(values)} is no list of {length} numbers") from error
     if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_METRES).all():
-        raise ValueError(f"{values!r:.60} is no list of {length} numbers up to {LARGEST_METRES:g}")
+        raise ValueError(
+            f"{short_repr(values)} is no list of {length} numbers up to {LARGEST_METRES:g}"
+        )
     return numbers
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"{error.args[0]!r:.60} is missing"
-    return f"{error!s:.200}"  # which may repeat a value of any length
+        return f"{short_repr(error.args[0])} is missing"
+    return shortened(error, 200)  # which may repeat a value of any length

@@ -37,6 +37,7 @@ from render_agent.extras import require
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder
 from render_agent.text.console import plain_console, plain_table
+from render_agent.text.reasons import shortened
 from render_agent.text.sanitize import json_text
 
 COMPLETE, FAILED = 0, 1
@@ -68,7 +69,7 @@ def sweep(
     begun = find_cells(plan)
     if not (dry_run or allow_code):
         for cell in plan.cells:
-            refuse_code(cell.config, f"{file}, {cell.label:.200},")
+            refuse_code(cell.config, f"{file}, {shortened(cell.label, 200)},")
     check_cells(plan, begun, run_code=not dry_run)
     if dry_run:
         _tell_plan(plan, begun, plain_console())

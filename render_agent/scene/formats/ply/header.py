@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import unreadable
+from render_agent.text.reasons import short_repr, shortened
 
 LONGEST_HEADER = 1 << 20
 
@@ -116,7 +117,7 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
                 pass
             case _:
                 raise unreadable(
-                    path, f"its PLY header has a line that makes no sense: {line[:60]!r}"
+                    path, f"its PLY header has a line that makes no sense: {short_repr(line)}"
                 )
     if order is None:
         raise unreadable(path, "its PLY header names no format")
@@ -142,7 +143,7 @@ def _check_promises(path: Path, header: Header, left: int) -> None:
         if needed > room:
             raise unreadable(
                 path,
-                f"its header promises {element.count:,} rows of {element.name:.40},"
+                f"its header promises {element.count:,} rows of {shortened(element.name, 40)},"
                 f" but the {left:,} bytes that follow cannot hold them",
             )
         room -= needed
@@ -150,7 +151,9 @@ def _check_promises(path: Path, header: Header, left: int) -> None:
 
 def cut_short(path: Path, element: Element) -> SceneError:
     """Return the error of a file that ends before an element's last row."""
-    return unreadable(path, f"it ends before its {element.count:,} rows of {element.name:.40} do")
+    return unreadable(
+        path, f"it ends before its {element.count:,} rows of {shortened(element.name, 40)} do"
+    )
 
 
 def corner_list(path: Path, element: Element) -> int:

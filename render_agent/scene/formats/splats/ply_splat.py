@@ -18,6 +18,7 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.ply.header import Columns, Header, cut_short
 from render_agent.scene.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
 from render_agent.scene.gaussians import CONSTANT_HARMONIC
+from render_agent.text.reasons import shortened
 
 SHAPE = {"opacity", "scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"}
 COLOUR = ("f_dc_0", "f_dc_1", "f_dc_2")
@@ -121,7 +122,9 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
             raise unreadable(path, "it is no binary compressed splat without lists")
         kinds = [(column.name, header.order + column.type) for column in element.properties]
         if len(dict(kinds)) < len(kinds):
-            raise unreadable(path, f"its {element.name:.40} has two properties of one name")
+            raise unreadable(
+                path, f"its {shortened(element.name, 40)} has two properties of one name"
+            )
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
         if len(tables[element.name]) < element.count:
             raise cut_short(path, element)

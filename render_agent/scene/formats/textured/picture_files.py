@@ -19,6 +19,7 @@ from PIL import BmpImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TgaImage
 from PIL import WebPImagePlugin as WebpImagePlugin
 
 from render_agent.scene.formats.reading_process import NeedsProcess, Refused
+from render_agent.text.reasons import short_repr
 
 MAX_TEXELS = 1 << 26
 """Pixels that all pictures of a scan keep together; larger pictures are reduced."""
@@ -208,18 +209,18 @@ def file_beside(folder: Path, name: str) -> bytes:
     if name.lower().startswith("data:"):
         return _embedded(name)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
-        raise Unusable(f"{name[:80]!r} is no file beside it")
+        raise Unusable(f"{short_repr(name)} is no file beside it")
     for spelling in (unquote(name), name):
         path = folder / spelling.replace("\\", "/")
         try:
             inside = path.resolve().is_relative_to(folder.resolve())
             if not inside:
-                raise Unusable(f"{name[:80]!r} lies outside its folder")
+                raise Unusable(f"{short_repr(name)} lies outside its folder")
             if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
                 return path.read_bytes()
         except (OSError, ValueError, RuntimeError):  # no such name, no right, a loop of links
             continue
-    raise Unusable(f"{name[:80]!r} is not there")
+    raise Unusable(f"{short_repr(name)} is not there")
 
 
 def _embedded(uri: str) -> bytes:

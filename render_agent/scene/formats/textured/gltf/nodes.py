@@ -22,6 +22,7 @@ from render_agent.scene.formats.textured.gltf.gltf_file import DRACO, DRACO_FACE
 from render_agent.scene.formats.textured.gltf.materials import MappedMaterial, read_materials
 from render_agent.scene.formats.textured.parts import Part, joined
 from render_agent.scene.srgb import linear
+from render_agent.text.reasons import shortened
 
 FloatArray = NDArray[np.float64]
 
@@ -96,7 +97,7 @@ def _check_extensions(gltf: GltfFile) -> None:
         if name not in READ and not str(name).startswith(HARMLESS):
             raise unreadable(
                 gltf.path,
-                f"it needs the glTF extension {str(name)[:60]}, which is not read here",
+                f"it needs the glTF extension {shortened(name)}, which is not read here",
                 "convert it by `gltf-transform copy IN.glb OUT.glb` or export it without",
             )
 
