@@ -41,6 +41,13 @@ def option(*names: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names, **more)
 
 
+def to_folder(words: str, *, required: bool = False) -> Callable[[F], F]:
+    """Declare `--to DIR`, also called `--output`, the parameter `folder`: where a command writes several files."""
+    return option(
+        "--to", "--output", "folder", type=NewPath(), metavar="DIR", required=required, help=words
+    )
+
+
 WHERE_RUNS_LIE = option(
     "--output", default="experiment_logs", metavar="DIR", help="Where runs lie."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli.help_page import GroupPage
-from render_agent.cli.options import AS_JSON, NewPath, option
+from render_agent.cli.options import AS_JSON, option, to_folder
 from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent_lab.verifier_benchmark.command import verifiers_command
@@ -91,14 +91,7 @@ _list = partial(option, type=Parts())
     help="How often each is measured; the median counts.",
 )
 @option("--threads", type=click.IntRange(1), help="Threads of PyTorch.")
-@option(
-    "--to",
-    "--output",
-    "folder",
-    type=NewPath(),
-    metavar="DIR",
-    help="Write bench.json, bench.md and bench.svg there.",
-)
+@to_folder("Where bench.json, bench.md and bench.svg are written.")
 @option("--notes", metavar="FILE", help="Markdown to put behind the table of bench.md.")
 @AS_JSON
 @click.pass_context

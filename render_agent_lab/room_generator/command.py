@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from render_agent.cli.options import NewPath, option
+from render_agent.cli.options import option, to_folder
 from render_agent.errors import SetupError, os_errors
 
 if TYPE_CHECKING:
@@ -66,15 +66,7 @@ def make_room(
 
 
 @click.command("make-rooms")
-@option(
-    "--to",
-    "--output",
-    "folder",
-    type=NewPath(),
-    required=True,
-    metavar="DIR",
-    help="Where the rooms are written.",
-)
+@to_folder("Where the rooms are written.", required=True)
 @option("--count", type=click.IntRange(1, 9999), default=COUNT, help="How many homes.")
 @option(
     "--seed",

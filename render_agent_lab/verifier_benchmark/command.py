@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import AS_JSON, NewPath, option
+from render_agent.cli.options import AS_JSON, option, to_folder
 from render_agent.config.flags import given_options
 from render_agent.errors import SetupError, UsageError, os_errors
 
@@ -62,14 +62,7 @@ FOR_THE_WALK = ("image_size", "max_turns", "seed", "renderer")
     default=12,
     help="Rooms that are made to train a head in, where neither RUN nor --verifier is given.",
 )
-@option(
-    "--to",
-    "--output",
-    "folder",
-    type=NewPath(),
-    metavar="DIR",
-    help="Write bench.json and bench.md there.",
-)
+@to_folder("Where bench.json and bench.md are written.")
 @AS_JSON
 @click.pass_context
 def verifiers_command(

@@ -7,21 +7,13 @@ from pathlib import Path
 import click
 
 from render_agent.cli import completion
-from render_agent.cli.options import NewPath, option
+from render_agent.cli.options import option, to_folder
 from render_agent.errors import UsageError
 
 
 @click.command("train-verifier")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
-@option(
-    "--to",
-    "--output",
-    "folder",
-    type=NewPath(),
-    required=True,
-    metavar="DIR",
-    help="Where the verifier is written.",
-)
+@to_folder("Where the verifier is written.", required=True)
 @option(
     "--runs-in",
     "output",

@@ -29,7 +29,7 @@ FORMS = ("grid", "metric")
     envvar="RENDER_AGENT_ANNOTATIONS",
     help="VSI-Bench's official annotations (…_meta_info_val.json).",
 )
-@option("--to", type=NewPath(), metavar="DIR", help="Write grid.json and metric.json there.")
+@option("--to", type=NewPath(), metavar="DIR", help="Where grid.json and metric.json are written.")
 @option("--json", "as_json", is_flag=True, help="Print both maps of every scene as JSON.")
 def maps_command(benchmark: str, annotations: str | None, to: str | None, as_json: bool) -> None:
     """Write the true cognitive map of every scene, on a grid of 10 × 10 and in metres.
