@@ -6,7 +6,6 @@ with whole scenes held out. What they answer right in the scenes that were held 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -170,14 +169,13 @@ def _figures(
     for name, answers in guesses.items():
         score = _estimate(questions, {q.id: answers[q.id].score for q in questions})
         gain = _estimate(questions, {q.id: answers[q.id].score - chance[q.id] for q in questions})
-        middle, reach, p = float(gain.mean), float(gain.reach), float(gain.p)
-        few = math.isnan(reach)
+        gain_interval, p = gain.interval_and_p()
         methods[name] = {
             "score": 100 * float(score.mean),
             "interval": score_bounds(score),
-            "gain": 100 * middle,
-            "gain_interval": None if few else [100 * (middle - reach), 100 * (middle + reach)],
-            "p": None if few else p,
+            "gain": 100 * float(gain.mean),
+            "gain_interval": gain_interval,
+            "p": p,
         }
     level = float(_estimate(questions, chance).mean)
     return {"n": len(questions), "chance": 100 * level, "methods": methods}
@@ -185,9 +183,8 @@ def _figures(
 
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean of tasks of a value per question with its error over scenes."""
-    return estimates_of(tally(Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions))[
-        MACRO
-    ]
+    scored = (Scored(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
+    return estimates_of(tally(scored))[MACRO]
 
 
 def _held_out(
@@ -236,10 +233,8 @@ def _falling(
         }
         if not sure:
             break
-        answers, chance = (
-            guesses[max(sure, key=lambda name: sure[name])],
-            _chance(questions, guesses),
-        )
+        answers = guesses[max(sure, key=lambda name: sure[name])]
+        chance = _chance(questions, guesses)
         above = sum(answers[q.id].score - chance[q.id] for q in questions)
         taken = set()
         for question in sorted(questions, key=lambda q: (*answers[q.id], q.id), reverse=True):

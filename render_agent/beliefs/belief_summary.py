@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -204,12 +203,11 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
         )
         estimate = jackknifed(other - own, other_left - own_left)
         scale = 100 if name in SHARES else 1
-        apart, reach = scale * (other - own), scale * float(estimate.reach)
-        few = math.isnan(reach)
+        interval, p = estimate.interval_and_p(scale)
         differences[name] = {
-            **{"a": scale * own, "b": scale * other, "difference": apart},
-            "interval": None if few else [apart - reach, apart + reach],
-            "p": None if few else float(estimate.p),
+            **{"a": scale * own, "b": scale * other, "difference": scale * (other - own)},
+            "interval": interval,
+            "p": p,
             "scenes": len(own_left),
             "n": len(both),
         }

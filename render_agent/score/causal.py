@@ -167,9 +167,7 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
     apart = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])
-    reach = np.nan if apart is None else float(apart.reach)
-    points = None if apart is None else 100 * float(apart.mean)
-    certain = points is not None and not np.isnan(reach)
+    interval, p = (None, None) if apart is None else apart.interval_and_p()
     return {
         "n": len(pairs),
         "must": sum(pair.must for pair in pairs),
@@ -178,9 +176,9 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
         "original": _mean(scores[:, 0]),
         "changed": _mean(scores[:, 1]),
         "difference": {
-            "points": points,
-            "interval": [points - 100 * reach, points + 100 * reach] if points is not None and certain else None,
-            "p": float(apart.p) if apart is not None and certain else None,
+            "points": None if apart is None else 100 * float(apart.mean),
+            "interval": interval,
+            "p": p,
         },
     }  # fmt: skip
 

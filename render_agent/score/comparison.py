@@ -127,7 +127,8 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     rungs = {side.options.get("tools", LADDER[0]): side for side in sides}
     if len(rungs) < max(2, len(sides)) or not set(rungs) <= set(LADDER):
         return None
-    ordered = [rungs[name] for name in LADDER if name in rungs]
+    names = [name for name in LADDER if name in rungs]
+    ordered = [rungs[name] for name in names]
     if any(set(differing(ordered[0], other)) != {"tools"} for other in ordered[1:]):
         return None
     shared = set.intersection(*(_scored_ids(side) for side in ordered))
@@ -140,14 +141,14 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
         "n": len(shared),
         "rungs": [
             {"run": side.name, "tools": name, "work": side.results["totals"]["per_question"]}
-            for name, side in ((name, rungs[name]) for name in LADDER if name in rungs)
+            for name, side in zip(names, ordered, strict=True)
         ],
         "types": {
             name: {
                 "scores": [steps[0][name]["a"], *(step[name]["b"] for step in steps)],
                 "gains": [step[name] for step in steps],
             }
-            for name in (steps[0] if steps else {})
+            for name in steps[0]
         },
     }
 
@@ -223,12 +224,10 @@ def _scored(row: Row, score: float) -> Scored:
 
 def _certainty(estimate: Estimate) -> dict[str, Any]:
     """Return the interval, p and standard error of a difference, None with too few scenes."""
-    middle, reach, p = float(estimate.mean), float(estimate.reach), float(estimate.p)
-    ends = [100 * max(-1.0, middle - reach), 100 * min(1.0, middle + reach)]
-    few = math.isnan(reach)
+    interval, p = estimate.interval_and_p()
     return {
-        "interval": None if few else ends,
-        "p": None if few else p,
+        "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
+        "p": p,
         "error": 100 * float(estimate.error),
         "scenes": int(estimate.scenes),
     }

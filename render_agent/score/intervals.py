@@ -8,6 +8,7 @@ less one where a type hangs on few of them. `benchmarks/interval_coverage.py` me
 
 from __future__ import annotations
 
+import math
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,13 @@ class Estimate:
         middle = (self.mean + weight / 2) / (1 + weight)
         half = np.sqrt(weight * spread + weight**2 / 4) / (1 + weight)
         return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+
+    def interval_and_p(self, scale: float = 100) -> tuple[list[float] | None, float | None]:
+        """Return the interval of a single difference times `scale`, and its p; both None with too few scenes."""
+        middle, reach = scale * float(self.mean), scale * float(self.reach)
+        if math.isnan(reach):
+            return None, None
+        return [middle - reach, middle + reach], float(self.p)
 
     @property
     def p(self) -> FloatArray:
