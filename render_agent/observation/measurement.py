@@ -111,7 +111,7 @@ def point_at(
     if (view := views.get(place.view)) is None:
         return f"there is no view {place.view} yet: views 0 to {len(views) - 1} were shown"
     (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
-    named = f"pixel ({_pixel(place.x)}, {_pixel(place.y)})"
+    named = f"pixel ({place.x:g}, {place.y:g})"
     if not (0 <= pixel[0] < width and 0 <= pixel[1] < height):
         return f"{named} is out of view {place.view}, which has {width}x{height} pixels"
     where = camera_under(view, pixel, viewer.size)
@@ -193,7 +193,3 @@ def _angle(points: Sequence[FloatArray]) -> str:
 
 def _point_text(point: FloatArray) -> str:
     return f"[{', '.join(f'{value:.2f}' for value in point + 0.0)}]"
-
-
-def _pixel(value: float) -> str:
-    return f"{value:g}"

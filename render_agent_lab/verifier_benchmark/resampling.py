@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,13 +16,8 @@ class Estimate:
     """A mean with its 95 % interval, None where there are too few groups; n: decisions."""
 
     mean: float
-    interval: tuple[float, float] | None
+    interval: list[float] | None
     n: int
-
-    @property
-    def above_zero(self) -> bool:
-        """Whether the whole interval lies above 0."""
-        return self.interval is not None and self.interval[0] > 0
 
     def to_json(self) -> dict[str, object]:
         """Return it by name."""
@@ -44,6 +38,5 @@ def estimate(
     estimated = ratio(top[known], np.asarray(groups, object)[known].tolist(), bottom[known])
     if estimated is None:
         return None
-    mean, reach = float(estimated.mean), float(estimated.reach)
-    interval = None if math.isnan(reach) else (mean - reach, mean + reach)
-    return Estimate(mean, interval, int(known.sum()))
+    interval, _ = estimated.interval_and_p(1)
+    return Estimate(float(estimated.mean), interval, int(known.sum()))

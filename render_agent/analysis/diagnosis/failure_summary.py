@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from rich.table import Table
@@ -13,6 +14,7 @@ from render_agent.analysis.diagnosis.summary import counts_table
 from render_agent.beliefs.belief_summary import ScoredProbe, written
 from render_agent.dialogue.state import QuestionState
 from render_agent.score.intervals import ratio
+from render_agent.text.display import counted
 
 BROKEN = (Failure.NEVER_SEEN, Failure.PERCEPTION, Failure.MEMORY, Failure.REASONING, Failure.NOT_READABLE, Failure.UNKNOWN)  # fmt: skip
 """What can break, in the order in which it would."""
@@ -26,6 +28,9 @@ HEADS = {
     Failure.NOT_READABLE: "un-\nread-\nable",
     Failure.UNKNOWN: "un-\nknown",
 }
+
+Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]
+"""A question that was asked for beliefs, with its diagnosis and what that says of them."""
 
 Part = tuple[float, float, str]
 """What one question adds above and below the line of a ratio, and its scene."""
@@ -49,14 +54,14 @@ def failure_summary(
         for state in states
         if (diagnosis := diagnoses.get(state.id)) is not None and diagnosis.belief is not None
     ]
-    changes: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
+    changes: dict[str, list[Judged]] = defaultdict(list)
     for entry in judged:
         if (change := entry[0].question.change) is not None and entry[2].probes:
             changes[change.asked].append(entry)
     judged = [entry for entry in judged if entry[0].question.change is None]
     if not judged:
         return None
-    by_type: dict[str, list[tuple[QuestionState, Diagnosis, BeliefDiagnosis]]] = defaultdict(list)
+    by_type: dict[str, list[Judged]] = defaultdict(list)
     for entry in judged:
         by_type[entry[0].question.type].append(entry)
     turns = max(entry[2].probes[-1].turn for entry in judged) + 1
@@ -75,13 +80,11 @@ def failure_summary(
     }
 
 
-def _figures(
-    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
-) -> dict[str, Any]:
+def _figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
     failures = [
         (s.question.unchanged.scene, b.failure) for s, _, b in judged if b.failure is not None
     ]
-    counted = Counter(failure for _, failure in failures)
+    numbers = Counter(failure for _, failure in failures)
     both = [
         (b.worth, s.question.score(s.answer), s.question.unchanged.scene)
         for s, _, b in judged
@@ -89,7 +92,7 @@ def _figures(
     ]
     return {
         "questions": len(failures),
-        "failures": {str(failure): counted[failure] for failure in Failure},
+        "failures": {str(failure): numbers[failure] for failure in Failure},
         "shares": {
             str(failure): _ratio((is_so == failure, 1, scene) for scene, is_so in failures)
             for failure in Failure
@@ -137,9 +140,7 @@ def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
 
 
 def _seen_found(
-    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]],
-    size: tuple[int, int],
-    turn: int | None,
+    judged: Sequence[Judged], size: tuple[int, int], turn: int | None
 ) -> Iterator[Part]:
     """Give of every question's last probe, or its last up to a turn, the boxes seen well by then and those found."""
     for state, diagnosis, belief in judged:
@@ -149,20 +150,16 @@ def _seen_found(
             yield len(seen & on_map), len(seen), state.question.unchanged.scene
 
 
-def _updated(
-    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]], size: tuple[int, int]
-) -> Iterator[Part]:
+def _updated(judged: Sequence[Judged], size: tuple[int, int]) -> Iterator[Part]:
     for state, diagnosis, belief in judged:
-        for before, now in zip(belief.probes, belief.probes[1:], strict=False):
+        for before, now in pairwise(belief.probes):
             was, becomes = _on_map(before), _on_map(now)
             if was is not None and becomes is not None:
                 shown = seen_between(diagnosis, size, before.turn + 1, now.turn) - was
                 yield len(shown & becomes), len(shown), state.question.unchanged.scene
 
 
-def _unseen(
-    judged: Sequence[tuple[QuestionState, Diagnosis, BeliefDiagnosis]],
-) -> Iterator[Part]:
+def _unseen(judged: Sequence[Judged]) -> Iterator[Part]:
     """Give of every question's last probe how many categories it says rightly to be unseen, or not.
 
     A category of which a view showed something, and none well, is left out.
@@ -193,7 +190,7 @@ def reading(figures: Mapping[str, Any]) -> str:
         for failure in BROKEN
         if failures[str(failure)]
     ]
-    sentence = f"What broke first in {wrong:,} wrong {'answer' if wrong == 1 else 'answers'}: {', '.join(parts)}."
+    sentence = f"What broke first in {counted(wrong, 'wrong answer')}: {', '.join(parts)}."
     if seen is not None:
         sentence += (
             f" Of {seen['n']:,} objects seen well, {seen['value']:.0f} % are on the last maps."

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from render_agent.errors import SetupError
 from render_agent.runs.log.reader import results_of
 from render_agent.system.contained_paths import picture_path
 from render_agent.system.whole_files import json_bytes
+from render_agent.text.reasons import LONGEST_REASON, shortened
 from render_agent.text.redact import public, without_keys
 
-MOST_TRIES_TEXT = 300
-"""Characters of a hub's refusal that are passed on."""
+DISPLAY = ("log_to", "json", "quiet", "verbose")
+"""Options that say only what is told of a run: the command on its card does without them."""
 
 
 def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
@@ -40,7 +41,8 @@ def stage(run: SelectedRun, to: Path, *, pictures: bool = True) -> None:
     with (to / "dialogues.jsonl").open("w", encoding="utf-8", errors="backslashreplace") as file:
         for line in message_lines([run], run.folder.path, truth=True):
             file.write(json.dumps(public(line), ensure_ascii=False) + "\n")
-    for name in sorted(set(_pictures(run))) if pictures else ():
+    drawn = {file for state in run.states for turn in state.turns for file in turn.drawn}
+    for name in sorted(drawn) if pictures else ():
         target = to / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture_path(run.folder.path, name), target)
@@ -76,7 +78,7 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
 
 def _reason(error: Exception) -> str:
     words = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split())).rstrip(".")
-    return without_keys(words)[:MOST_TRIES_TEXT]
+    return shortened(without_keys(words), LONGEST_REASON)
 
 
 def card(run: SelectedRun, results: Mapping[str, Any]) -> str:
@@ -108,12 +110,7 @@ def command(run: SelectedRun) -> str:
     for name, value in public_options(run.config.to_json()).items():
         default: Any = OPTIONS[name].default
         several = isinstance(default, tuple)
-        if value == (list(default) if several else default) or name in (
-            "log_to",
-            "json",
-            "quiet",
-            "verbose",
-        ):
+        if value == (list(default) if several else default) or name in DISPLAY:
             continue
         flag = f"--{name.replace('_', '-')}"
         separator = OPTIONS[name].metadata.get("separator")
@@ -124,10 +121,3 @@ def command(run: SelectedRun) -> str:
         else:
             words += [flag, (separator or "").join(map(str, value)) if several else str(value)]
     return shlex.join(words)
-
-
-def _pictures(run: SelectedRun) -> Iterator[str]:
-    for state in run.states:
-        for turn in state.turns:
-            yield from turn.drawn
-            yield from (view.file for view in turn.views)

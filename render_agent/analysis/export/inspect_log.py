@@ -14,7 +14,7 @@ from render_agent.analysis.export.result_rows import Diagnoses
 from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import without_thinking
-from render_agent.dialogue.state import QuestionState, Status, Turn
+from render_agent.dialogue.state import QuestionState, Status, Tokens, Turn
 from render_agent.extras import require
 from render_agent.runs.log.reader import results_of
 from render_agent.system.contained_paths import picture_path
@@ -213,15 +213,12 @@ def _usage(turns: Iterable[Turn]) -> Any:
     """Return the tokens of some turns; Inspect counts those from a cache aside."""
     from inspect_ai.model import ModelUsage
 
-    turns = list(turns)
-    read = sum(turn.tokens.prompt for turn in turns)
-    written = sum(turn.tokens.reply for turn in turns)
-    cached = sum(turn.tokens.cached for turn in turns)
+    tokens = Tokens.total(turn.tokens for turn in turns)
     return ModelUsage(
-        input_tokens=read - cached,
-        output_tokens=written,
-        total_tokens=read + written,
-        input_tokens_cache_read=cached,
+        input_tokens=tokens.prompt - tokens.cached,
+        output_tokens=tokens.reply,
+        total_tokens=tokens.prompt + tokens.reply,
+        input_tokens_cache_read=tokens.cached,
     )
 
 

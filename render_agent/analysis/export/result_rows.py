@@ -11,7 +11,7 @@ from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
 from render_agent.analysis.export.selection import SelectedRun
 from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Evidence, Turn
+from render_agent.dialogue.state import Evidence, Tokens, Turn
 from render_agent.extras import require
 from render_agent.geometry.camera import Camera
 
@@ -207,14 +207,15 @@ def _options(run: SelectedRun) -> dict[str, Any]:
 
 def _cost_row(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return the columns of the cost of turns: pictures, tokens and seconds."""
+    tokens = Tokens.total(turn.tokens for turn in turns)
     return {
         "pictures_shown": sum(len(turn.views) for turn in turns),
         "places_measured": sum(
             len(turn.action.measure) for turn in turns if isinstance(turn.action, Action)
         ),
-        "tokens_in": sum(turn.tokens.prompt for turn in turns),
-        "tokens_out": sum(turn.tokens.reply for turn in turns),
-        "tokens_from_cache": sum(turn.tokens.cached for turn in turns),
+        "tokens_in": tokens.prompt,
+        "tokens_out": tokens.reply,
+        "tokens_from_cache": tokens.cached,
         "seconds_rendering": round(sum(turn.seconds.rendering for turn in turns), 4),
         "seconds_waiting": round(sum(turn.seconds.waiting for turn in turns), 4),
         "seconds_generating": round(

@@ -33,7 +33,7 @@ from render_agent.runs.runner import Run
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.system.threads import start
-from render_agent.text.reasons import shortened
+from render_agent.text.reasons import LONGEST_REASON, shortened
 from render_agent.text.redact import without_keys
 
 POINTS = 200
@@ -182,7 +182,7 @@ class LoggerThread:
             logger.warning("logging to %s stopped", self.name, exc_info=error)
             reason = without_keys(" ".join(str(error).split()) or type(error).__name__)
             self._say(
-                f"nothing more is logged to {self.name}: {shortened(reason, 300)}; the run goes on"
+                f"nothing more is logged to {self.name}: {shortened(reason, LONGEST_REASON)}; the run goes on"
             )
 
 

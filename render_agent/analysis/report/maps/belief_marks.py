@@ -91,15 +91,14 @@ def belief_maps(
 
 def verdict(belief: BeliefDiagnosis, answer: str | None) -> str:
     """Return what broke first and what the last map answers, as one or two sentences."""
-    sentence = f"{belief.failure}: {belief.words}." if belief.failure is not None else "Not judged."
+    failure = None if belief.failure is None else str(belief.failure).capitalize()
+    sentence = "Not judged." if failure is None else f"{failure}: {belief.words}."
     if belief.answer is None:
-        return sentence[:1].upper() + sentence[1:]
+        return sentence
     same = (
         "as it did" if belief.follows else f"it answered {'nothing' if answer is None else answer}"
     )
-    return (
-        f"{sentence[:1].upper()}{sentence[1:]} From its last map follows {belief.answer}; {same}."
-    )
+    return f"{sentence} From its last map follows {belief.answer}; {same}."
 
 
 def _belief_map(
