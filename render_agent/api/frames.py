@@ -168,9 +168,9 @@ def beliefs_frame(
     rows = []
     for state in states:
         diagnosis = diagnoses.get(state.id)
-        for probe in (
-            () if diagnosis is None or diagnosis.belief is None else diagnosis.belief.probes
-        ):
+        if diagnosis is None or (belief := diagnosis.belief) is None:
+            continue
+        for probe in belief.probes:
             row: dict[str, Any] = {
                 "question_id": state.id,
                 "type": state.question.type,
@@ -179,7 +179,7 @@ def beliefs_frame(
                 "readable": probe.score is not None,
                 "own_answer": probe.answer,
                 "own_score_percent": None if probe.worth is None else 100 * probe.worth,
-                "failure": diagnosis and diagnosis.belief and diagnosis.belief.failure,
+                "failure": belief.failure,
             }
             if (score := probe.score) is not None:
                 row |= {"self_metres": score.metres, "self_degrees": score.degrees}

@@ -34,6 +34,9 @@ from render_agent.scene.model import Scene
 from render_agent.scene.stand_in.annotations import is_annotations
 from render_agent.system.whole_files import write_whole
 
+FRACTIONS_TO = 2.0
+"""Colours that are fractions lie between 0 and 1, by rounding a little beyond; of higher ones 255 is the most."""
+
 DEFAULTS = RunConfig(batch=True)
 """The options of a run where nothing is said."""
 
@@ -221,12 +224,17 @@ def ply(
 
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
-    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none."""
+    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none.
+
+    SceneError where whole numbers lie beyond that.
+    """
     values = np.asarray([] if colours is None else colours)
     if not values.size:
         return None
     if values.dtype.kind == "f":
-        values = np.round(np.clip(values, 0, 1) * 255)
+        values = np.round(values if values.max() > FRACTIONS_TO else values * 255).clip(0, 255)
+    elif values.min() < 0 or values.max() > 255:
+        raise SceneError(f"colours must be from 0 to 1, or from 0 to 255, not up to {values.max()}")
     shades: NDArray[np.uint8] = values[..., :3].astype(np.uint8)
     return shades
 

@@ -471,8 +471,8 @@ def _sentence(error: click.ClickException) -> str:
     for pattern, plain in PLAIN_RANGES.items():
         words = re.sub(pattern, plain, words)
     context = error.ctx if isinstance(error, click.UsageError) else None
-    help_page = f"; {context.command_path} --help explains it" if context is not None else ""
-    return f"{words[:1].lower()}{words[1:]}{help_page}"
+    way_out = f"; {context.command_path} --help explains it" if context is not None else ""
+    return f"{words[:1].lower()}{words[1:]}{way_out}"
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,7 +1,8 @@
-"""Threads that start only while there is memory for them, and thread pools that are started in advance."""
+"""Threads that start only while there is memory for them, pools of threads that have begun, and the cores there are."""
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -83,6 +84,13 @@ def find_room() -> None:
     Memory that is taken by others between this and the thread's first step is what `bound_starts` is for.
     """
     bytes(_stack() + SPARE_BYTES)  # mapped, not written, and given back at once
+
+
+def cores() -> int:
+    """Return how many cores of the processor this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _stack() -> int:

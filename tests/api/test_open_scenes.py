@@ -74,6 +74,8 @@ def in_memory(kind):
         made.colors = open3d.utility.Vector3dVector(colours / 255)
     elif kind == "cloud of arrays":
         made, faces = (points, colours / 255.0), None
+    elif kind == "cloud of a text file":
+        made, faces = (points, colours.astype(float)), None
     else:
         made = (points.tolist(), colours, faces)
     return made, (points, colours, faces)
@@ -87,6 +89,7 @@ KINDS = (
     "open3d cloud",
     "arrays",
     "cloud of arrays",
+    "cloud of a text file",
 )
 
 
@@ -110,6 +113,10 @@ def test_what_is_no_scan_is_refused(tmp_path):
     for wrong, told in (
         (3, "int is no scan"),
         ((points, colours[:-1]), "colours must be"),
+        (
+            (points, 256 * colours.astype(np.uint16)),
+            "colours must be from 0 to 1, or from 0 to 255",
+        ),
         ((points[:, :2], colours), "points must be"),
         (trimesh.Scene(), "it holds no surface"),
         ((points, colours, faces.ravel()), r"faces must be \(m, 3\)"),

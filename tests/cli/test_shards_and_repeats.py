@@ -34,6 +34,23 @@ def test_shards_are_run_and_merged(type_in, tmp_path):
     assert "these shards are missing: 2/2" in err
 
 
+def test_a_merge_says_how_many_questions_are_left(type_in, tmp_path):
+    questions = make_questions(tmp_path, 4)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    (tmp_path / "hall.ply").write_bytes((tmp_path / "room.ply").read_bytes())
+    (tmp_path / "torn.ply").write_bytes((tmp_path / "room.ply").read_bytes()[:-9])
+    for row, scene in zip(rows, ("room", "torn", "torn", "hall"), strict=True):
+        row["scene_name"] = scene
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ("--batch", "--benchmark", questions, "--model", "random", *QUICK)
+    codes = [type_in(*asked, "--shard", part, folder=tmp_path)[0] for part in ("1/2", "2/2")]
+    assert sorted(codes) == [0, 1]
+    names = [path.name for path in list_runs(tmp_path / "experiment_logs")]
+    code, _, err = type_in("merge", *names, folder=tmp_path)
+    assert code == 0
+    assert "2 questions not done. To go on: " in " ".join(err.split())
+
+
 def test_repeats_have_seeds_of_their_own_and_a_spread(type_in, tmp_path):
     questions = make_questions(tmp_path, 4)
     asked = ("--batch", "--benchmark", questions, "--model", "random", "--seed", 5, *QUICK)

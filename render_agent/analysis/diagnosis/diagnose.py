@@ -9,7 +9,6 @@ import gc
 import hashlib
 import json
 import logging
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -44,6 +43,7 @@ from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
 from render_agent.system.malloc import NEW_OBJECTS, end_without_collecting
+from render_agent.system.threads import cores
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
 from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
@@ -424,5 +424,4 @@ def worthwhile(questions: Collection[Question]) -> int:
     """Return how many processes are worth starting for some questions."""
     scenes = len({question.scene for question in questions})
     worth = max(scenes // SCENES_PER_PROCESS, len(questions) // QUESTIONS_PER_PROCESS)
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(available or 1, worth, scenes))
+    return max(1, min(cores(), worth, scenes))

@@ -12,9 +12,6 @@ from render_agent.cli.options import NewPath, option
 if TYPE_CHECKING:
     from render_agent.questions.ground_truth import Facts
 
-FORMS = ("grid", "metric")
-"""Names of the files that are written."""
-
 
 @click.command("maps")
 @option(
@@ -55,8 +52,8 @@ def maps_command(benchmark: str, annotations: str | None, to: str | None, as_jso
     if to is not None:
         folder = Path(to)
         make_folders(folder, durable=False)
-        for form in FORMS:
-            write_whole(folder / f"{form}.json", encode(maps[form]), durable=False)
+        for form, by_scene in maps.items():
+            write_whole(folder / f"{form}.json", encode(by_scene), durable=False)
     if as_json:
         click.echo(json_text(maps))
         return

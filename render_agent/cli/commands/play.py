@@ -15,6 +15,7 @@ NAMES_QUESTIONS = (
     "benchmark",
     "questions",
     "scannet",
+    "scannet_splats",
     "scannetpp",
     "arkitscenes",
     "annotations",

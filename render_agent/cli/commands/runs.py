@@ -79,13 +79,13 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 def merge_runs(output: Path, names: Sequence[str]) -> int:
     """Join the shards of a run into one run folder and print its scores."""
     path, results = merge(output, [find_run(output, name) for name in names])
-    active = results["counts"]["active"]
+    left = results["counts"]["active"] + results["counts"]["failed"]
     console = _console()
     console.print(score_tables(results))
     console.print(f"the run: {path}", soft_wrap=True)
-    if active or results["counts"]["failed"]:
+    if left:
         line = shlex.join([*program(), "--continue", str(path)])
-        console.print(f"{active} questions are not done. To go on: {line}", soft_wrap=True)
+        console.print(f"{counted(left, 'question')} not done. To go on: {line}", soft_wrap=True)
     return 0
 
 

@@ -26,7 +26,7 @@ from render_agent.render.png import encode
 from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer, Silent, TurnLog
 from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
-from render_agent.system.threads import begun_pool
+from render_agent.system.threads import begun_pool, cores
 from render_agent.system.whole_files import write_whole
 
 
@@ -97,8 +97,7 @@ class Worker:
     """
 
     def __init__(self, config: RunConfig, setup: Setup, number: int) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        threads = str(max(1, (cores or 1) // setup.neighbours))
+        threads = str(max(1, cores() // setup.neighbours))
         for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when the libraries are loaded
             os.environ[name] = threads
         self.config = config

@@ -17,6 +17,7 @@ from render_agent import registry
 from render_agent.cli.commands.doctor.probe import Finding, ask
 from render_agent.system.control_group import control_group
 from render_agent.system.system_libraries import install_command, missing
+from render_agent.system.threads import cores
 
 PART, PACKAGES_PART = "machine", "packages"
 
@@ -36,8 +37,7 @@ IMPORT_SECONDS = 120.0
 def examine_machine(output: Path) -> Iterator[Finding]:
     """Give the findings about the machine. output: the folder that runs are written to."""
     yield _python()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding(PART, "cores", True, f"{cores} ({platform.machine()}, {platform.platform()})")
+    yield Finding(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
     yield _memory()
     yield _disk(output)
     yield _packages("packages", PACKAGES, "render_agent", needed=True)
