@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState
+from render_agent.text.display import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def standings(evidence: Evidence) -> list[Standing]:
 
 def how_chosen(evidence: Evidence) -> str:
     """Return in a sentence how a turn was decided."""
-    verifiers = _joined_names([judgement.verifier for judgement in evidence.judgements])
+    verifiers = listed([judgement.verifier for judgement in evidence.judgements])
     own = [c for c in evidence.candidates if c.follows is None]
     chosen = next(c for c in own if c.number == evidence.chosen)
     if evidence.ballot is not None:
@@ -162,7 +162,3 @@ def _why_unscored(candidate: Candidate) -> str:
     if candidate.action.done:
         return "it says done: moves alone are scored"
     return "it was not weighed"
-
-
-def _joined_names(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -95,17 +95,23 @@ def encodable(words: str) -> str:
 
 
 def without_thinking(reply: str) -> str:
-    """Return a reply without its <think> blocks, which are logged but neither read nor fed back.
+    """Return a reply without its <think> blocks, which are logged but neither read nor fed back."""
+    return thinking_and_rest(reply)[1]
+
+
+def thinking_and_rest(reply: str) -> tuple[list[str], str]:
+    """Return the <think> blocks of a reply, and what is left of it without them.
 
     A block that was opened in the prompt ends at the first </think>; one that was cut off runs to
     the end.
     """
+    blocks: list[str] = []
     kept: list[str] = []
     thinking = False
     for part in re.split("(</?think>)", reply):
         if part == "</think>" and not thinking:
-            kept.clear()
-        elif part not in ("<think>", "</think>") and not thinking:
-            kept.append(part)
+            blocks, kept = ["".join(kept)], []
+        elif part not in ("<think>", "</think>"):
+            (blocks if thinking else kept).append(part)
         thinking = part == "<think>" or (thinking and part != "</think>")
-    return "".join(kept)
+    return blocks, "".join(kept)

@@ -204,6 +204,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them: "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def size(count: float) -> str:
     """Return a number of bytes in words: "3.6 GB"."""
     for unit in ("B", "kB", "MB"):

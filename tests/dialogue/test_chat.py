@@ -13,6 +13,7 @@ from render_agent.dialogue.chat import (
     picture,
     pictures,
     text,
+    thinking_and_rest,
     without_thinking,
 )
 
@@ -97,20 +98,21 @@ def test_any_text_can_be_encoded_and_is_harmless_once_for_all(words):
 
 
 @pytest.mark.parametrize(
-    ("reply", "left"),
+    ("reply", "blocks", "left"),
     [
-        ("<think>a</think>b", "b"),
-        ("a<think>b</think>c<think>d</think>e", "ace"),
-        ("started in the prompt</think>b", "b"),
-        ("a<think>cut off", "a"),
-        ("<think>a<think>b</think>c", "c"),
-        ('<think>\n{"answer": 1}\n</think>\n{}', "\n{}"),
-        ("a</think>b</think>c", "c"),
-        ("no block", "no block"),
-        ("", ""),
+        ("<think>a</think>b", ["a"], "b"),
+        ("a<think>b</think>c<think>d</think>e", ["b", "d"], "ace"),
+        ("started in the prompt</think>b", ["started in the prompt"], "b"),
+        ("a<think>cut off", ["cut off"], "a"),
+        ("<think>a<think>b</think>c", ["a", "b"], "c"),
+        ('<think>\n{"answer": 1}\n</think>\n{}', ['\n{"answer": 1}\n'], "\n{}"),
+        ("a</think>b</think>c", ["b"], "c"),
+        ("no block", [], "no block"),
+        ("", [], ""),
     ],
 )
-def test_thinking_is_taken_out(reply, left):
+def test_thinking_is_taken_out(reply, blocks, left):
+    assert thinking_and_rest(reply) == (blocks, left)
     assert without_thinking(reply) == left
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from render_agent.analysis.export.result_rows import Diagnoses
 from render_agent.analysis.export.selection import SelectedRun
 from render_agent.config import OPTIONS
-from render_agent.dialogue.chat import without_thinking
+from render_agent.dialogue.chat import thinking_and_rest
 from render_agent.dialogue.state import QuestionState, Status, Tokens, Turn
 from render_agent.extras import require
 from render_agent.runs.log.reader import results_of
@@ -224,9 +223,8 @@ def _usage(turns: Iterable[Turn]) -> Any:
 
 def _parted(reply: str) -> tuple[str, str]:
     """Return the reasoning of a reply and the rest of it."""
-    text = without_thinking(reply)
-    reasoning = reply.removesuffix(text) if text != reply else ""
-    return re.sub("</?think>", "", reasoning).strip(), text.strip()
+    blocks, rest = thinking_and_rest(reply)
+    return "\n".join(filter(None, map(str.strip, blocks))), rest.strip()
 
 
 def _id(*parts: str) -> str:

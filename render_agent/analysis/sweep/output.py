@@ -53,7 +53,8 @@ def plot(
     """Write the plot as SVG, the same bytes for the same figures; return whether there was anything.
 
     rows: of figures; those without a score are left out. called: what tells the rows apart, and how each is
-    called. by: the option that gives the colours, or `label` where each row has one of its own. OSError where it cannot be written.
+    called. by: the option that gives the colours, or `label` where each row has one of its own. RunLogError where it
+    cannot be written.
     """
     require("a plot", "matplotlib")
     import matplotlib
@@ -81,7 +82,7 @@ def plot(
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
         drawn = io.BytesIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Title": title})
-    file.write_text(settled(drawn.getvalue().decode()), "utf-8")
+    write_whole(file, settled(drawn.getvalue().decode()).encode())
     return True
 
 

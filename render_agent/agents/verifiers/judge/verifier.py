@@ -27,6 +27,7 @@ from render_agent.engines.registry import FINGERPRINTS, describe_engine, make_en
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import bundled_model
 from render_agent.questions.mentions import named_categories
+from render_agent.text.display import listed
 
 MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
@@ -202,8 +203,7 @@ class JudgeVerifier(Verifier):
 
 def named_words(question: Question) -> str:
     """Return the names in a question as words for a judge: "the chair, the table and the door"."""
-    names = [f"the {name}" for name in named_categories(question)]
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    return listed([f"the {name}" for name in named_categories(question)])
 
 
 def _latest(context: TurnContext) -> list[str]:

@@ -16,6 +16,7 @@ from render_agent.score.comparison import Side, compare
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.summary import OFFICIAL
+from render_agent.text.display import listed
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
 
@@ -126,8 +127,7 @@ def _listed(names: Sequence[str]) -> str:
     words = [type_words(name) for name in names]
     if len(words) > NAMED_TYPES:
         return f"{len(words)} other types are"
-    joined = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-    return f"{joined} {'is' if len(words) == 1 else 'are'}"
+    return f"{listed(words)} {'is' if len(words) == 1 else 'are'}"
 
 
 def _capital(text: str) -> str:

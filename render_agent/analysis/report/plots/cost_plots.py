@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.vector_plot import Plot, above, draw, from_zero
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import QuestionState, Tokens
 
 MOST_BARS = 300
 """So many marks a curve over the whole log has at the most."""
@@ -189,7 +189,7 @@ def cost_by_turn(report: ReportData) -> list[TurnCost]:
     costs = []
     for number in range(longest):
         turns = [state.turns[number] for state in report.states if len(state.turns) > number]
-        cached = sum(turn.tokens.cached for turn in turns)
+        spent = Tokens.total(turn.tokens for turn in turns)
         costs.append(
             TurnCost(
                 number,
@@ -197,9 +197,9 @@ def cost_by_turn(report: ReportData) -> list[TurnCost]:
                 sum(turn.seconds.rendering for turn in turns),
                 sum(turn.seconds.waiting for turn in turns),
                 sum(turn.seconds.generating / turn.batch_size for turn in turns),
-                sum(turn.tokens.prompt for turn in turns) - cached,
-                cached,
-                sum(turn.tokens.reply for turn in turns),
+                spent.prompt - spent.cached,
+                spent.cached,
+                spent.reply,
                 sum(counts[number][0] for counts in drawn if len(counts) > number),
                 sum(counts[number][1] for counts in drawn if len(counts) > number),
             )

@@ -45,6 +45,7 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.runs.log.results import row
 from render_agent.score.official import CHOICE_TYPES
 from render_agent.system.whole_files import write_whole
+from render_agent.text.display import listed
 from render_agent.web.templates import environment
 
 LONG_CHARACTERS = 160
@@ -212,7 +213,7 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
 
 def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
     """Return why an answer is wrong, as a sentence; None where it is not wrong or nobody can tell."""
-    missed = _listed(_missed(diagnosis, config.image_size))
+    missed = listed(_missed(diagnosis, config.image_size))
     lacking = f"{missed} well" if missed else "enough of the room"  # whose size it was asked for
     return {
         Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",
@@ -220,12 +221,6 @@ def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
         Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
         Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
     }.get(diagnosis.cause)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a sentence lists them."""
-    some = [", ".join(names[:-1]), *names[-1:]]
-    return " and ".join(filter(None, some))
 
 
 def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+from render_agent.analysis.diagnosis.judge import seen_well_in
 from render_agent.analysis.diagnosis.model import Diagnosis, Sighting, TurnDiagnosis
 from render_agent.analysis.report.maps.path_marks import name_of, where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.analysis.report.question.choice import ChoicePart, choice_part
 from render_agent.dialogue.candidates import wordings_of
-from render_agent.dialogue.chat import without_thinking
+from render_agent.dialogue.chat import thinking_and_rest
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
@@ -185,10 +184,7 @@ def _remarks(turn: Turn, diagnosed: TurnDiagnosis) -> list[str]:
 
 def well_seen(diagnosis: Diagnosis | None, size: Size) -> frozenset[int]:
     """Return the numbers of the boxes that were seen well in any view."""
-    if diagnosis is None:
-        return frozenset()
-    sightings = (sighting for turn in diagnosis.turns for sighting in turn.sightings)
-    return frozenset(s.box for s in sightings if s.well(size))
+    return frozenset(seen_well_in(diagnosis.turns, size) if diagnosis is not None else ())
 
 
 def seeing(
@@ -229,24 +225,9 @@ def _cell(group: Sequence[Sighting], name: str, diagnosis: Diagnosis, size: Size
 
 def reply_part(reply: str) -> ReplyPart:
     """Return a reply taken apart."""
-    rest = without_thinking(reply).strip("\n")
-    thinking = tuple(block.strip() for block in _thinking(reply) if block.strip())
-    return ReplyPart(thinking, rest, _pretty(rest))
-
-
-def _thinking(reply: str) -> list[str]:
-    """Return the <think> blocks that `without_thinking` leaves out."""
-    pieces = re.split("(</?think>)", reply)
-    blocks: list[str] = []
-    thinking = False
-    for before, tag in pairwise([*pieces, ""]):
-        if tag == "</think>" and not thinking and before not in ("<think>", "</think>"):
-            blocks = [before]  # it was opened in the prompt
-        elif thinking and before not in ("<think>", "</think>"):
-            blocks.append(before)
-        if before in ("<think>", "</think>"):
-            thinking = before == "<think>"
-    return blocks
+    blocks, rest = thinking_and_rest(reply)
+    rest = rest.strip("\n")
+    return ReplyPart(tuple(filter(None, map(str.strip, blocks))), rest, _pretty(rest))
 
 
 def _pretty(text: str) -> str | None:
