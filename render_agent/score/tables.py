@@ -224,9 +224,9 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
     numbers = results["counts"].get("types", {})
     within = results["intervals"]
     types = {
-        name: Line(_row_name(name), entry["n"], entry["score"], within[name])
+        name: Line(_row_name(name), entry["n"], entry["score"], within.get(name))
         if isinstance(entry, Mapping)
-        else Line(_row_name(name), numbers[name], entry, within[name])
+        else Line(_row_name(name), numbers.get(name), entry, within.get(name))
         for name, entry in results["types"].items()
     }
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
@@ -234,8 +234,8 @@ def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
     for name, line in types.items():
         if name in directions and DIRECTION not in lines:
             number = sum(line.number or 0 for line in directions.values())
-            score = results["tasks"][DIRECTION]
-            lines |= {DIRECTION: Line(DIRECTION, number, score, within[DIRECTION]), **directions}
+            score, bounds = results["tasks"].get(DIRECTION), within.get(DIRECTION)
+            lines |= {DIRECTION: Line(DIRECTION, number, score, bounds), **directions}
         elif name != ORDER:
             lines[name] = line
     return lines | {name: types[name] for name in (ORDER,) if name in types}

@@ -13,6 +13,7 @@ from render_agent.cli.help_page import GroupPage
 from render_agent.cli.options import AS_JSON, option, to_folder
 from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError, os_errors
+from render_agent.extras import require
 from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
@@ -116,10 +117,11 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
     from render_agent_lab.bench.report import table
 
     config = _config(context, options)
+    notes = _ready_to_write(options["notes"]) if options["folder"] else ""
     progress = plain_console(stderr=True)
     figures = compare(config, options, lambda words: progress.print(words, soft_wrap=True))
     if options["folder"]:
-        write(figures, options["folder"], options["notes"])
+        write(figures, options["folder"], notes)
     if as_json:
         click.echo(json_text(figures))
     else:
@@ -169,8 +171,22 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     }
 
 
-def write(figures: dict[str, Any], folder: str, notes: str | None) -> None:
-    """Write the figures into a folder as JSON, as a page and as a plot. SetupError where that fails."""
+def _ready_to_write(notes: str | None) -> str:
+    """Return the text of the file `--notes`; SetupError before anything is measured that could not be written."""
+    from pathlib import Path
+
+    require("a plot", "matplotlib", instead="leave --to out")
+    if notes is None:
+        return ""
+    with os_errors(SetupError, f"read {notes}"):
+        return Path(notes).read_text("utf-8")
+
+
+def write(figures: dict[str, Any], folder: str, notes: str) -> None:
+    """Write the figures into a folder as JSON, as a page with the notes, and as a plot.
+
+    SetupError where that fails.
+    """
     import json
     from pathlib import Path
 
@@ -178,11 +194,10 @@ def write(figures: dict[str, Any], folder: str, notes: str | None) -> None:
     from render_agent_lab.bench.report import markdown
 
     target = Path(folder)
-    markdown_notes = Path(notes).read_text("utf-8") if notes else ""
     with os_errors(SetupError, f"write to {folder}"):
         target.mkdir(parents=True, exist_ok=True)
         (target / "bench.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
-        (target / "bench.md").write_text(markdown(figures, markdown_notes), "utf-8")
+        (target / "bench.md").write_text(markdown(figures, notes), "utf-8")
         model = f"{figures['model']['name']} on {figures['model'].get('device', 'no device')}"
         plot(figures["variants"], f"Questions an hour: {model}", target / "bench.svg")
 

@@ -50,10 +50,10 @@ class Trial:
     """One run of one variant.
 
     processor: seconds that the process computed, all its threads together: what a busy machine does
-    not change.     limit: requests under way at the
-    most. running: mean requests under way over the limit. waiting: seconds in which nothing was asked of
-    the engine while a view was being drawn. memory: bytes at the most, None where it cannot be told.
-    floor: the least seconds that its work takes on the device, None where it cannot be told.
+    not change. limit: requests under way at the most. running: mean requests under way over the limit.
+    waiting: seconds in which nothing was asked of the engine while a view was being drawn. memory: bytes
+    at the most, None where it cannot be told. floor: the least seconds that its work takes on the device,
+    None where it cannot be told.
     """
 
     variant: Variant
@@ -85,6 +85,7 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         turns.setdefault(line["question_id"], []).append(line)
         events.update(line["events"])
     every = [line["tokens"] for turn_lines in turns.values() for line in turn_lines]
+    news = [_first_seen(turn_lines) for turn_lines in turns.values()]
     prompt, cached = sum(t["in"] for t in every), sum(t["from_cache"] for t in every)
     return Work(
         questions=len(turns.keys() | failed),
@@ -93,12 +94,12 @@ def work_of(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> Work:
         prompt=prompt,
         cached=cached,
         prefilled=prompt - cached,
-        first_seen=sum(_first_seen(turn_lines) for turn_lines in turns.values()),
+        first_seen=sum(seen for seen, _ in news),
         written=sum(t["out"] for t in every),
         events=dict(sorted(events.items())),
         transcripts={question: _digest(log) for question, log in turns.items()},
         openings={q: min(log, key=_number)["reply"] for q, log in turns.items()},
-        attended=sum(_attended(log) for log in turns.values()),
+        attended=sum(pairs for _, pairs in news),
         contexts=sum(t["out"] * t["in"] + t["out"] ** 2 // 2 for t in every),
         steps=sum(t["tokens"]["out"] / t["batch_size"] for log in turns.values() for t in log),
         patches=patches * sum(len(t["views"]) for log in turns.values() for t in log),
@@ -175,23 +176,16 @@ def baselines_of(trials: Sequence[Trial]) -> dict[str, float]:
     return medians
 
 
-def _first_seen(turns: Sequence[Mapping[str, Any]]) -> int:
-    tokens_by_turn = sorted((line["turn"], line["tokens"]) for line in turns)
-    seen = before = 0
-    for _, tokens in tokens_by_turn:
-        seen += max(0, tokens["in"] - before)
-        before = tokens["in"] + tokens["out"]
-    return seen
-
-
-def _attended(turns: Sequence[Mapping[str, Any]]) -> int:
-    lines = sorted((line["turn"], line["tokens"]) for line in turns)
-    pairs = before = 0
-    for _, tokens in lines:
+def _first_seen(turns: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return the tokens of a question that its turns were the first to see, and their pairs with those before them."""
+    seen = pairs = before = 0
+    for line in sorted(turns, key=_number):
+        tokens = line["tokens"]
         new = max(0, tokens["in"] - before)
+        seen += new
         pairs += new * (tokens["in"] - new // 2)
         before = tokens["in"] + tokens["out"]
-    return pairs
+    return seen, pairs
 
 
 def _digest(turns: Sequence[Mapping[str, Any]]) -> str:

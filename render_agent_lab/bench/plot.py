@@ -14,7 +14,7 @@ COLOURS = {"none": "#9aa5b1", "vision": "#d99a2b", "keys": "#1f77b4", "own": "#2
 
 def plot(rows: Sequence[Mapping[str, Any]], title: str, file: Path) -> None:
     """Write the plot as SVG, the same bytes for the same figures. SetupError without matplotlib."""
-    require("a plot", "matplotlib", instead="leave --output out")
+    require("a plot", "matplotlib", instead="leave --to out")
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -139,8 +139,10 @@ class Surveyor:
                     frames[camera] = under.reshape(*depth.shape, 3)
                 pixels.append((u, v))
                 points.append(frames[camera][row, column])
-        shown = np.isfinite(points).all(axis=1)
-        return np.array(pixels)[shown], np.array(points)[shown]
+        flat = np.array(pixels).reshape(-1, 2)
+        surface = np.array(points, float).reshape(-1, 3)
+        shown = np.isfinite(surface).all(axis=1)
+        return flat[shown], surface[shown]
 
 
 def _same(one: Thing | None, other: Thing) -> bool:

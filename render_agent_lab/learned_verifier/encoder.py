@@ -127,5 +127,5 @@ class FeatureCache:
 
 def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     kept[key] = value
-    while len(kept) > max(64, most):
+    while len(kept) > most:
         kept.popitem(last=False)

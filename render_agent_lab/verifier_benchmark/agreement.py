@@ -24,14 +24,12 @@ def agreement(decisions: Sequence[Decision], scored: Sequence[Scored]) -> list[d
     scenes, rows = [d.scene for d in decisions], []
     for first, other in combinations(scored, 2):
         pairs = list(zip(first.values, other.values, strict=True))
-        alike = estimate([_correlation(a, b) for a, b in pairs], scenes)
-        same = estimate([_same(a, b) for a, b in pairs], scenes)
         rows.append(
             {
                 "one": first.label,
                 "other": other.label,
-                "correlation": alike.to_json() if alike else None,
-                "same_choice": same.to_json() if same else None,
+                "correlation": estimate([_correlation(a, b) for a, b in pairs], scenes),
+                "same_choice": estimate([_same(a, b) for a, b in pairs], scenes),
             }
         )
     return rows

@@ -34,9 +34,8 @@ def by_rank(decisions: Sequence[Decision], scored: Scored) -> list[dict[str, Any
     quarters = []
     for number in range(QUARTERS):
         within = np.where(quarter == number, good, np.nan)
-        share = estimate(within, scenes)
-        quarters.append({"from": number / QUARTERS, "to": (number + 1) / QUARTERS}
-                     | (share.to_json() if share else {"mean": None, "interval": None, "n": 0}))  # fmt: skip
+        share = estimate(within, scenes) or {"mean": None, "interval": None, "n": 0}
+        quarters.append({"from": number / QUARTERS, "to": (number + 1) / QUARTERS, **share})
     return quarters
 
 

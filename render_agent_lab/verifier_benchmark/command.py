@@ -134,7 +134,7 @@ def compare(
         if trains:
             head = trained_here(folder / "training", chosen["train_rooms"], report, **walked)
             plans[TRAINED_HERE] = parsed("verifier", "--verifier", [f"learned:{head}"])[0]
-        folders, workload = _runs(folder, options, runs, chosen, report)
+        folders, workload = _runs(folder, options, runs, chosen, report, walked)
         with opened(folders) as sources:
             figures = measure(sources, plans, judging, report, logged=bool(runs))
     return {
@@ -163,8 +163,9 @@ def _runs(
     runs: tuple[str, ...],
     chosen: Mapping[str, Any],
     report: Report,
+    walked: Mapping[str, Any],
 ) -> tuple[list[RunFolder], str]:
-    """Return the runs whose decisions are measured, and in words what they are."""
+    """Return the runs whose decisions are measured, and in words what they are; walked: options of a walk."""
     from render_agent.config import OPTIONS
     from render_agent.runs.log.folder import find_run
     from render_agent_lab.verifier_benchmark.walks import walk
@@ -174,7 +175,6 @@ def _runs(
         return [find_run(output, run) for run in runs], f"The runs {', '.join(runs)}."
     count = chosen["candidates"]
     report(f"the bundled rooms are explored, {count} candidates a turn")
-    walked = {name: options[name] for name in FOR_THE_WALK if name in options}
     more = {"limit": chosen["questions"], "shuffle": True, **walked}
     folder = walk(place / "runs", "rooms", f"lookahead:{count}", "random", **more)
     return [folder], f"The bundled rooms, explored at random with {count} candidates a turn."

@@ -166,6 +166,5 @@ def _differences(decisions: Sequence[Decision], scored: Sequence[Scored]) -> lis
     for number, first in enumerate(scored):
         for other in scored[:number]:
             apart = difference(decisions, first, other)
-            interval = apart.to_json() if apart else None
-            differences.append({"one": first.label, "other": other.label, "difference": interval})
+            differences.append({"one": first.label, "other": other.label, "difference": apart})
     return differences

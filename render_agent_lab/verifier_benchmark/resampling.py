@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,24 +11,12 @@ from numpy.typing import ArrayLike
 from render_agent.score.intervals import ratio
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean with its 95 % interval, None where there are too few groups; n: decisions."""
-
-    mean: float
-    interval: list[float] | None
-    n: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return it by name."""
-        return {"mean": self.mean, "interval": self.interval, "n": self.n}
-
-
 def estimate(
     values: ArrayLike, groups: Sequence[str], over: ArrayLike | None = None
-) -> Estimate | None:
-    """Return the mean of values, (n,), with its interval over groups, as `score.intervals` has it.
+) -> dict[str, Any] | None:
+    """Return the mean of values, (n,), its 95 % interval over groups, and how many they are; JSON.
 
+    The interval is as `score.intervals` has it, None where there are too few groups.
     over: the figure is the sum of the values over the sum of these instead. Values that are NaN are left
     out. None where nothing is left.
     """
@@ -39,4 +27,4 @@ def estimate(
     if estimated is None:
         return None
     interval, _ = estimated.interval_and_p(1)
-    return Estimate(float(estimated.mean), interval, int(known.sum()))
+    return {"mean": float(estimated.mean), "interval": interval, "n": int(known.sum())}

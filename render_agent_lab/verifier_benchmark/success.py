@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from render_agent.agents.verifiers.base import FloatArray
+from render_agent.agents.verifiers.base import FloatArray, Verdict
 from render_agent_lab.verifier_benchmark.decisions import Decision
-from render_agent_lab.verifier_benchmark.resampling import Estimate, estimate
+from render_agent_lab.verifier_benchmark.resampling import estimate
 from render_agent_lab.verifier_benchmark.scoring import Scored
 
 
@@ -56,27 +56,25 @@ def success(decisions: Sequence[Decision], scored: Scored) -> dict[str, Any]:
     best = np.array([d.found.max() for d in decisions])
     return {
         "by_count": {
-            str(count): _json(estimate(_by_count(decisions, values, count), scenes))
+            str(count): estimate(_by_count(decisions, values, count), scenes)
             for count in counts_of(decisions)
         },
-        "minus_random": _json(estimate(chosen - chance, scenes)),
-        "where_it_matters": _json(estimate(np.where(matters, chosen, np.nan), scenes)),
-        "of_the_best": _json(
-            estimate(gained, scenes, over=np.where(np.isnan(gained), np.nan, best))
-        ),
+        "minus_random": estimate(chosen - chance, scenes),
+        "where_it_matters": estimate(np.where(matters, chosen, np.nan), scenes),
+        "of_the_best": estimate(gained, scenes, over=np.where(np.isnan(gained), np.nan, best)),
         "untold": scored.untold,
     }
 
 
 def by_chance(decisions: Sequence[Decision]) -> Scored:
     """Return a verdict by which all candidates tie: what choosing at random comes to, without its noise."""
-    from render_agent.agents.verifiers.base import Verdict
-
     ties = tuple(Verdict(np.zeros((1, len(d.candidates)))) for d in decisions)
     return Scored("any, by chance", ties)
 
 
-def difference(decisions: Sequence[Decision], first: Scored, other: Scored) -> Estimate | None:
+def difference(
+    decisions: Sequence[Decision], first: Scored, other: Scored
+) -> dict[str, Any] | None:
     """Return the paired difference in success of two verifiers, the first less the other."""
     pairs = zip(decisions, first.values, other.values, strict=True)
     apart = [_chosen(d.good, mine) - _chosen(d.good, its) for d, mine, its in pairs]
@@ -94,7 +92,3 @@ def _by_count(
 
 def _chosen(worth: FloatArray, scores: FloatArray | None) -> float:
     return np.nan if scores is None else expected(worth, scores, len(worth))
-
-
-def _json(estimate: Estimate | None) -> dict[str, object] | None:
-    return None if estimate is None else estimate.to_json()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, os_errors
 from render_agent.score.intervals import FEW_SCENES
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS
 from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
@@ -45,10 +45,8 @@ def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
     text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
     weights = {stored_name(name): tensor for name, tensor in ensemble.parameters.items()}
     write_tensors(folder / WEIGHTS, weights, {"format": str(FORMAT)})
-    try:
+    with os_errors(SetupError, f"write {folder / CARD}"):
         (folder / CARD).write_text(text, "utf-8")
-    except OSError as error:
-        raise SetupError(f"cannot write {folder / CARD}: {error}") from error
 
 
 def card_text(learned: Mapping[str, Any], shape: Shape) -> str:

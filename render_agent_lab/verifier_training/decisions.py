@@ -20,6 +20,7 @@ from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.cache import SceneCache
+from render_agent.score.comparison import RIGHT
 from render_agent.score.official import score_answer
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
@@ -27,9 +28,6 @@ from render_agent_lab.verifier_training.labels import Label, Labels
 
 BORROWED = 7
 """Moves of other turns that are weighed beside the one that was made, where a run logged no candidates."""
-
-RIGHT = 0.5
-"""The score from which on an answer counts as right."""
 
 
 def read_decisions(

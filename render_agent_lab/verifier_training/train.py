@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.config.choice import sha256
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.runs.log.folder import RunFolder
 from render_agent.text.display import counted
 from render_agent_lab.learned_verifier.card import CARD
@@ -70,7 +70,7 @@ def train(
     little, or the encoder is not at hand.
     """
     if (output / CARD).exists():
-        raise SetupError(f"{output} holds a verifier already: name another --output")
+        raise SetupError(f"{output} holds a verifier already: name another --to")
     encoder = make_encoder(wishes.encoder, wishes.device)
     decisions = _decisions(folders, output, report)
     names = scene_names(decisions)
@@ -98,8 +98,9 @@ def train(
         "held_out": _measured(fitted.ensemble, testing, examples[len(learning) :], held, wishes),
     }
     save(fitted.ensemble, output, learned)
-    (output / TEXT).write_text(card_text(learned, shape), "utf-8")
-    (output / CHECKPOINT).unlink(missing_ok=True)
+    with os_errors(SetupError, f"write {output / TEXT}"):
+        (output / TEXT).write_text(card_text(learned, shape), "utf-8")
+        (output / CHECKPOINT).unlink(missing_ok=True)
     return learned
 
 

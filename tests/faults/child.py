@@ -151,16 +151,16 @@ def wait_no_longer(hangs: Path) -> None:
     """
     from render_agent.render.subprocess.subprocess_renderer import DrawingProcess
 
-    hear = DrawingProcess._hear
+    receive = DrawingProcess._receive
 
-    def heard(process: DrawingProcess, seconds: float):
+    def received(process: DrawingProcess, seconds: float):
         while not process._connection.poll(0.05):
             if hangs.exists():
                 hangs.unlink()
-                return hear(process, 0.0)
-        return hear(process, seconds)
+                return receive(process, 0.0)
+        return receive(process, seconds)
 
-    DrawingProcess._hear = heard
+    DrawingProcess._receive = received
 
 
 if __name__ == "__main__":
