@@ -292,3 +292,13 @@ def test_options_that_bench_decides_are_refused():
     done = CliRunner().invoke(cli, ["--batch-size", "4", "bench"])
     assert isinstance(done.exception, UsageError)
     assert "--batch-size goes with a run" in str(done.exception)
+
+
+def test_notes_that_cannot_be_read_end_a_bench_before_it_measures(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "render_agent_lab.bench.command.compare", lambda *_: pytest.fail("measured")
+    )
+    notes = tmp_path / "none.md"
+    done = CliRunner().invoke(cli, ["bench", "--to", str(tmp_path), "--notes", str(notes)])
+    assert isinstance(done.exception, SetupError)
+    assert str(done.exception) == f"cannot read {notes}: No such file or directory"
