@@ -133,8 +133,7 @@ def arm(rows: Mapping[str, Row], seeds: int) -> dict[str, Any]:
     scenes = [row["scene"] for row in rows.values()]
 
     def mean(name: str) -> Any:
-        found = estimate([row[name] for row in rows.values()], scenes)
-        return found.to_json() if found else None
+        return estimate([row[name] for row in rows.values()], scenes)
 
     return {
         "moves": mean("moves"),
@@ -164,11 +163,11 @@ def fewer(better: Mapping[str, Row], worse: Mapping[str, Row]) -> dict[str, Any]
     assert by_scene is not None, "there are questions"
     assert by_question is not None, "there are questions"
     return {
-        "fewer": by_scene.mean,
-        "over_scenes": by_scene.interval,
-        "over_questions": by_question.interval,
+        "fewer": by_scene["mean"],
+        "over_scenes": by_scene["interval"],
+        "over_questions": by_question["interval"],
         "p": by_exchange(saved, scenes),
-        "questions": by_scene.n,
+        "questions": by_scene["n"],
     }
 
 

@@ -332,7 +332,7 @@ def test_the_experiment_pairs_the_same_questions(run):
     sooner = {one: row | {"moves": row["moves"] - 1} for one, row in rows.items()}
     told = choosing.fewer(choosing.over_seeds([sooner, rows]), choosing.over_seeds([rows, rows]))
     assert told["fewer"] == 0.5
-    assert told["over_scenes"] == told["over_questions"] == (0.5, 0.5)
+    assert told["over_scenes"] == told["over_questions"] == [0.5, 0.5]
     assert told["p"] == 2 / 2 ** len({row["scene"] for row in rows.values()})
     assert choosing.told_of(["--runs", "x", "--seeds", "2"]) == ["--seeds", "2"]
 
