@@ -259,10 +259,13 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
-                if not run.config.quiet:
-                    display.note(f"run folder: {run.path}")
+                note = (lambda words: None) if run.config.quiet else display.note
+                note(f"run folder: {run.path}")
                 progress = Progress.of(run, display)
-                with logged(run, progress, display.warn) as observer, ExitStack() as pages:
+                with (
+                    logged(run, progress, display.warn, note) as observer,
+                    ExitStack() as pages,
+                ):
                     results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
         except BaseException:
             if run.log.there:
