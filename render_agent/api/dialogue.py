@@ -18,6 +18,7 @@ from render_agent.render.subprocess.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.results import row
+from render_agent.text.display import counted
 
 
 @dataclass(eq=False)
@@ -226,9 +227,8 @@ class Dialogue:
 
     def __repr__(self) -> str:
         answer = "no answer" if self.answer is None else f"answer {self.answer!r}"
-        return (
-            f"<dialogue of question {self.question.id}: {self.status}, {answer}, {len(self)} turns>"
-        )
+        turns = counted(len(self), "turn")
+        return f"<dialogue of question {self.question.id}: {self.status}, {answer}, {turns}>"
 
     def _repr_html_(self) -> str:
         try:

@@ -350,8 +350,15 @@ def _print_answer(
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
+    _print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
         console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+
+
+def _print_scan(state: QuestionState, console: Console) -> None:
+    """Print how the scan of a question was read: its kind, unit and upright axis, and what had to be assumed."""
+    if state.turns and state.turns[0].scan:
+        console.print(f"scan: {'; '.join(state.turns[0].scan)}", soft_wrap=True)
 
 
 def in_words(question: Question, answer: str | None) -> str:
@@ -508,6 +515,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     truth = "not known" if question.truth is None else in_words(question, question.truth)
     verdict = "" if row["score"] is None else f": {_verdict(row['score'])}"
     console.print(f"truth: {truth}{verdict}")
+    _print_scan(state, console)
     for line in lines:
         console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):

@@ -108,8 +108,10 @@ def test_values_of_options_break_no_table_of_tensorboard(tmp_path):
         folder=SimpleNamespace(path=tmp_path / "run"), name="run", anew=False, options=options
     )
     tensorboard.TensorBoardLogger(run).close()
-    (event,) = EventAccumulator(str(tmp_path / "tensorboard" / "run")).Reload().Tensors(
-        "options/text_summary"
+    (event,) = (
+        EventAccumulator(str(tmp_path / "tensorboard" / "run"))
+        .Reload()
+        .Tensors("options/text_summary")
     )
     rows = event.tensor_proto.string_val[0].decode().splitlines()
     assert rows[2:] == ["| question | left \\| right or behind? |", "| limit | 1 |"]
