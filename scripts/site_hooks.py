@@ -167,6 +167,10 @@ def requests_to_outside(site: Path) -> list[str]:
 
 
 def on_post_build(config: Any) -> None:
-    """Stop the build where a page would ask for something from outside."""
+    """Stop the build where a page would ask for something from outside.
+
+    The theme's 404.html goes: its addresses begin at the root of a server, and the site is opened from disk.
+    """
+    Path(config.site_dir, "404.html").unlink(missing_ok=True)
     if found := requests_to_outside(Path(config.site_dir)):
         raise PluginError(f"{len(found)} requests to outside, such as {'; '.join(found[:5])}")

@@ -227,9 +227,8 @@ class Dialogue:
 
     def __repr__(self) -> str:
         answer = "no answer" if self.answer is None else f"answer {self.answer!r}"
-        return (
-            f"<dialogue of question {self.question.id}: {self.status}, {answer}, {len(self)} turns>"
-        )
+        turns = counted(len(self), "turn")
+        return f"<dialogue of question {self.question.id}: {self.status}, {answer}, {turns}>"
 
     def _repr_html_(self) -> str:
         try:

@@ -94,7 +94,9 @@ def causal_table(causal: Mapping[str, Any]) -> Table:
 def comparison_table(compared: Mapping[str, Any]) -> Table:
     """Return both scores, their difference, its interval and both tests, by mean and type."""
     title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
-    table = plain_table(title, *DIFFERENCE)
+    # where no row has an interval, its columns would only take width from the names
+    sure = any(entry["interval"] is not None for entry in compared["differences"].values())
+    table = plain_table(title, *(DIFFERENCE if sure else DIFFERENCE[:4]))
     table.add_column("McNemar", justify="right")
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
@@ -102,16 +104,22 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
         table.add_row(
             _row_name(name),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
-            interval(entry["interval"]),
-            probability(entry["p"]),
-            probability(entry["p_holm"]),
+            *(
+                [interval(entry["interval"]), probability(entry["p"]), probability(entry["p_holm"])]
+                if sure
+                else []
+            ),
             f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
-        "interval and p: jackknife over scenes. Holm: p corrected for the number of rows, official for that"
-        " of the runs compared. McNemar: choices that are right in one run only (a:b) and the exact p, as if"
+        "McNemar: choices that are right in one run only (a:b) and the exact p, as if"
         " questions of one scene were independent; in the row official those of all choices."
     )
+    if sure:
+        table.caption = (
+            "interval and p: jackknife over scenes. Holm: p corrected for the number of rows, official for"
+            f" that of the runs compared. {table.caption}"
+        )
     if any(entry["interval"] is None for entry in compared["differences"].values()):
         table.caption += f"\n- {FEW_SCENES}"
     for name, (ours, theirs) in compared.get("options", {}).items():

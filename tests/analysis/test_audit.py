@@ -155,6 +155,16 @@ def test_the_command_writes_a_list_that_a_run_leaves_out(tmp_path, type_in, monk
     assert f"{len(rows) - len(fallen)} questions" in " ".join(out.split())
 
 
+def test_where_nothing_falls_there_is_no_list(tmp_path, type_in, monkeypatch):
+    monkeypatch.setattr(
+        analysis_audit, "audit", lambda *_: audit(choices(6), trees=TREES) | {"falling": []}
+    )
+    code, _, told = type_in("audit", "rooms", "--to", "out.txt", "--json", folder=tmp_path)
+    assert code == 0
+    assert "no question falls: out.txt is not written" in told
+    assert not (tmp_path / "out.txt").exists()
+
+
 @pytest.mark.slow
 def test_the_debiased_list_is_of_questions_that_need_no_looking():
     questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")

@@ -72,6 +72,7 @@ def shown_in(page, tmp_path, html):
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run, number):
     dialogue = run.dialogue(number)
+    assert repr(dialogue).endswith(f", {len(dialogue)} turns>")
     html = dialogue._repr_html_()
     tags = parsed(html)
     assert not {"script", "link", "iframe"} & {tag for tag, _ in tags}

@@ -151,6 +151,8 @@ def test_packages_that_are_missing_are_named():
     found = machine._packages("packages", ("numpy", "no-such-package|neither"), "x", needed=True)
     assert found.prevents
     assert "not installed: no-such-package" in found.detail
+    found = machine._packages("packages", ("no-such-package",), "x")
+    assert found.detail == "not installed: no-such-package"
 
 
 def test_the_bundled_rooms_are_all_here():
@@ -286,6 +288,17 @@ def test_a_family_whose_batches_say_something_else_is_found_out(small, monkeypat
     hook.remove()
     assert "differs when others are answered with it" in found["batch"]
     assert not engines._probed("InternVL", found).works
+
+
+def test_a_family_that_there_was_no_time_for_blames_no_batches(monkeypatch):
+    monkeypatch.setattr(families, "CPU_SECONDS", 0.0)
+    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": pytest.fail})
+    told = engines._probed("InternVL", families.probe_families("cpu")["families"]["InternVL"])
+    assert not told.works
+    assert (told.detail, told.remedy) == (
+        "not tried: the time for it was over",
+        "type it again while nothing else runs here",
+    )
 
 
 def test_a_family_that_a_library_lacks_is_a_sentence(monkeypatch):

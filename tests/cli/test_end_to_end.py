@@ -54,6 +54,9 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
     code, out, _ = type_in("show", run.name, question, folder=tmp_path)
     assert code == 0
     assert "truth:" in out
+    assert re.search(
+        r"^scan: a mesh of [\d,]+ faces, read in metres with z up; .* assumed", out, re.M
+    )
     code, out, _ = type_in("report", run.name, folder=tmp_path)
     assert code == 0
     assert (run / "report" / "index.html").is_file()

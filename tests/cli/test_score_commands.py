@@ -182,6 +182,20 @@ def test_comparing_two_runs(run, call, tmp_path):
     assert code == 0
     assert "changed sides" in out
     assert "McNemar" in out
+    assert "95 % interval" in out
+
+
+def test_a_comparison_of_few_scenes_has_no_empty_columns(run, call, tmp_path):
+    rows = some_rows(tmp_path, scenes=2)
+    a, _ = run(rows, "random")
+    b, _ = run(rows, "frequency")
+    found = json.loads(call("compare", a.name, b.name, "--json")[1])
+    assert all(entry["interval"] is None for entry in found["differences"].values())
+    code, out, _ = call("compare", a.name, b.name)
+    heads = next(line for line in out.splitlines() if "b − a" in line)
+    assert (code, heads.split()) == (0, ["a", "b", "b", "−", "a", "McNemar"])
+    assert "Holm" not in out
+    assert "no interval: the questions come from fewer than 6 scenes" in " ".join(out.split())
 
 
 def test_unlike_runs_are_compared_only_anyway(run, call, tmp_path):

@@ -196,6 +196,7 @@ def test_one_question_from_the_command_line(type_in, tmp_path):
     code, out, err = type_in(*asked, *short, folder=tmp_path)
     assert (code, out) == (0, "")
     assert "the run: " in err
+    assert "\nscan: a mesh of " in err
     (run,) = list_runs(tmp_path / "experiment_logs")
     assert RunFolder(run).record["engine"]["model"] == "small"
 

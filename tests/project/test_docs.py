@@ -72,6 +72,14 @@ def test_files_that_are_linked_are_there(page):
 
 
 @by_page
+def test_every_table_has_its_head(page):
+    """A blank line within a table ends it: the rows below it are shown as text."""
+    words = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for first, second in re.findall(r"(?<=\n)\n(\|.*)\n(.*)", words):
+        assert re.fullmatch(r"\|[-:| ]+\|", second), first
+
+
+@by_page
 def test_names_that_are_linked_are_in_their_files(page):
     for name, place in LINK.findall(read(page)):
         if not (re.fullmatch(r"`\w+`", name) and place.endswith(".py")):

@@ -64,7 +64,7 @@ def lmms_eval_files(run: SelectedRun, task: str | None = None) -> dict[str, byte
             task: {"original": len(run.rows), "effective": results["official_over_scored"]["n"]}
         },
         "model_name": run.model,
-        "notes": results["notes"],
+        "notes": [*_what_it_is_not(run, results), *results["notes"]],
     }
     lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in _samples(run))
     return {
@@ -114,6 +114,14 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
         "easi_results.json": json.dumps(payload, indent=2, ensure_ascii=False).encode(),
         "easi_results.zip": archive.getvalue(),
     }
+
+
+def _what_it_is_not(run: SelectedRun, results: Mapping[str, Any]) -> Iterator[str]:
+    """Give what a file that bears VSI-Bench's name has to say of a run that is not the whole of it."""
+    if run.config.benchmark != VSIBENCH:
+        yield f"the questions are those of {Path(run.config.benchmark).name}, not VSI-Bench's"
+    if results["status"] != "complete":
+        yield "PARTIAL: only some of the questions were asked, or some have no answer yet"
 
 
 def _metrics(results: Mapping[str, Any]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from render_agent.analysis.report.plots.palette import (
     SKY,
     VERMILLION,
 )
-from render_agent.analysis.report.plots.vector_plot import STYLE, settled
+from render_agent.analysis.report.plots.vector_plot import STYLE, settled, short_names
 from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.analysis.sweep.table import COLUMNS, Row
 from render_agent.extras import require
@@ -72,11 +72,11 @@ def plot(
         figure = Figure(figsize=(7, sum(heights) + 0.5), layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(1 + len(costs), 1, squeeze=False, height_ratios=heights)[:, 0]
-        shown = [name for name, kept in zip(called[1], known, strict=True) if kept]
+        shown = short_names([name for name, kept in zip(called[1], known, strict=True) if kept])
         _scores(panels[0], scored, shown, marks)
         panels[0].set_title(called[0], loc="left", fontsize=9)
         for axes, cost in zip(panels[1:], costs, strict=True):
-            _against(axes, scored, cost, marks, by)
+            _against(axes, scored, cost, marks, _legend(scored, marks, by))
         if by is not None and costs:
             panels[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
@@ -105,6 +105,14 @@ def _reach(row: Row) -> tuple[float, float]:
         return 0.0, 0.0
     score = row["official"]
     return max(0.0, score - row["official_low"]), max(0.0, row["official_high"] - score)
+
+
+def _legend(rows: Sequence[Row], marks: Sequence[Mark], by: str | None) -> dict[Mark, str]:
+    """Return what the legend calls each mark, long names shortened; nothing where rows are not told apart."""
+    if by is None:
+        return {}
+    called = {mark: _called(row, by) for row, mark in zip(rows, marks, strict=True)}
+    return dict(zip(called, short_names(list(called.values())), strict=True))
 
 
 def _called(row: Row, by: str) -> str:
@@ -137,9 +145,13 @@ def _scores(axes: Any, rows: Sequence[Row], names: Sequence[str], marks: Sequenc
 
 
 def _against(
-    axes: Any, rows: Sequence[Row], cost: str, marks: Sequence[Mark], by: str | None
+    axes: Any,
+    rows: Sequence[Row],
+    cost: str,
+    marks: Sequence[Mark],
+    legend: Mapping[Mark, str],
 ) -> None:
-    """Draw scores over a cost; a line joins those of one mark, by cost."""
+    """Draw scores over a cost; a line joins those of one mark, by cost. legend: what each mark is called, if at all."""
     for colour, mark in dict.fromkeys(marks):
         points = [
             row
@@ -158,7 +170,7 @@ def _against(
             linewidth=1,
             color=colour,
             capsize=3,
-            label=None if by is None else _called(points[0], by),
+            label=legend.get((colour, mark)),
         )
     axes.set_xlabel(f"{COSTS[cost]}, on average")
     axes.set_ylabel("official score in percent")

@@ -69,7 +69,9 @@ def audit_command(
     figures = audit(chosen, folds, seed)
     if others is not None:
         figures["overlap"] = overlap(figures, others)
-    if to is not None:
+    if to is not None and not figures["falling"]:
+        click.echo(f"no question falls: {to} is not written, and --exclude not needed", err=True)
+    elif to is not None:
         lines = "".join(f"{question_id}\n" for question_id in figures["falling"])
         write_whole(Path(to), lines.encode())
     if as_json:

@@ -127,7 +127,7 @@ def export_command(
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:
     """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
-    from render_agent.analysis.export.loggers.observer import log_finished
+    from render_agent.analysis.export.loggers.observer import log_finished, logged_line
     from render_agent.errors import SetupError
 
     require(f"--format {name}", name)
@@ -135,9 +135,7 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
         warnings: list[str] = []
         if not log_finished(folder, name, warnings.append):
             raise SetupError(f"{folder.name}: {'; '.join(warnings)}")
-        seen = getattr(registry.load("logger", name), "seen_by", "").format(runs=folder.path.parent)
-        logged = f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
-        click.echo("\n".join(warnings) or logged)
+        click.echo("\n".join(warnings) or logged_line(name, folder))
 
 
 @click.command("push")

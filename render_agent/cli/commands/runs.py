@@ -260,10 +260,13 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
-                if not run.config.quiet:
-                    display.note(f"run folder: {run.path}")
+                note = (lambda words: None) if run.config.quiet else display.note
+                note(f"run folder: {run.path}")
                 progress = Progress.of(run, display)
-                with logged(run, progress, display.warn) as observer, ExitStack() as pages:
+                with (
+                    logged(run, progress, display.warn, note) as observer,
+                    ExitStack() as pages,
+                ):
                     results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
         except BaseException:
             if run.log.there:
@@ -348,8 +351,15 @@ def _print_answer(
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
+    _print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
         console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+
+
+def _print_scan(state: QuestionState, console: Console) -> None:
+    """Print how the scan of a question was read: its kind, unit and upright axis, and what had to be assumed."""
+    if state.turns and state.turns[0].scan:
+        console.print(f"scan: {'; '.join(state.turns[0].scan)}", soft_wrap=True)
 
 
 def in_words(question: Question, answer: str | None) -> str:
@@ -506,6 +516,7 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     truth = "not known" if question.truth is None else in_words(question, question.truth)
     verdict = "" if row["score"] is None else f": {_verdict(row['score'])}"
     console.print(f"truth: {truth}{verdict}")
+    _print_scan(state, console)
     for line in lines:
         console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
         for words in turn_lines(folder.path, line):

@@ -4,13 +4,14 @@ import csv
 import json
 import struct
 import sys
+from types import SimpleNamespace
 
 import pytest
 from factories.exports import export, make_run
 from factories.runs import Silent, make_config, make_questions, walking
 
-from render_agent.analysis.export.loggers import tensorboard
-from render_agent.analysis.export.loggers.base import picture_of
+from render_agent.analysis.export.loggers import tensorboard, trackio
+from render_agent.analysis.export.loggers.base import LoggedRun, picture_of
 from render_agent.analysis.export.loggers.observer import logged
 from render_agent.config.paths import public_options
 from render_agent.errors import EngineError, SetupError
@@ -83,6 +84,58 @@ def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_after
         export(run.path, "--format", "tensorboard")
         after, _, _ = scalars(folder)
         assert timeless(after) == timeless(live)
+
+
+def test_a_run_says_at_its_end_where_it_was_logged(tmp_path):
+    pytest.importorskip("tensorboard")
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
+    noted = []
+    with logged(run, Silent(), pytest.fail, noted.append) as observer:
+        run.go(observer, lambda config, asked: walking(2))
+    run.close()
+    assert noted == [
+        "handing the results and the report to tensorboard",
+        f"{run.path.name} was logged to tensorboard; see it by: tensorboard --logdir {tmp_path}/runs/tensorboard",
+    ]
+
+
+def test_values_of_options_break_no_table_of_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    options = {"question": "left | right\nor behind?", "limit": 1}
+    run = SimpleNamespace(
+        folder=SimpleNamespace(path=tmp_path / "run"), name="run", anew=False, options=options
+    )
+    tensorboard.TensorBoardLogger(run).close()
+    (event,) = (
+        EventAccumulator(str(tmp_path / "tensorboard" / "run"))
+        .Reload()
+        .Tensors("options/text_summary")
+    )
+    rows = event.tensor_proto.string_val[0].decode().splitlines()
+    assert rows[2:] == ["| question | left \\| right or behind? |", "| limit | 1 |"]
+
+
+def test_what_trackio_prints_stands_in_the_log_alone(tmp_path, monkeypatch, capsys, caplog):
+    class Run:
+        _next_step = 0
+
+        def finish(self):
+            print("* Run finished")  # noqa: T201
+
+    def init(**given):
+        print("* \x1b[1mtrackio show\x1b[0m")  # noqa: T201
+        return Run()
+
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
+    with caplog.at_level("INFO"):
+        trackio.TrackioLogger(LoggedRun(RunFolder(make_run(tmp_path)))).close()
+    assert capsys.readouterr() == ("", "")
+    assert [r.getMessage() for r in caplog.records if "trackio says" in r.getMessage()] == [
+        "trackio says: * \x1b[1mtrackio show\x1b[0m",
+        "trackio says: * Run finished",
+    ]
 
 
 def test_a_logger_that_fails_stops_no_run(tmp_path):

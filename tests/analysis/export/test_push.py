@@ -234,6 +234,9 @@ def test_easi_takes_no_part_of_a_benchmark(run, tmp_path):
         export(run, "--format", "easi", "--to", tmp_path / "easi")
     export(run, "--format", "lmms-eval", "--to", tmp_path / "lmms")
     assert len(list((tmp_path / "lmms").iterdir())) == 2
+    (scores,) = (tmp_path / "lmms").glob("*_results.json")
+    notes = json.loads(scores.read_text())["notes"]
+    assert "the questions are those of questions.jsonl, not VSI-Bench's" in notes
 
 
 def test_what_is_staged_without_pictures_is_texts_alone(run, tmp_path):

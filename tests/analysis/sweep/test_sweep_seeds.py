@@ -9,6 +9,8 @@ from click.testing import CliRunner
 from factories import TREE
 from factories.runs import make_questions
 
+from render_agent.analysis.report.plots.vector_plot import short_names
+from render_agent.analysis.sweep.output import plot
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.cli.main import cli
 from render_agent.errors import UsageError
@@ -119,6 +121,20 @@ def test_each_row_has_its_own_name_in_the_plot(done):
     texts = {"".join(entry.itertext()).strip() for entry in drawn.iter() if "text" in entry.tag}
     assert {run["label"] for run in RUNS} <= texts
     assert {f"{cost}, on average" for cost in COSTS} <= texts
+
+
+def test_long_labels_are_shortened_in_the_plot(done, tmp_path):
+    _, place, _ = done
+    rows = json.loads((place / "table.json").read_text("utf-8"))["cells"]
+    ends = ["first", "second"] * len(rows)
+    labels = [f"{row['label']} {'of a long name ' * 5}{end}" for row, end in zip(rows, ends)]  # noqa: B905
+    named = [row | {"label": label} for row, label in zip(rows, labels, strict=True)]
+    assert plot(named, ("label", labels), "long", "label", tmp_path / "plot.svg")
+    drawn = ElementTree.parse(tmp_path / "plot.svg")
+    texts = ["".join(entry.itertext()).strip() for entry in drawn.iter() if "text" in entry.tag]
+    assert max(map(len, texts)) < len(min(labels, key=len))
+    assert {text for text in texts if "…" in text} == set(short_names(labels))
+    assert len(set(short_names(labels))) == len(labels)
 
 
 COSTS = ("pictures drawn for a question", "tokens read for a question")

@@ -216,10 +216,15 @@ class LoggingObserver:
 
 
 @contextmanager
-def logged(run: Run, observer: Observer, say: Callable[[str], None]) -> Iterator[Observer]:
+def logged(
+    run: Run,
+    observer: Observer,
+    say: Callable[[str], None],
+    note: Callable[[str], None] = logger.info,
+) -> Iterator[Observer]:
     """Give the observer of a run that is also told to the loggers of `--log-to`; at its end they get the rest.
 
-    say: is told what went wrong with a logger, which stops no run.
+    say: is told what went wrong with a logger, which stops no run. note: what is done at the end, and where it is seen.
     """
     names = run.config.log_to
     if not names:
@@ -229,10 +234,20 @@ def logged(run: Run, observer: Observer, say: Callable[[str], None]) -> Iterator
     try:
         telling = LoggingObserver(run.states, loggers, observer)
         yield telling
+        note(f"handing the results and the report to {', '.join(names)}")
         _finish(telling, run.log.folder, run.states, say)
     finally:
         for each in loggers:
             each.close()
+    for each in loggers:
+        if not each.failed:
+            note(logged_line(each.name, run.log.folder))
+
+
+def logged_line(name: str, folder: RunFolder) -> str:
+    """Return the sentence that a run was logged, and by what it is seen."""
+    seen = getattr(registry.load("logger", name), "seen_by", "").format(runs=folder.path.parent)
+    return f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
 
 
 def log_finished(folder: RunFolder, name: str, say: Callable[[str], None]) -> bool:

@@ -26,7 +26,7 @@ class TensorBoardLogger:
         self.step = 0 if run.anew or not files else _last_step(str(self.folder))
         self.writer = SummaryWriter(str(self.folder))
         if not self.step:
-            options = [f"| {name} | {value} |" for name, value in run.options.items()]
+            options = [f"| {name} | {_cell(value)} |" for name, value in run.options.items()]
             self.writer.add_text(
                 "options", "\n".join(["| option | value |", "|---|---|", *options])
             )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
-import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 
 from render_agent.analysis.export.loggers.base import COLUMNS, PROJECT, FinishedRun, LoggedRun
+
+logger = logging.getLogger(__name__)
 
 
 class TrackioLogger:
@@ -19,7 +22,7 @@ class TrackioLogger:
         import trackio
 
         self.name = run.name
-        with redirect_stdout(sys.stderr):  # trackio greets; standard output may be JSON
+        with _chatter_logged():
             self.run = trackio.init(
                 project=os.environ.get("TRACKIO_PROJECT", PROJECT),
                 name=run.id,
@@ -54,5 +57,17 @@ class TrackioLogger:
 
     def close(self) -> None:
         """Write what is waiting."""
-        with redirect_stdout(sys.stderr):
+        with _chatter_logged():
             self.run.finish()
+
+
+@contextmanager
+def _chatter_logged() -> Iterator[None]:
+    """Keep what trackio prints for the log of the run: standard output may be JSON, and --quiet be asked for."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            yield
+    finally:
+        for line in filter(None, map(str.strip, said.getvalue().splitlines())):
+            logger.info("trackio says: %s", line)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from render_agent.cli.commands.doctor.families import LATE
 from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.checkpoint.locate import find_model
@@ -100,9 +101,10 @@ def _probed(name: str, result: Mapping[str, Any], error: str | None = None) -> F
     if error is None and result["batch"] is None:
         reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
         return Finding(PART, name, True, f"batch = single, {reuse}; {result['seconds']:.1f} s")
-    return Finding(
-        PART, name, False, error or result["batch"], "use --batch-size 1, or " + NO_MODEL
-    )
+    reason = error or result["batch"]
+    if reason == LATE["batch"]:
+        return Finding(PART, name, False, reason, "type it again while nothing else runs here")
+    return Finding(PART, name, False, reason, "use --batch-size 1, or " + NO_MODEL)
 
 
 def _hub(answer: Answer) -> Finding:

@@ -90,7 +90,7 @@ def _packages(name: str, packages: Iterable[str], install: str, *, needed: bool 
     detail = ", ".join(installed)
     if not lacking:
         return Finding(PART, name, True, detail, needed=needed)
-    detail += f"; not installed: {', '.join(lacking)}"
+    detail = "; ".join([*filter(None, [detail]), f"not installed: {', '.join(lacking)}"])
     return Finding(PART, name, False, detail, f'pip install "{install}"', needed=needed)
 
 
