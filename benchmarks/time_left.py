@@ -5,7 +5,7 @@
     python benchmarks/time_left.py --benchmark rooms/questions.jsonl --times 3 --output benchmarks/results/time_left_long
 
 A reading holds where it is within a factor of 1.5 of the time that the run really took from then on; of a range, its
-middle is. The time left is told from the second second on in the place of the twentieth, as runs over the bundled rooms are short;
+middle is. The time left is told from the second second on in the place of the fifth, as runs over the bundled rooms are short;
 with --benchmark, whose runs are longer, it is told as the program does. With
 --processor the clock is the processor's time of this process, which other programs do not change. With
 --replay FILE nothing is run: the turn times of runs are read that --record FILE wrote, so that two ways to tell can
@@ -39,13 +39,14 @@ from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
 from render_agent.runs import forecast  # noqa: E402
 from render_agent.runs.forecast import Dialogue, Forecast  # noqa: E402
 from render_agent.runs.progress import TOLD_SECONDS, Progress  # noqa: E402
-from render_agent.runs.runner import finish_together, start_run  # noqa: E402
+from render_agent.runs.runner import finish_together, longest_reply, start_run  # noqa: E402
 from render_agent.text.console import plain_console  # noqa: E402
 from render_agent.text.display import Quiet  # noqa: E402
 
 SHARES = (0.10, 0.25, 0.50, 0.75)
 FACTOR = 1.5
-SOON_SECONDS = 2.0
+KNOWN_SECONDS, SOON_SECONDS = forecast.KNOWN_SECONDS, 2.0
+"""A time is told from so many seconds on, by the program and in runs over the bundled rooms."""
 LONG_SECONDS = 40.0
 """Who waits longer wants to be told something at a quarter of the time."""
 
@@ -107,6 +108,7 @@ def read(
         "max_turns": config.max_turns,
         "batched_turns": run.max_batched_turns,
         "finish_together": finish_together(config),
+        "longest": longest_reply(config),
     }
     observer = Readings(
         run.states,
@@ -114,6 +116,7 @@ def read(
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
         finish_together=finish_together(config),
+        longest=longest_reply(config),
         earlier=earlier,
     )
     observer.turns, observer.readings = [], []
@@ -133,8 +136,8 @@ def read(
 
 
 def replay(recorded: dict[str, Any], *, alone: bool) -> Told:
-    """Return of a recorded run what `read` returns of a run, told as soon as it was then."""
-    forecast.KNOWN_SECONDS = recorded.get("told_from", forecast.KNOWN_SECONDS)
+    """Return of a recorded run what `read` returns of a run, told from the same second on, or sooner."""
+    forecast.KNOWN_SECONDS = min(KNOWN_SECONDS, recorded.get("told_from", KNOWN_SECONDS))
     earlier = [
         Dialogue(kind, [tokens / turns] * turns)
         for kind, turns, tokens in recorded["earlier"]
@@ -146,6 +149,7 @@ def replay(recorded: dict[str, Any], *, alone: bool) -> Told:
         earlier,
         recorded["batched_turns"],
         recorded["finish_together"],
+        recorded["longest"],
     )
     finished, readings, due = 0, [], 0.0
     for at, place, ends, batch, finishing, tokens in recorded["turns"]:
@@ -291,11 +295,11 @@ def main(
     clock = " Seconds are the processor's, since other programs ran meanwhile." * (
         processor or recorded is not None
     )
-    told_from = f"A time is told from {forecast.KNOWN_SECONDS:g} s on{', in the place of 20' * (not longer)}."
+    told_from = f"A time is told from {KNOWN_SECONDS:g} s on."
     if recorded:
-        told_from = (
-            "A time is told from 20 s on, and from 2 s on where no number of rooms is named."
-        )
+        told_from = f"A time is told from {KNOWN_SECONDS:g} s on, and from {SOON_SECONDS:g} s on where no number of rooms is named."
+    elif not longer:
+        told_from = f"A time is told from {SOON_SECONDS:g} s on, in the place of {KNOWN_SECONDS:g}."
     words += ["", f"{platform.platform()}, Python {platform.python_version()}. {told_from}{clock}"]
     text = "\n".join(words) + "\n"
     print(text)

@@ -15,7 +15,7 @@ from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
 from render_agent.runs.forecast import SHARP_RANGE, Dialogue, Forecast
 from render_agent.runs.log.results import counted_states, scored_answers
-from render_agent.runs.runner import Run, finish_together
+from render_agent.runs.runner import Run, finish_together, longest_reply
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.text.display import Display, counted, duration
@@ -35,8 +35,8 @@ BAR_CELLS = 5
 class Progress:
     """Counts what happens and hands it to a display.
 
-    max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in. earlier: how many turns
-    each question took of an earlier run of the same model.
+    max_batched_turns, max_turns: of the run; they tell which turn of how many a phase is in. longest: tokens of a reply
+    at the most. earlier: how many turns each question took of an earlier run of the same model.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Progress:
         max_batched_turns: int,
         max_turns: int,
         finish_together: int | None = None,
+        longest: float = math.inf,
         earlier: Sequence[Dialogue] = (),
     ) -> None:
         self.states = list(states)
@@ -66,7 +67,9 @@ class Progress:
             Dialogue(s.question.type, [turn.tokens.reply for turn in s.turns], s.active)
             for s in played
         ]
-        self.forecast = Forecast(max_turns, dialogues, earlier, max_batched_turns, finish_together)
+        self.forecast = Forecast(
+            max_turns, dialogues, earlier, max_batched_turns, finish_together, longest
+        )
         self.told: tuple[float, float] | None = None
         """The shortest and the longest time left that are likely, as the line has them."""
         self._told_until = 0.0
@@ -85,6 +88,7 @@ class Progress:
             max_batched_turns=run.max_batched_turns,
             max_turns=run.config.max_turns,
             finish_together=finish_together(run.config),
+            longest=longest_reply(run.config),
             earlier=run.earlier_dialogues(),
         )
 
