@@ -15,6 +15,7 @@ from render_agent.render.visibility.coverage import (
     Surface,
     free_places,
     spread,
+    viewpoints,
 )
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
@@ -126,6 +127,18 @@ def test_what_is_hidden_or_far_is_not_seen():
     assert seen[front].mean() > 0.95
     far = Surface(np.array([[0.5 + REACH_METRES + 0.1, 1.5, 1.2]]))
     assert not look(far, room, renderer, camera).any()
+
+
+def test_viewpoints_that_were_kept_are_the_free_places():
+    room, kept = scene(), {}
+
+    def keep(scene, what, make):
+        assert scene is room
+        return kept.setdefault(what, kept.get(what) or make())
+
+    space = FreeSpace.of(room)
+    assert viewpoints(room, lambda: space, keep) == free_places(space)
+    assert viewpoints(room, lambda: pytest.fail("it was kept"), keep) == free_places(space)
 
 
 def test_places_are_free_and_apart():

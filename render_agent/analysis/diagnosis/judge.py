@@ -196,10 +196,8 @@ def diagnose(
         )
         for turn, seen in zip(path, [*visibility.turns, *unmeasured], strict=False)
     )
-    named = named_categories(question)
-    first_seen = first_shown(
-        question, [box.category for box in visibility.boxes], seen_well_in(turns, size)
-    )
+    named, well = named_categories(question), seen_well_in(turns, size)
+    first_seen = first_shown(question, [box.category for box in visibility.boxes], well)
     shown = was_shown(question, first_seen, turns[-1].coverage if turns else None)
     unseen = shown is False
     early = (
@@ -217,9 +215,7 @@ def diagnose(
     diagnosis = Diagnosis(
         question.id, cause, named, visibility.boxes, turns, first_seen, shown, early
     )
-    return replace(
-        diagnosis, belief=belief_diagnosis(state, diagnosis, seen_well_in(turns, size), truth)
-    )
+    return replace(diagnosis, belief=belief_diagnosis(state, diagnosis, well, truth))
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:
