@@ -67,6 +67,8 @@ class Surface:
             for position in viewpoints(scene, space, keep):
                 for yaw, pitch in DIRECTIONS:
                     camera = Camera(position, yaw, pitch, 90.0)
+                    if not everywhere._may_add(visible, camera):  # as in most of the last ones
+                        continue
                     frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
                     everywhere._mark_seen(visible, frame, camera)
             return everywhere.points[visible].tobytes()
@@ -79,6 +81,13 @@ class Surface:
         visible = np.zeros(len(self.points), bool)
         self._mark_seen(visible, frame, camera)
         return visible
+
+    def _may_add(self, visible: NDArray[np.bool_], camera: Camera) -> bool:
+        """Whether a picture of SIDE_PIXELS may show a point, within reach, that is not yet marked."""
+        from render_agent.render.visibility.counting import may_add
+
+        focal = camera.focal(SIDE_PIXELS)
+        return bool(may_add(visible, self.points, camera.pose, SIDE_PIXELS, focal, REACH_METRES))
 
     def _mark_seen(self, visible: NDArray[np.bool_], frame: Frame, camera: Camera) -> None:
         from render_agent.render.visibility.counting import mark_shown
