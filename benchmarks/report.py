@@ -3,8 +3,9 @@
     python benchmarks/report.py RUN --output results/report
 
 RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. It is
-made anew by its own config, as what a run keeps of its scans is there for its report. Then its report
-is written anew four times: twice diagnosing all questions, as the first report after its run and as a later one, once with the diagnosis kept, once without any.
+made anew by its own config, as what a run keeps of its scans is there for its report: by the scripted
+engine that takes minutes. Then its report is written anew four times: twice diagnosing all questions, as
+the first report after its run and as a later one, once with the diagnosis kept, once without any.
 
     python benchmarks/report.py RUN --against TREE RUN2 --rounds 2 --output results/report_versions
 
@@ -75,7 +76,7 @@ def keep_what_a_run_leaves(run: Path, scans: Path) -> None:
             [sys.executable, "-m", "render_agent", "--batch", "--continue", str(again)],
             check=True,
             cwd=TREE,
-            env=os.environ | {"RENDER_AGENT_SCAN_CACHE": str(scans)},
+            env=os.environ | {"PYTHONPATH": str(TREE), "RENDER_AGENT_SCAN_CACHE": str(scans)},
             capture_output=True,
         )
 
