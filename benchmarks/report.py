@@ -2,15 +2,17 @@
 
     python benchmarks/report.py RUN --output results/report
 
-RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. Its
-report is written anew four times: twice diagnosing all questions, as the first report about these scans on
-a machine and as a later one, once with the diagnosis kept, once without any.
+RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. It is
+made anew by its own config, as what a run keeps of its scans is there for its report: by the scripted
+engine that takes minutes. Then its report is written anew four times: twice diagnosing all questions, as
+the first report after its run and as a later one, once with the diagnosis kept, once without any.
 
     python benchmarks/report.py RUN --against TREE RUN2 --rounds 2 --output results/report_versions
 
 TREE is a work tree of another version of the program, and RUN2 the same run with the options in its
 config.json that this version knows. The reports of both are written anew in turn, that of this version
-twice: as the first about these scans on a machine, and as a later one.
+three times: where nothing was kept of these scans, as the first report after its run on a machine, and as
+a later one.
 """
 
 from __future__ import annotations
@@ -60,6 +62,25 @@ def built(run: Path, scans: str, *options: str, tree: Path = TREE) -> dict[str, 
     return {"seconds": round(seconds, 1), "processor_seconds": round(used, 1)}
 
 
+def keep_what_a_run_leaves(run: Path, scans: Path) -> None:
+    """Have the program make a run anew, by its own config and questions, into a folder that is thrown away.
+
+    scans: where it keeps what it leaves of scans.
+    """
+    with TemporaryDirectory() as place:
+        again = Path(place) / run.resolve().name
+        again.mkdir()
+        for name in ("config.json", "questions.jsonl"):
+            shutil.copy(run / name, again / name)
+        subprocess.run(
+            [sys.executable, "-m", "render_agent", "--batch", "--continue", str(again)],
+            check=True,
+            cwd=TREE,
+            env=os.environ | {"PYTHONPATH": str(TREE), "RENDER_AGENT_SCAN_CACHE": str(scans)},
+            capture_output=True,
+        )
+
+
 def sizes(report: Path) -> dict[str, float]:
     """Return the megabytes of a report by kind of file, and how many files there are."""
     files = [path for path in report.rglob("*") if path.is_file()]
@@ -107,27 +128,41 @@ def compile_kernels(tree: Path) -> None:
             )
 
 
+KINDS = {
+    "other": "the other version",
+    "cold": "nothing kept",
+    "first": "after its run",
+    "later": "a later one",
+}
+"""What is written in turn, in this order."""
+
+
 def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[str, Any]]:
     """Write the reports of one run by the program in `tree` and by this one in turn; return what each took.
 
-    This one writes it twice: without and with what it made of the scans before.
+    This one writes it three times: see KINDS.
     """
-    reports = [(tree, other_run, "other"), (TREE, run, "first"), (TREE, run, "later")]
     taken = []
     for place in (tree, TREE):
         compile_kernels(place)
-    for number in range(1, rounds + 1):
-        with TemporaryDirectory() as scans:
-            for place, its_run, which in reports:
+    with TemporaryDirectory() as temporary:
+        left = Path(temporary) / "left"
+        keep_what_a_run_leaves(run, left)
+        for number in range(1, rounds + 1):
+            empty, after = (Path(temporary) / f"{kind} {number}" for kind in ("empty", "after"))
+            shutil.copytree(left, after)
+            for kind in KINDS:
+                place, its_run = (tree, other_run) if kind == "other" else (TREE, run)
                 shutil.rmtree(its_run / "report", ignore_errors=True)
                 told = ["git", "-C", str(place), "rev-parse", "--short", "HEAD"]
                 name = subprocess.run(
                     told, check=True, capture_output=True, text=True
                 ).stdout.strip()
                 load = round(os.getloadavg()[0], 1)
+                scans = after if kind in ("first", "later") else empty
                 taken.append(
-                    {"round": number, "version": name, "report": which, "load": load}
-                    | built(its_run, scans, tree=place)
+                    {"round": number, "version": name, "report": kind, "load": load}
+                    | built(its_run, str(scans), tree=place)
                 )
                 click.echo(json.dumps(taken[-1]), err=True)
     return taken
@@ -135,29 +170,35 @@ def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[st
 
 def compared(found: dict[str, Any]) -> str:
     """Return the figures of two versions as a page."""
-    rounds = [found["taken"][n : n + 3] for n in range(0, len(found["taken"]), 3)]
+    taken = found["taken"]
+    rounds = [taken[n : n + len(KINDS)] for n in range(0, len(taken), len(KINDS))]
     rows = [
         f"| {old['round']} | {old['seconds']} ({old['load']}) | {old['processor_seconds']}"
         + "".join(
             f" | {new['seconds']} ({new['load']}) | {old['seconds'] / new['seconds']:.2f}"
             f" | {new['processor_seconds']} | {old['processor_seconds'] / new['processor_seconds']:.2f}"
-            for new in (first, later)
+            for new in others
         )
         + " |"
-        for old, first, later in rounds
+        for old, *others in rounds
     ]
-    old, new = (entry["version"] for entry in found["taken"][:2])
+    old, new = (entry["version"] for entry in taken[:2])
+    heads = "".join(
+        f" {new}, {words}: seconds | times faster | processor | times less |"
+        for kind, words in KINDS.items()
+        if kind != "other"
+    )
     return "\n".join(
         [
             "# The report by two versions in turn",
             "",
-            f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. First: nothing"
-            " was made of these scans before on this machine; later: what an earlier report made of them was kept. In brackets"
-            " the load as it began: more than the number of cores where other programs had their share.",
+            f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. Nothing kept:"
+            " neither a run nor a report was made of these scans before on this machine; after its run: what a run keeps was"
+            " there, and no report before it; a later one: what an earlier report made was there. In brackets the load as it"
+            " began: more than the number of cores where other programs had their share.",
             "",
-            f"| round | {old}: seconds | processor | {new}, first: seconds | times faster | processor | times less"
-            f" | {new}, later: seconds | times faster | processor | times less |",
-            "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            f"| round | {old}: seconds | processor |{heads}",
+            "|--:|--:|--:|" + "--:|--:|--:|--:|" * (len(KINDS) - 1),
             *rows,
             "",
             f"{found['machine']}.",
@@ -173,7 +214,7 @@ def markdown(found: dict[str, Any]) -> str:
     rows = [
         f"| {name} | {found[key]['seconds']} | {found[key]['processor_seconds']} |"
         for name, key in (
-            ("diagnosed anew, the first about these scans", "diagnosed"),
+            ("diagnosed anew, the first after its run", "diagnosed"),
             ("diagnosed anew, a later one", "later"),
             ("diagnosis kept", "kept"),
             ("without diagnosis", "without"),
@@ -234,6 +275,7 @@ def main(run: Path, against: tuple[Path, Path] | None, rounds: int, output: Path
     shutil.rmtree(report, ignore_errors=True)
     questions = folder.questions()
     with TemporaryDirectory() as scans:
+        keep_what_a_run_leaves(run, Path(scans))
         first = built(run, scans)
         shutil.rmtree(report)
         found: dict[str, Any] = {

@@ -90,8 +90,9 @@ class Action(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         # What is left out is what is the default itself, not what equals it.
-        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
-            value = getattr(self, name)
+        values = structs.astuple(self)
+        fields = zip(self.__struct_fields__, values, self.__struct_defaults__, strict=True)
+        for name, value, default in fields:
             if value is not default and value == default:
                 structs.force_setattr(self, name, default)
 

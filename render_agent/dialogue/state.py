@@ -448,8 +448,10 @@ class QuestionState:
     @property
     def answer(self) -> str | None:
         """The last answer given, in canonical form: a letter, a number or a text."""
-        answers = (turn.action.answer for turn in reversed(self.turns))
-        return next((answer for answer in answers if answer is not None), None)
+        for turn in reversed(self.turns):
+            if turn.action.answer is not None:
+                return turn.action.answer
+        return None
 
     @property
     def answer_text(self) -> str | None:

@@ -141,15 +141,23 @@ def _from_plain(form: Any, data: Any) -> Any:
         return Path(data)
     if not isinstance(data, dict):
         raise MisfitError("", " must be an object")
-    if get_origin(form) is Each:
+    others, last = _first_fields(form)  # a log asks for a hundred thousand cameras and actions
+    if last is None:
         return _each(data, *get_args(form))
-    others, last = _first_fields(form)
-    return convert(data, next((kind for name, kind in others if name in data), last))
+    for name, kind in others:
+        if name in data:
+            return convert(data, kind)
+    return convert(data, last)
 
 
 @cache
 def _first_fields(form: Any) -> tuple[list[tuple[str, Any]], Any]:
-    """Return the first field and the type of each but the last of the objects that a form may be, and the last."""
+    """Return the first field and the type of each but the last of the objects that `Either` may be, and the last.
+
+    Of `Each` there are none.
+    """
+    if get_origin(form) is Each:
+        return [], None
     *others, last = get_args(form)
     fields = (getattr(kind, "__struct_encode_fields__", kind.__annotations__) for kind in others)
     return [(next(iter(names)), kind) for names, kind in zip(fields, others, strict=True)], last

@@ -10,11 +10,13 @@ from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.coverage import (
     DIRECTIONS,
     REACH_METRES,
+    SIDE_PIXELS,
     SLACK_METRES,
     SLACK_PER_METRE,
     Surface,
     free_places,
     spread,
+    viewpoints,
 )
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
@@ -126,6 +128,39 @@ def test_what_is_hidden_or_far_is_not_seen():
     assert seen[front].mean() > 0.95
     far = Surface(np.array([[0.5 + REACH_METRES + 0.1, 1.5, 1.2]]))
     assert not look(far, room, renderer, camera).any()
+
+
+def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_drawn():
+    room, renderer, drawn = (
+        scene(box((1, 1, 0), (2, 2, 1.0), (90, 90, 90), cells=10)),
+        Rasteriser(),
+        [],
+    )
+
+    class Counting:
+        def draw(self, *view):
+            drawn.append(view)
+            return renderer.draw(*view)
+
+    space = FreeSpace.of(room)
+    everywhere = Surface(spread(room))
+    cameras = [Camera(p, *way, 90.0) for p in free_places(space) for way in DIRECTIONS]
+    shown = [look(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras]
+    surface = Surface.of(room, lambda: space, Counting())
+    assert np.array_equal(surface.points, everywhere.points[np.any(shown, axis=0)])
+    assert 6 <= len(drawn) < len(cameras)
+
+
+def test_viewpoints_that_were_kept_are_the_free_places():
+    room, kept = scene(), {}
+
+    def keep(scene, what, make):
+        assert scene is room
+        return kept.setdefault(what, kept.get(what) or make())
+
+    space = FreeSpace.of(room)
+    assert viewpoints(room, lambda: space, keep) == free_places(space)
+    assert viewpoints(room, lambda: pytest.fail("it was kept"), keep) == free_places(space)
 
 
 def test_places_are_free_and_apart():

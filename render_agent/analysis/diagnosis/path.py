@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from render_agent.analysis.diagnosis.model import TurnDiagnosis
 from render_agent.dialogue.moves import MIN_MOVE, Limits
 from render_agent.dialogue.reply import Action, Malformed
@@ -52,7 +50,8 @@ def _length(start: Camera, end: Camera) -> float:
 
 def _angle(start: Camera, end: Camera) -> float:
     """Return the degrees between two directions of view."""
-    return math.degrees(math.acos(float(np.clip(start.forward @ end.forward, -1.0, 1.0))))
+    cosine = float(start.forward @ end.forward)
+    return math.degrees(math.acos(min(max(cosine, -1.0), 1.0)))
 
 
 def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:

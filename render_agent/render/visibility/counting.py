@@ -6,8 +6,37 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.render.rasteriser.kernels import kernel
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 from render_agent.render.rasteriser.zbuffer import cover
+
+
+@inlined_kernel
+def _placed(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: Any) -> Any:
+    """Return the pixel (u, v) of a point, (3,), in a picture and its depth; a depth of 0 where it is not in it.
+
+    Arguments are those of `mark_shown`.
+    """
+    a, b, c = point[0] - pose[0, 3], point[1] - pose[1, 3], point[2] - pose[2, 3]
+    depth = a * pose[0, 2] + b * pose[1, 2] + c * pose[2, 2]
+    if not depth > 0:
+        return 0.0, 0.0, 0.0
+    x = a * pose[0, 0] + b * pose[1, 0] + c * pose[2, 0]
+    y = a * pose[0, 1] + b * pose[1, 1] + c * pose[2, 1]
+    if not x * x + y * y + depth * depth <= reach**2:
+        return 0.0, 0.0, 0.0
+    scale = focal / depth
+    u, v = x * scale + width / 2, y * scale + height / 2
+    inside = u >= 0 and u < width and v >= 0 and v < height
+    return u, v, depth if inside else 0.0
+
+
+@kernel
+def may_add(visible: Any, points: Any, pose: Any, side: Any, focal: Any, reach: Any) -> Any:
+    """Return whether `mark_shown` may mark any point with a picture of `side` × `side` pixels, whatever that shows."""
+    for i in range(len(points)):
+        if not visible[i] and _placed(points[i], pose, focal, reach, side, side)[2] > 0:
+            return True
+    return False
 
 
 @kernel
@@ -24,17 +53,8 @@ def mark_shown(
     for i in range(len(points)):
         if visible[i]:
             continue
-        a, b, c = points[i, 0] - pose[0, 3], points[i, 1] - pose[1, 3], points[i, 2] - pose[2, 3]
-        depth = a * pose[0, 2] + b * pose[1, 2] + c * pose[2, 2]
+        u, v, depth = _placed(points[i], pose, focal, reach, width, height)
         if not depth > 0:
-            continue
-        x = a * pose[0, 0] + b * pose[1, 0] + c * pose[2, 0]
-        y = a * pose[0, 1] + b * pose[1, 1] + c * pose[2, 1]
-        if not x * x + y * y + depth * depth <= reach**2:
-            continue
-        scale = focal / depth
-        u, v = x * scale + width / 2, y * scale + height / 2
-        if not (u >= 0 and u < width and v >= 0 and v < height):
             continue
         # of the four pixels around it the farthest, as a slanting surface has more than one depth
         left, top = max(int(np.floor(u - 0.5)), 0), max(int(np.floor(v - 0.5)), 0)
@@ -80,15 +100,18 @@ def angle_of_faces(
     """
     covered = np.empty((height, width), np.bool_)
     cover(points.T, faces, which, matrix, near, covered)
-    angles = np.empty(width)
-    total = 0.0
-    for row in range(height):
+    # a quarter of the picture tells the others: distances from its middle are the same on both sides
+    angles = np.empty(((height + 1) // 2, (width + 1) // 2))
+    for row in range(len(angles)):
         below = (row + 0.5 - height / 2) / focal
-        for column in range(width):
+        for column in range(angles.shape[1]):
             right = (column + 0.5 - width / 2) / focal
             squares = 1 + right**2 + below**2
-            angles[column] = 1 / (squares * np.sqrt(squares) * focal**2)
+            angles[row, column] = 1 / (squares * np.sqrt(squares) * focal**2)
+    total = 0.0
+    for row in range(height):
+        beside = min(row, height - 1 - row)
         for column in range(width):
             if covered[row, column]:
-                total += angles[column]
+                total += angles[beside, min(column, width - 1 - column)]
     return total

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera, FloatArray
+from render_agent.geometry.camera import Camera, FloatArray, Vector
 from render_agent.render.base import Frame, Renderer
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.free_space.standing import CLEARANCE_METRES
@@ -64,9 +64,11 @@ class Surface:
         def make() -> bytes:
             everywhere = cls(spread(scene))
             visible = np.zeros(len(everywhere.points), bool)
-            for position in free_places(space()):
+            for position in viewpoints(scene, space, keep):
                 for yaw, pitch in DIRECTIONS:
                     camera = Camera(position, yaw, pitch, 90.0)
+                    if not everywhere._may_add(visible, camera):  # as in most of the last ones
+                        continue
                     frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
                     everywhere._mark_seen(visible, frame, camera)
             return everywhere.points[visible].tobytes()
@@ -79,6 +81,13 @@ class Surface:
         visible = np.zeros(len(self.points), bool)
         self._mark_seen(visible, frame, camera)
         return visible
+
+    def _may_add(self, visible: NDArray[np.bool_], camera: Camera) -> bool:
+        """Whether a picture of SIDE_PIXELS may show a point, within reach, that is not yet marked."""
+        from render_agent.render.visibility.counting import may_add
+
+        focal = camera.focal(SIDE_PIXELS)
+        return bool(may_add(visible, self.points, camera.pose, SIDE_PIXELS, focal, REACH_METRES))
 
     def _mark_seen(self, visible: NDArray[np.bool_], frame: Frame, camera: Camera) -> None:
         from render_agent.render.visibility.counting import mark_shown
@@ -117,7 +126,16 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     return kept
 
 
-def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[tuple[float, float, float]]:
+def viewpoints(scene: Scene, space: Callable[[], FreeSpace], keep: Keep) -> list[Vector]:
+    """Return the `free_places` of a scene, metres, from which its visible surface is looked for.
+
+    space: gives its free space. A run, which needs that anyway, keeps them: it is most of what the surface takes.
+    """
+    content = keep(scene, "viewpoints", lambda: np.array(free_places(space())).tobytes())
+    return [(x, y, z) for x, y, z in np.frombuffer(content).reshape(-1, 3).tolist()]
+
+
+def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[Vector]:
     """Return free places over the floor, each as far from those before as can be, metres."""
     low, high = space.bounds
     x, y = (np.arange(low[axis] + STEP_METRES / 2, high[axis], STEP_METRES) for axis in (0, 1))

@@ -6,7 +6,7 @@ distance of 0.2 m is right to within 2 cm, mostly to within millimetres (see `sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -60,6 +60,7 @@ class FreeSpace:
     ceiling: float
     top: float
     mirrored_at: float | None = None
+    _starts: dict[float, FloatArray] = field(init=False, default_factory=dict)
 
     @classmethod
     def of(cls, scene: Scene) -> FreeSpace:
@@ -138,11 +139,13 @@ class FreeSpace:
 
         Of the places over scanned floor, the middle of the largest area that hangs together.
         """
-        samples = self._mirrored(np.asarray(self.tree.data))
-        place = standing_place(
-            samples, self._unmirrored_clearances, self.bounds, self.floor, height
-        )
-        return self._mirrored(place)
+        if height not in self._starts:
+            samples = self._mirrored(np.asarray(self.tree.data))
+            place = standing_place(
+                samples, self._unmirrored_clearances, self.bounds, self.floor, height
+            )
+            self._starts[height] = self._mirrored(place)
+        return self._starts[height].copy()
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
         """Return the free places, (n, 3) metres, `height` metres above scanned floor, on a lattice."""

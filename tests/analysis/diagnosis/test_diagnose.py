@@ -2,10 +2,12 @@
 
 import json
 import logging
+import pickle
 import re
 import shutil
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 from click.testing import CliRunner
@@ -195,6 +197,19 @@ def test_several_processes_find_the_same(tmp_path):
     alone = diagnose_run(folder, 1)
     (path / CACHE_FILE).unlink()
     assert diagnose_run(folder, 2) == alone
+
+
+def test_what_goes_to_other_processes_arrives_as_it_was(staring):
+    module.send_by_fields()
+    states = read_states(staring)
+    sent = [
+        [state.question for state in states],
+        [turn for state in states for turn in state.turns],
+        diagnose_run(staring),
+    ]
+    assert pickle.loads(ForkingPickler.dumps(sent)) == sent
+    for kind in module.SENT:
+        assert all(field.init for field in fields(kind)), kind
 
 
 def test_what_was_watched_is_kept_until_the_log_grows(tmp_path, monkeypatch):
