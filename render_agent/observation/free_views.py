@@ -225,9 +225,8 @@ class FreeViews:
                 self.start,
                 self.viewer.vertical_fov,
             )
-            viewpoints(
-                self.scenes.get(unchanged), lambda: space, kept_of
-            )  # for reports of this run
+            # kept for the report of this run, which then needs no free space
+            viewpoints(self.scenes.get(unchanged), lambda: space, kept_of)
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
             else:

@@ -169,7 +169,7 @@ def _each(data: dict[Any, Any], names: Any, values: Any) -> dict[Any, Any]:
         try:
             parsed[convert(name, names)] = convert(value, values)
         except MisfitError as error:
-            raise error.within(f"{shortened(name, 40)}") from None
+            raise error.within(shortened(name, 40)) from None
     return parsed
 
 
