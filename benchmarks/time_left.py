@@ -36,10 +36,11 @@ sys.path[0] = str(
 from render_agent.config import RunConfig  # noqa: E402
 from render_agent.config.flags import checked  # noqa: E402
 from render_agent.dialogue.state import QuestionState, Turn  # noqa: E402
+from render_agent.engines.base import longest_reply  # noqa: E402
 from render_agent.runs import forecast  # noqa: E402
 from render_agent.runs.forecast import Dialogue, Forecast  # noqa: E402
 from render_agent.runs.progress import TOLD_SECONDS, Progress  # noqa: E402
-from render_agent.runs.runner import finish_together, longest_reply, start_run  # noqa: E402
+from render_agent.runs.runner import finish_together, start_run  # noqa: E402
 from render_agent.text.console import plain_console  # noqa: E402
 from render_agent.text.display import Quiet  # noqa: E402
 
@@ -108,7 +109,7 @@ def read(
         "max_turns": config.max_turns,
         "batched_turns": run.max_batched_turns,
         "finish_together": finish_together(config),
-        "longest": longest_reply(config),
+        "longest": longest_reply(config.max_new_tokens, config.thinking_budget),
     }
     observer = Readings(
         run.states,
@@ -116,7 +117,7 @@ def read(
         max_batched_turns=run.max_batched_turns,
         max_turns=config.max_turns,
         finish_together=finish_together(config),
-        longest=longest_reply(config),
+        longest=longest_reply(config.max_new_tokens, config.thinking_budget),
         earlier=earlier,
     )
     observer.turns, observer.readings = [], []

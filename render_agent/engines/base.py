@@ -33,6 +33,11 @@ def reply_bytes(tokens: int) -> int:
     return BYTES_A_TOKEN * tokens + SPARE_REPLY_BYTES
 
 
+def longest_reply(max_new_tokens: int, thinking_budget: int | None) -> int:
+    """Return how many tokens a reply has at the most, its thought with its marks included."""
+    return max_new_tokens + (0 if thinking_budget is None else thinking_budget + MARK_TOKENS)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One turn of one question, asked of an engine.
@@ -74,8 +79,7 @@ class Request:
     @property
     def most_tokens(self) -> int:
         """The most tokens that a sample may have, its thought with its marks included."""
-        thought = 0 if self.thinking_budget is None else self.thinking_budget + MARK_TOKENS
-        return self.max_new_tokens + thought
+        return longest_reply(self.max_new_tokens, self.thinking_budget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ import numpy as np
 
 from render_agent.dialogue.candidates import short_summary
 from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
+from render_agent.engines.base import longest_reply
 from render_agent.runs.forecast import SHARP_RANGE, Dialogue, Forecast
 from render_agent.runs.log.results import counted_states, scored_answers
-from render_agent.runs.runner import Run, finish_together, longest_reply
+from render_agent.runs.runner import Run, finish_together
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.text.display import Display, counted, duration
@@ -88,7 +89,7 @@ class Progress:
             max_batched_turns=run.max_batched_turns,
             max_turns=run.config.max_turns,
             finish_together=finish_together(run.config),
-            longest=longest_reply(run.config),
+            longest=longest_reply(run.config.max_new_tokens, run.config.thinking_budget),
             earlier=run.earlier_dialogues(),
         )
 

@@ -24,7 +24,7 @@ from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import SCORED, Question, QuestionState
-from render_agent.engines.base import MARK_TOKENS, Engine, broken
+from render_agent.engines.base import Engine, broken
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.observation import FreeViews
@@ -158,12 +158,6 @@ class Run:
 def finish_together(config: RunConfig) -> int | None:
     """Return how many questions finish side by side; None for as many as the engine takes best."""
     return None if config.finish_together == AUTO else int(config.finish_together)
-
-
-def longest_reply(config: RunConfig) -> int:
-    """Return the tokens of a reply at the most, its thought among them."""
-    budget = config.thinking_budget
-    return config.max_new_tokens + (0 if budget is None else budget + MARK_TOKENS)
 
 
 def earlier_dialogue(row: Mapping[str, Any], most: int) -> Dialogue:
