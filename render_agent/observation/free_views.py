@@ -218,15 +218,12 @@ class FreeViews:
             where = situated(scene, question.start)
             return start_camera(scene, self.viewer.renderer, space, where, self.viewer.vertical_fov)
         if question.scene not in self._starts:
+            scene = self.scenes.get(unchanged)
             camera = start_camera(
-                self.scenes.get(unchanged),
-                self.viewer.renderer,
-                space,
-                self.start,
-                self.viewer.vertical_fov,
+                scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
             # kept for the report of this run, which then needs no free space
-            viewpoints(self.scenes.get(unchanged), lambda: space, kept_of)
+            viewpoints(scene, lambda: space, kept_of)
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
             else:

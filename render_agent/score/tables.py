@@ -96,19 +96,21 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     title = f"b: {compared['b']}, a: {compared['a']}, {compared['n']} questions"
     # where no row has an interval, its columns would only take width from the names
     sure = any(entry["interval"] is not None for entry in compared["differences"].values())
-    table = plain_table(title, *(DIFFERENCE if sure else DIFFERENCE[:4]))
+    columns = DIFFERENCE if sure else DIFFERENCE[:4]
+    table = plain_table(title, *columns)
     table.add_column("McNemar", justify="right")
     tests = compared["mcnemar"]
     for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
-        table.add_row(
+        cells = (
             _row_name(name),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
-            *(
-                [interval(entry["interval"]), probability(entry["p"]), probability(entry["p_holm"])]
-                if sure
-                else []
-            ),
+            interval(entry["interval"]),
+            probability(entry["p"]),
+            probability(entry["p_holm"]),
+        )
+        table.add_row(
+            *cells[: len(columns)],
             f"{test['only_a']}:{test['only_b']} {probability(test['p'])}" if test else "",
         )
     table.caption = (
