@@ -381,7 +381,9 @@ class Cost:
             factors[free] = np.linalg.solve(squares[np.ix_(free, free)], products[free])
             free = factors > 0
         error = GUESS_ERROR**2 * trust * np.linalg.inv(squares)
-        drawn = np.random.default_rng(0).multivariate_normal(factors, error, futures)
+        drawn = np.random.default_rng(0).multivariate_normal(
+            factors, error, futures, method="cholesky"
+        )
         return np.asarray(guess * np.maximum(drawn, 0.0))
 
 
