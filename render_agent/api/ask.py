@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from render_agent.analysis.export.loggers.observer import logged
+from render_agent.analysis.live.background import precomputing
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
@@ -163,6 +164,7 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
             with (
                 _observer(run, progress) as observer,
                 logged(run, observer, logger.warning) as observer,
+                precomputing(run),
             ):
                 run.go(observer, make)
         except BaseException as error:

@@ -87,7 +87,7 @@ ENVIRONMENT = (
     ("NUMBA_CACHE_DIR", "Where compiled kernels are kept (~/.cache/render_agent)."),
     (
         "RENDER_AGENT_SCAN_CACHE",
-        "Where runs and reports keep what they make of scans, at most 2 GiB (~/.cache/render_agent/scans); empty: nowhere.",
+        "Where runs and reports keep what reports need of scans, at most 2 GiB (~/.cache/render_agent/scans); empty: nowhere, and runs make none of it.",
     ),
     ("NO_COLOR", "Anything: no colours."),
 )

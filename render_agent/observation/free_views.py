@@ -23,10 +23,8 @@ from render_agent.observation.view_policies.base import FurtherViews, Policy, Vi
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.start_pose import moved_start, situated, start_camera
 from render_agent.render.views import Viewer
-from render_agent.render.visibility.coverage import viewpoints
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.kept import kept_of
 
 log = logging.getLogger(__name__)
 
@@ -222,8 +220,6 @@ class FreeViews:
             camera = start_camera(
                 scene, self.viewer.renderer, space, self.start, self.viewer.vertical_fov
             )
-            # kept for the report of this run, which then needs no free space
-            viewpoints(scene, lambda: space, kept_of)
             if question is not unchanged:
                 camera = self._in_changed_room(state, camera, self.scenes.space(question))
             else:

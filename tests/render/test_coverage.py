@@ -16,7 +16,6 @@ from render_agent.render.visibility.coverage import (
     Surface,
     free_places,
     spread,
-    viewpoints,
 )
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
@@ -149,18 +148,6 @@ def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_dra
     surface = Surface.of(room, lambda: space, Counting())
     assert np.array_equal(surface.points, everywhere.points[np.any(shown, axis=0)])
     assert 6 <= len(drawn) < len(cameras)
-
-
-def test_viewpoints_that_were_kept_are_the_free_places():
-    room, kept = scene(), {}
-
-    def keep(scene, what, make):
-        assert scene is room
-        return kept.setdefault(what, kept.get(what) or make())
-
-    space = FreeSpace.of(room)
-    assert viewpoints(room, lambda: space, keep) == free_places(space)
-    assert viewpoints(room, lambda: pytest.fail("it was kept"), keep) == free_places(space)
 
 
 def test_places_are_free_and_apart():

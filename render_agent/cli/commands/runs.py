@@ -21,6 +21,7 @@ from rich.console import Console
 
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.analysis.export.loggers.observer import logged
+from render_agent.analysis.live.background import precomputing
 from render_agent.beliefs.belief_summary import summed_up
 from render_agent.cli.turn_text import belief_lines, turn_lines
 from render_agent.config import OPTIONS, RunConfig
@@ -265,6 +266,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                 progress = Progress.of(run, display)
                 with (
                     logged(run, progress, display.warn, note) as observer,
+                    precomputing(run),
                     ExitStack() as pages,
                 ):
                     results = run.go(observer, _engine_maker(run, console, pages, browser=browser))

@@ -64,7 +64,7 @@ class Surface:
         def make() -> bytes:
             everywhere = cls(spread(scene))
             visible = np.zeros(len(everywhere.points), bool)
-            for position in viewpoints(scene, space, keep):
+            for position in free_places(space()):
                 for yaw, pitch in DIRECTIONS:
                     camera = Camera(position, yaw, pitch, 90.0)
                     if not everywhere._may_add(visible, camera):  # as in most of the last ones
@@ -124,15 +124,6 @@ def spread(scene: Scene, count: int = MAX_POINTS) -> FloatArray:
     slack = np.array([[-1e-6], [1e-6]])
     kept: FloatArray = points[inside_box(points, scene.bounds + slack)]
     return kept
-
-
-def viewpoints(scene: Scene, space: Callable[[], FreeSpace], keep: Keep) -> list[Vector]:
-    """Return the `free_places` of a scene, metres, from which its visible surface is looked for.
-
-    space: gives its free space. A run, which needs that anyway, keeps them: it is most of what the surface takes.
-    """
-    content = keep(scene, "viewpoints", lambda: np.array(free_places(space())).tobytes())
-    return [(x, y, z) for x, y, z in np.frombuffer(content).reshape(-1, 3).tolist()]
 
 
 def free_places(space: FreeSpace, count: int = VIEWPOINTS) -> list[Vector]:

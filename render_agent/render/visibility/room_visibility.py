@@ -157,6 +157,11 @@ class Room:
         covered = self.covered(views, renderer)
         return float(covered.mean()) if len(covered) else 0.0
 
+    def prepare(self, renderer: Renderer) -> None:
+        """Make what depends on the scene and its boxes alone; RenderError where it cannot be drawn."""
+        self._points(renderer)
+        self._objects(renderer)
+
     def close(self) -> None:
         """Drop the scene; the results of its views are kept."""
         self.scene = self.space = self._sight = None

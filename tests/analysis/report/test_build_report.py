@@ -87,8 +87,8 @@ def test_a_later_report_has_the_bytes_of_the_first(run, tmp_path, monkeypatch):
     assert anew(2) == before
     scenes = {question.scene for question in run.questions()}
     entries = contents(tmp_path / "kept")
-    # plan, scene in 3D, visible surface and where it was looked for from, surfaces of boxes
-    assert len(entries) == 5 * len(scenes)
+    # plan, scene in 3D, visible surface, surfaces of boxes
+    assert len(entries) == 4 * len(scenes)
     monkeypatch.setattr(FreeSpace, "of", None)  # which is not asked for
     assert anew(1) == before
     monkeypatch.undo()
@@ -97,17 +97,6 @@ def test_a_later_report_has_the_bytes_of_the_first(run, tmp_path, monkeypatch):
         (tmp_path / "kept" / name).write_bytes(entry[: len(entry) // 2])
     assert anew(1) == before
     assert contents(tmp_path / "kept") == entries
-
-
-def test_the_report_of_a_run_on_this_machine_needs_no_free_space(run, tmp_path, monkeypatch):
-    before = contents(run.path / "report")
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
-    again = run_rooms(tmp_path, limit=6, max_turns=3)
-    scenes = {question.scene for question in again.questions()}
-    assert len(contents(tmp_path / "kept")) == len(scenes)
-    monkeypatch.setattr(FreeSpace, "of", None)  # which is not asked for
-    reported(again)
-    assert (again.path / "report/diagnosis.jsonl").read_bytes() == before["diagnosis.jsonl"]
 
 
 def test_pictures_are_links_to_those_of_the_run_whatever_lay_in_their_places(run, tmp_path):

@@ -77,25 +77,43 @@ class PlanWriter:
         name = question.scene
         in_3d, file = self.report / scene_file(name), self.report / _plan_file(name)
         if name in self.cameras and not is_scene(in_3d):
-            script = kept_of(scene, "script of the 3D view", lambda: scene_script(scene))
-            write_whole(in_3d, script, durable=False)
+            write_whole(in_3d, _script(scene), durable=False)
         if name in self.cameras and _read(file) is None:
-            camera = self.cameras[name]
-            plan = kept_of(
-                scene,
-                f"plan at {camera.position[2]!r} m",
-                lambda: _encoded(TopView(renderer, SIZE_PIXELS).plan(scene, camera)),
-            )
-            write_whole(file, plan, durable=False)
+            write_whole(file, _picture(scene, self.cameras[name], renderer), durable=False)
+
+
+def _script(scene: Scene) -> bytes:
+    return kept_of(scene, "script of the 3D view", lambda: scene_script(scene))
+
+
+def _picture(scene: Scene, camera: Camera, renderer: Renderer) -> bytes:
+    def make() -> bytes:
+        return _encoded(TopView(renderer, SIZE_PIXELS).plan(scene, camera))
+
+    return kept_of(scene, f"plan at {camera.position[2]!r} m", make)
+
+
+def keep_scene(scene: Scene, camera: Camera, renderer: Renderer) -> None:
+    """Make the plan of a scene and its file for the 3D view where they are not kept yet.
+
+    camera: the first pose in it. RenderError where the scene cannot be drawn.
+    """
+    _script(scene)
+    _picture(scene, camera, renderer)
 
 
 def plan_writer(report: Path, states: Iterable[QuestionState]) -> PlanWriter:
     """Return what writes the plans of all scenes that the states of a run moved in."""
+    return PlanWriter(report, first_cameras(states))
+
+
+def first_cameras(states: Iterable[QuestionState]) -> dict[str, Camera]:
+    """Return by scene the first pose in it, of those that the states of a run moved in."""
     cameras: dict[str, Camera] = {}
     for state in states:
         if state.question.scene not in cameras and (camera := next(cameras_of(state), None)):
             cameras[state.question.scene] = camera
-    return PlanWriter(report, cameras)
+    return cameras
 
 
 class Plans:

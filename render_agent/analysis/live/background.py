@@ -1,0 +1,73 @@
+"""The process in the background of a run that precomputes for its report."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import Run
+from render_agent.system.child_process import start_child
+from render_agent.system.kept_files import kept_folder
+from render_agent.system.threads import start
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 10.0
+"""A run that is over sooner starts no process for its report."""
+
+NICENESS = 19
+"""The process gets what time others leave, see nice(2)."""
+
+
+@contextmanager
+def precomputing(run: Run) -> Iterator[None]:
+    """Make what the report needs of the scans of a batch in a process of its own, until the block ends.
+
+    Nothing is made where nothing is to be kept, or where the views do not show the scenes of the questions.
+    """
+    over = threading.Event()
+    worker = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
+    wanted = run.config.batch and run.config.faithful and kept_folder() is not None
+    if wanted:
+        start(worker)
+    try:
+        yield
+    finally:
+        over.set()
+        if wanted:
+            worker.join()
+
+
+def _own_process(run: Path, over: threading.Event) -> None:
+    if over.wait(START_SECONDS):
+        return
+    try:
+        ours, process = start_child(serve, str(run), NICENESS, stderr=subprocess.DEVNULL)
+    except OSError as error:
+        logger.warning("no process makes what the report needs of scans: %s", error)
+        return
+    with ours:
+        over.wait()
+    process.kill()
+    process.wait()
+
+
+def serve(connection: int, run: str, niceness: int) -> None:
+    """Precompute for a run until the other end of a pipe is closed, as it is where the run's process dies."""
+    pipe: Connection[None, None] = Connection(connection)
+    os.nice(niceness)
+    with suppress(OSError):  # the first that the system ends for want of memory
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    # imported here alone: the run does not need them, and they take a second
+    from render_agent.analysis.diagnosis.diagnose import get_ready
+    from render_agent.analysis.live.precompute import precompute
+
+    get_ready()
+    precompute(RunFolder(Path(run)), pipe.poll)
