@@ -381,9 +381,10 @@ class Cost:
             factors[free] = np.linalg.solve(squares[np.ix_(free, free)], products[free])
             free = factors > 0
         error = GUESS_ERROR**2 * trust * np.linalg.inv(squares)
-        drawn = np.random.default_rng(0).multivariate_normal(
-            factors, error, futures, method="cholesky"
-        )
+        # by another seed than futures are, with the mean and the deviation that were fitted
+        drawn = np.random.default_rng(1).standard_normal((futures, len(guess)))
+        drawn = (drawn - drawn.mean(0)) / drawn.std(0)
+        drawn = factors + drawn @ np.linalg.cholesky(error).T
         return np.asarray(guess * np.maximum(drawn, 0.0))
 
 
