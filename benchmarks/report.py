@@ -3,7 +3,7 @@
     python benchmarks/report.py RUN --output results/report
 
 RUN is a run folder, such as one of all 5,130 questions that benchmarks/full_scale.py describes. It is
-made anew by its own config, as what a run keeps of its scans is there for its report: by the scripted
+made anew by its own config, as it makes what its report needs of scans while it goes on: by the scripted
 engine that takes minutes. Then its report is written anew four times: twice diagnosing all questions, as
 the first report after its run and as a later one, once with the diagnosis kept, once without any.
 
@@ -11,8 +11,7 @@ the first report after its run and as a later one, once with the diagnosis kept,
 
 TREE is a work tree of another version of the program, and RUN2 the same run with the options in its
 config.json that this version knows. The reports of both are written anew in turn, that of this version
-three times: where nothing was kept of these scans, as the first report after its run on a machine, and as
-a later one.
+twice: where nothing was kept of these scans, and after its run on the same machine.
 """
 
 from __future__ import annotations
@@ -132,7 +131,6 @@ KINDS = {
     "other": "the other version",
     "cold": "nothing kept",
     "first": "after its run",
-    "later": "a later one",
 }
 """What is written in turn, in this order."""
 
@@ -140,7 +138,7 @@ KINDS = {
 def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[str, Any]]:
     """Write the reports of one run by the program in `tree` and by this one in turn; return what each took.
 
-    This one writes it three times: see KINDS.
+    This one writes it twice: see KINDS.
     """
     taken = []
     for place in (tree, TREE):
@@ -150,7 +148,7 @@ def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[st
         keep_what_a_run_leaves(run, left)
         for number in range(1, rounds + 1):
             empty, after = (Path(temporary) / f"{kind} {number}" for kind in ("empty", "after"))
-            shutil.copytree(left, after)
+            shutil.copytree(left, after)  # each of them is the first report after the run
             for kind in KINDS:
                 place, its_run = (tree, other_run) if kind == "other" else (TREE, run)
                 shutil.rmtree(its_run / "report", ignore_errors=True)
@@ -159,7 +157,7 @@ def in_turn(run: Path, tree: Path, other_run: Path, rounds: int) -> list[dict[st
                     told, check=True, capture_output=True, text=True
                 ).stdout.strip()
                 load = round(os.getloadavg()[0], 1)
-                scans = after if kind in ("first", "later") else empty
+                scans = after if kind == "first" else empty
                 taken.append(
                     {"round": number, "version": name, "report": kind, "load": load}
                     | built(its_run, str(scans), tree=place)
@@ -193,9 +191,9 @@ def compared(found: dict[str, Any]) -> str:
             "# The report by two versions in turn",
             "",
             f"{found['questions']} questions, {found['scenes']} scenes; everything diagnosed and written anew. Nothing kept:"
-            " neither a run nor a report was made of these scans before on this machine; after its run: what a run keeps was"
-            " there, and no report before it; a later one: what an earlier report made was there. In brackets the load as it"
-            " began: more than the number of cores where other programs had their share.",
+            " neither a run nor a report was made of these scans before on this machine; after its run: what a run makes for"
+            " its report while it goes on was there. In brackets the load as it began: more than the number of cores where other"
+            " programs had their share.",
             "",
             f"| round | {old}: seconds | processor |{heads}",
             "|--:|--:|--:|" + "--:|--:|--:|--:|" * (len(KINDS) - 1),
