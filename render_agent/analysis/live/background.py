@@ -32,16 +32,15 @@ def precomputing(run: Run) -> Iterator[None]:
 
     Nothing is made where nothing is to be kept, or where the views do not show the scenes of the questions.
     """
-    over = threading.Event()
-    worker = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
-    wanted = run.config.batch and run.config.faithful and kept_folder() is not None
-    if wanted:
+    over, worker = threading.Event(), None
+    if run.config.batch and run.config.faithful and kept_folder() is not None:
+        worker = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
         start(worker)
     try:
         yield
     finally:
         over.set()
-        if wanted:
+        if worker is not None:
             worker.join()
 
 
