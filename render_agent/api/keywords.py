@@ -101,16 +101,16 @@ class AskOptions(ContinueOptions, total=False):
     """At most so many questions; the run is stamped PARTIAL."""
 
     type: str | Sequence[str] | None
-    """Only this question type."""
+    """Only this question type; may be given more than once."""
 
     dataset: str | Sequence[str] | None
-    """Only this data set: scannet, scannetpp, arkitscenes."""
+    """Only this data set: scannet, scannetpp, arkitscenes; may be given more than once."""
 
     scene: str | Sequence[str] | None
-    """Only this scene."""
+    """Only this scene; may be given more than once."""
 
     id: str | Sequence[str] | None
-    """Only the question with this id."""
+    """Only the question with this id; may be given more than once."""
 
     exclude: Path | None
     """Without the questions whose ids this file has, one a line, as render-agent audit --to writes it."""
@@ -143,7 +143,7 @@ class AskOptions(ContinueOptions, total=False):
     """The most tokens of a dialogue; the question of a longer one fails."""
 
     engine_option: str | Sequence[str] | None
-    """An option of the engine, passed on unchanged."""
+    """An option of the engine, passed on unchanged; may be given more than once."""
 
     thinking: Literal["auto", "on", "off"] | None
     """Whether the model thinks before it replies: on, off, or as its chat template does by itself."""

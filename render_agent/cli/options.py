@@ -36,6 +36,8 @@ def option(*names: str, **more: Any) -> Callable[[F], F]:
     default, kind = more.get("default"), more.get("type")
     if isinstance(kind, click.IntRange | click.FloatRange):
         more.setdefault("metavar", "N" if isinstance(kind, click.IntRange) else "X")
+    elif isinstance(kind, flags.Auto):
+        more.setdefault("metavar", kind.name)  # click would write it in capitals
     more.setdefault("show_default", default not in (None, "") and not isinstance(default, bool))
     more.setdefault("shell_complete", completion.by_metavar(more.get("metavar", "")))
     return click.option(*names, **more)
@@ -59,6 +61,9 @@ RUN = click.argument("run", default="recent", shell_complete=completion.runs)
 """The run that a command looks at: the newest, unless another is named."""
 
 
-def run_option(entry: Field[Any]) -> click.Option:
-    """Return the option of the command line that a field of RunConfig declares."""
-    return flags.run_option(entry, shell_complete=completion.completes(entry))
+def run_option(entry: Field[Any], **settings: Any) -> click.Option:
+    """Return the option of the command line that a field of RunConfig declares.
+
+    settings: what else click is given, such as another `help`.
+    """
+    return flags.run_option(entry, shell_complete=completion.completes(entry), **settings)

@@ -55,7 +55,9 @@ class EngineSpec:
         None, "The most tokens of a dialogue; the question of a longer one fails.", metavar="N"
     )
     engine_option: tuple[str, ...] = setting(
-        (), "An option of the engine, passed on unchanged.", metavar="K=V"
+        (),
+        "An option of the engine, passed on unchanged; may be given more than once.",
+        metavar="K=V",
     )
     thinking: str = setting(
         AUTO,

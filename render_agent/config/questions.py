@@ -108,12 +108,20 @@ class QuestionSpec:
     limit: int | None = setting(
         None, "At most so many questions; the run is stamped PARTIAL.", metavar="N"
     )
-    type: tuple[str, ...] = setting((), "Only this question type.", metavar="TYPE")
-    dataset: tuple[str, ...] = setting(
-        (), "Only this data set: scannet, scannetpp, arkitscenes.", metavar="NAME"
+    type: tuple[str, ...] = setting(
+        (), "Only this question type; may be given more than once.", metavar="TYPE"
     )
-    scene: tuple[str, ...] = setting((), "Only this scene.", metavar="SCENE")
-    id: tuple[str, ...] = setting((), "Only the question with this id.", metavar="ID")
+    dataset: tuple[str, ...] = setting(
+        (),
+        "Only this data set: scannet, scannetpp, arkitscenes; may be given more than once.",
+        metavar="NAME",
+    )
+    scene: tuple[str, ...] = setting(
+        (), "Only this scene; may be given more than once.", metavar="SCENE"
+    )
+    id: tuple[str, ...] = setting(
+        (), "Only the question with this id; may be given more than once.", metavar="ID"
+    )
     exclude: str | None = setting(
         None,
         "Without the questions whose ids this file has, one a line, as render-agent audit --to writes it.",

@@ -63,18 +63,35 @@ def test_every_page_shows_commands_that_are_understood_its_own_among_them(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_has_words_of_click_or_half_a_sentence(name):
-    assert " RANGE" not in PAGES[name]
+    assert not re.search(r" RANGE|INTEGER|\bAUTO\b", PAGES[name])
     assert '[default: ""]' not in PAGES[name]
     assert "..." not in PAGES[name].partition("\n")[2]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_option_has_a_sentence(name):
+def options_of(name):
+    """Return the options of the command that has a page."""
     command = cli
     for part in name.split()[1:]:
         command = command.get_command(click.Context(command), part)
-    options = [entry for entry in command.params if isinstance(entry, click.Option)]
-    assert all(entry.help and entry.help.endswith((".", ").", "…")) for entry in options)
+    return [entry for entry in command.params if isinstance(entry, click.Option)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_option_has_a_sentence(name):
+    assert all(entry.help and entry.help.endswith((".", ").", "…")) for entry in options_of(name))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_option_says_whether_it_may_be_given_again(name):
+    again = re.compile(r"may be given (more than once|several times)|give one --option a choice")
+    for entry in options_of(name):
+        assert bool(again.search(entry.help)) == entry.multiple, entry.name
+
+
+def test_play_tells_the_benchmark_that_it_asks():
+    told = " ".join(sections(PAGES["render-agent play"])["Which questions"].split())
+    assert "(default: rooms, or vsibench where its questions or scans are named)." in told
+    assert "[default: vsibench]" not in told
 
 
 def test_every_option_of_a_run_stands_under_the_heading_of_its_group():

@@ -21,7 +21,7 @@ from render_agent.errors import UsageError
     metavar="K",
     help="Into how many parts the scenes are dealt, each held out in turn.",
 )
-@option("--seed", type=int, default=0, help="Deals the scenes, grows the forests.")
+@option("--seed", type=int, default=0, metavar="N", help="Deals the scenes, grows the forests.")
 @option(
     "--to",
     type=NewPath(),

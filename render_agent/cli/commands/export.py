@@ -47,13 +47,18 @@ FORMATS = (
 @option(
     "--to", type=NewPath(), metavar="FILE|DIR", help="Where it is written; a tool knows by itself."
 )
-@option("--question", multiple=True, metavar="ID", help="Only the question with this id.")
+@option(
+    "--question",
+    multiple=True,
+    metavar="ID",
+    help="Only the question with this id; may be given more than once.",
+)
 @option(
     "--type",
     "types",
     multiple=True,
     metavar="TYPE",
-    help="Only this question type.",
+    help="Only this question type; may be given more than once.",
     shell_complete=completion.question_types,
 )
 @option("--correct", is_flag=True, help="Only those that score at least 0.5.")

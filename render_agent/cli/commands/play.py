@@ -48,6 +48,15 @@ OFFERED = (
 )
 """Options of a run that can be given after `play`; all others can be given before it."""
 
+OWN_DEFAULTS = {
+    "benchmark": {
+        "help": f"{OPTIONS['benchmark'].metadata['text'].removesuffix('.')}"
+        " (default: rooms, or vsibench where its questions or scans are named).",
+        "show_default": False,
+    }
+}
+"""What is said of an option whose default is another one here."""
+
 LOOK_AROUND = "What is this place, and what is in it?"
 """The question of a scan where none is asked."""
 
@@ -104,7 +113,7 @@ play_command = RunPage(
         click.Option(
             ["--model"], metavar="NAME", help="Who plays, as the run records it (person)."
         ),
-        *(run_option(OPTIONS[name]) for name in OFFERED),
+        *(run_option(OPTIONS[name], **OWN_DEFAULTS.get(name, {})) for name in OFFERED),
         click.Option(
             ["--browser/--no-browser"],
             default=True,
