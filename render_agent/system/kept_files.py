@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 
 FOLDER_VARIABLE = "RENDER_AGENT_SCAN_CACHE"
 """The environment variable that names another folder, or, empty, none."""
@@ -25,6 +25,9 @@ MOST_BYTES = 2 << 30
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "pillow")
 
 HASH_BYTES = 32
+
+PROBE_BYTES = 64 << 10
+"""Bytes that are written, and given back, to find out whether a disk is full."""
 
 
 def user_cache() -> Path:
@@ -63,6 +66,19 @@ def kept(dependencies: bytes, make: Callable[[], bytes]) -> bytes:
         folder.mkdir(parents=True, exist_ok=True)
         _write(file, _told_by(name, content) + content)
     return content
+
+
+def can_keep() -> bool:
+    """Whether what is made now can be kept: there is a folder, it can be written, and its disk has room."""
+    folder = kept_folder()
+    if folder is None:
+        return False
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+        return True
+    return False
 
 
 def remove_oldest(most: int = MOST_BYTES) -> None:

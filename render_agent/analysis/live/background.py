@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import subprocess
@@ -25,6 +26,8 @@ START_SECONDS = 10.0
 NICENESS = 19
 """The process gets what time others leave, see nice(2)."""
 
+NO_PROCESS = "no process makes what the report needs of scans: %s"
+
 
 @contextmanager
 def precomputing(run: Run) -> Iterator[None]:
@@ -34,8 +37,12 @@ def precomputing(run: Run) -> Iterator[None]:
     """
     over, worker = threading.Event(), None
     if run.config.batch and run.config.faithful and kept_folder() is not None:
-        worker = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
-        start(worker)
+        try:
+            begun = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
+            start(begun)
+            worker = begun
+        except (MemoryError, RuntimeError) as error:  # the system starts no more threads
+            logger.warning(NO_PROCESS, error)
     try:
         yield
     finally:
@@ -49,8 +56,8 @@ def _own_process(run: Path, over: threading.Event) -> None:
         return
     try:
         ours, process = start_child(serve, str(run), NICENESS, stderr=subprocess.DEVNULL)
-    except OSError as error:
-        logger.warning("no process makes what the report needs of scans: %s", error)
+    except (OSError, MemoryError) as error:
+        logger.warning(NO_PROCESS, error)
         return
     with ours:
         over.wait()
@@ -62,6 +69,9 @@ def serve(connection: int, run: str, niceness: int) -> None:
     """Precompute for a run until the other end of a pipe is closed, as it is where the run's process dies."""
     pipe: Connection[None, None] = Connection(connection)
     os.nice(niceness)
+    with suppress(OSError):  # the run's end ends this at once, in the midst of a scene too
+        fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
     with suppress(OSError):  # the first that the system ends for want of memory
         Path("/proc/self/oom_score_adj").write_text("1000")
     # imported here alone: the run does not need them, and they take a second

@@ -21,7 +21,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.kept import kept_of
-from render_agent.system.kept_files import remove_oldest
+from render_agent.system.kept_files import can_keep, remove_oldest
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,8 @@ POLL_SECONDS = 2.0
 def precompute(folder: RunFolder, over: Callable[[float], object]) -> None:
     """Make and keep what the report of a run in progress needs of each scene, as the run comes to it.
 
-    over: waits so many seconds at the most, and tells whether to stop. RunLogError where the log is damaged.
+    over: waits so many seconds at the most, and tells whether to stop. It also stops where nothing can be kept, as on a
+    full disk. RunLogError where the log is damaged.
     """
     config, states = folder.config, read_states(folder, [])
     by_id, tail = {state.id: state for state in states}, Tail(folder.path / "turns.jsonl")
@@ -45,7 +46,7 @@ def precompute(folder: RunFolder, over: Callable[[float], object]) -> None:
             replay(tail.new_lines(), by_id)
             cameras = first_cameras(states)
             for name in [name for name in cameras if name in left]:
-                if over(0.0):
+                if over(0.0) or not can_keep():
                     return
                 question = left.pop(name)
                 try:

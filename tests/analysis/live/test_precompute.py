@@ -1,6 +1,8 @@
 """While a run goes on, a process of low priority makes what its report needs of scans, and ends with it."""
 
+import resource
 import shutil
+import signal
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -125,8 +127,56 @@ def test_its_process_ends_with_the_one_that_started_it(run, kept, tmp_path):
     usual = psutil.Process().nice()
     until(lambda: psutil.Process(process.pid).nice() == usual + 5)
     ours.close()  # as where this process is killed
-    assert process.wait(SECONDS) == 0
+    assert process.wait(SECONDS) == -signal.SIGIO
     assert not entries(kept)
+
+
+def serve_without_end(connection, run, niceness):
+    """Do what `serve` does, with a scene that takes longer than anybody waits."""
+
+    def busy(folder, over):
+        (folder.path / "busy").touch()
+        sum(range(1 << 62))
+
+    precompute_module.precompute = busy
+    serve(connection, run, niceness)
+
+
+def test_its_process_ends_in_the_midst_of_a_scene_too(run, tmp_path):
+    again = in_progress(run, tmp_path)
+    ours, process = start_child(serve_without_end, str(again.path), 0)
+    until((again.path / "busy").exists)
+    ours.close()
+    assert process.wait(SECONDS) == -signal.SIGIO
+
+
+def test_nothing_is_made_where_nothing_can_be_kept(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(precompute_module, "keep_scene", None)  # which is not asked for
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "file" / "kept"))
+    precompute(run, never)
+    folder = tmp_path / "kept"
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # as a disk that is full
+    try:
+        precompute(run, never)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_a_run_goes_on_without_the_process(tmp_path, kept, monkeypatch, caplog, error):
+    def no_thread(thread):
+        raise error("can't start new thread")
+
+    monkeypatch.setattr(background, "start", no_thread)
+    run = start_run(RunConfig(output=str(tmp_path), **SMALL | BATCH))
+    with closing(run.log), precomputing(run):
+        run.go(Silent())
+    assert RunFolder(run.path).results()
+    assert "no process makes what the report needs of scans: can't start new thread" in caplog.text
 
 
 BATCH = {"batch": True, "benchmark": "rooms", **CHOSEN}
