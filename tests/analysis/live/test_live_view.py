@@ -94,6 +94,7 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
         page.goto(f"{server.address}report/questions/0.html")
         expect(page.locator("#main")).to_contain_text("It has no turns yet.")
         expect(page.locator(".stamps")).to_contain_text("0 of 2 questions done")
+        expect(page.locator("footer")).to_contain_text("2 of 2 questions are still active")
         gate.release()
         expect(page.locator("#turn-1")).to_have_count(1)
         expect(page.locator("#live")).to_have_text("1 new turn")
@@ -115,6 +116,7 @@ def test_turns_come_to_an_open_page_by_themselves(tmp_path, scratch, page):
         gate.release(4)
         expect(page.locator("#live")).to_have_text("The run is finished")
         expect(page.locator(".stamps")).to_have_count(0)
+        expect(page.locator("footer")).not_to_contain_text("still active")
         assert page.locator("article.turn, section.turn, .turn").count() == 4
         broken = page.evaluate(
             "[...document.images].filter(i => i.complete && !i.naturalWidth).length"

@@ -111,6 +111,7 @@
     if (!got.ok || !told) return false;
     const table = document.getElementById("table");
     change(document.getElementById("main"), fresh.getElementById("main"));
+    change(document.querySelector("footer"), fresh.querySelector("footer"));
     const stamps = document.querySelector(".stamps"), now = fresh.querySelector(".stamps");
     if (stamps && now) change(stamps, now);
     else if (stamps) stamps.remove();
