@@ -72,6 +72,8 @@ def serve(connection: int, run: str, niceness: int) -> None:
     with suppress(OSError):  # the run's end ends this at once, in the midst of a scene too
         fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+    if pipe.poll():  # it ended before
+        return
     with suppress(OSError):  # the first that the system ends for want of memory
         Path("/proc/self/oom_score_adj").write_text("1000")
     # imported here alone: the run does not need them, and they take a second

@@ -1,17 +1,20 @@
 """While a run goes on, a process of low priority makes what its report needs of scans, and ends with it."""
 
+import os
 import resource
 import shutil
 import signal
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import psutil
 import pytest
 from factories.reports import reported, run_rooms
 from factories.runs import SMALL, Silent
 
+from render_agent.analysis.diagnosis import diagnose
 from render_agent.analysis.live import background
 from render_agent.analysis.live import precompute as precompute_module
 from render_agent.analysis.live.background import precomputing, serve
@@ -148,6 +151,18 @@ def test_its_process_ends_in_the_midst_of_a_scene_too(run, tmp_path):
     until((again.path / "busy").exists)
     ours.close()
     assert process.wait(SECONDS) == -signal.SIGIO
+
+
+def serve_or_tell(connection, run, niceness):
+    """Do what `serve` does, and end with 3 where it gets ready for work."""
+    diagnose.get_ready = partial(os._exit, 3)
+    serve(connection, run, niceness)
+
+
+def test_its_process_does_nothing_where_the_run_ended_before(run):
+    ours, process = start_child(serve_or_tell, str(run.path), 0)
+    ours.close()
+    assert process.wait(SECONDS) in (0, -signal.SIGIO)
 
 
 def test_nothing_is_made_where_nothing_can_be_kept(run, tmp_path, monkeypatch):
