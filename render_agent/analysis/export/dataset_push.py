@@ -90,7 +90,7 @@ def card(run: SelectedRun, results: Mapping[str, Any]) -> str:
     stamp = (
         ""
         if results["status"] == "complete"
-        else f"**PARTIAL**: {results['status']}, not the whole benchmark.\n\n"
+        else "**PARTIAL**: this is not the score of the whole benchmark.\n\n"
     )
     notes = "".join(f"- {note}\n" for note in results["notes"])
     head = "configs:\n- config_name: questions\n  data_files: questions.csv\n- config_name: dialogues\n  data_files: dialogues.jsonl\ntags:\n- render_agent\n- spatial-reasoning\n"

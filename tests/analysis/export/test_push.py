@@ -16,7 +16,7 @@ from factories.exports import export, make_run
 from factories.hub import Hub, serving
 from factories.runs import Silent, make_questions, walking
 
-from render_agent.analysis.export.dataset_push import push, stage
+from render_agent.analysis.export.dataset_push import card, push, stage
 from render_agent.analysis.export.selection import QuestionFilter, select_runs
 from render_agent.config import RunConfig
 from render_agent.errors import SetupError, UsageError
@@ -142,6 +142,7 @@ def test_a_run_becomes_a_data_set_with_a_card_and_without_places_of_this_machine
         f"Official score: **{results['official_over_scored']['score']:.1f}** over 4 questions"
         in words
     )
+    assert "PARTIAL" not in words
     (line,) = [line for line in words.splitlines() if line.startswith("render-agent ")]
     assert "--batch --benchmark questions.jsonl" in line
     understand(line)
@@ -155,6 +156,12 @@ def export_command(*words):
     from render_agent.cli.main import cli
 
     return CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False).output
+
+
+def test_the_card_of_a_part_says_so_in_one_sentence(run):
+    (selected,) = select_runs([RunFolder(run)], QuestionFilter())
+    words = card(selected, {**RunFolder(run).results(), "status": "partial"})
+    assert "\n\n**PARTIAL**: this is not the score of the whole benchmark.\n\n" in words
 
 
 def test_a_hub_that_refuses_is_said_in_a_sentence_without_the_key(tmp_path, hub, monkeypatch):
