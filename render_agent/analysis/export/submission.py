@@ -91,6 +91,11 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
         )
     key, task = EASI_TASKS[config.subset]
     metrics = {name: round(100 * value, 4) for name, value in _metrics(results).items()}
+    shown = (
+        f"The model explores each scan by rendered views over up to {config.max_turns} turns"
+        if config.free
+        else f"The views of each scan are those of --views {config.views}"
+    )
     payload = {
         "modelName": run.model,
         "modelType": "",
@@ -99,8 +104,7 @@ def easi_files(run: SelectedRun) -> dict[str, bytes]:
         "weightType": "",
         "baseModel": "",
         "backend": "render_agent",
-        "remarks": f"The model explores each scan by rendered views over up to {config.max_turns} turns; no video is"
-        f" shown. {' '.join(results['notes'])}".strip(),
+        "remarks": f"{shown}; no video is shown. {'; '.join(results['notes'])}".strip(),
         "scores": {key: metrics.pop("vsibench_overall")},
         "subScores": {key: {name.removesuffix("_mra"): value for name, value in metrics.items()}},
     }

@@ -208,6 +208,11 @@ def test_results_go_to_lmms_eval_and_easi_in_their_forms(tmp_path):
     results = RunFolder(run).results()
     export(run, "--format", "easi", "--to", tmp_path / "easi")
     payload = json.loads((tmp_path / "easi" / "easi_results.json").read_text())
+    assert payload["remarks"] == (
+        "The views of each scan are those of --views none; no video is shown. "
+        + "; ".join(results["notes"])
+    )
+    assert len(results["notes"]) > 1
     score = results["official"]
     assert payload["scores"] == {"vsi_bench": pytest.approx(score, abs=1e-4)}
     assert payload["subScores"]["vsi_bench"]["object_counting"] == pytest.approx(
