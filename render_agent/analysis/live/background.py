@@ -26,6 +26,9 @@ START_SECONDS = 10.0
 NICENESS = 19
 """The process gets what time others leave, see nice(2)."""
 
+END_SECONDS = 5.0
+"""Waited for at the most until the process has ended: it may hang in a network's file system."""
+
 NO_PROCESS = "no process makes what the report needs of scans: %s"
 
 
@@ -48,7 +51,7 @@ def precomputing(run: Run) -> Iterator[None]:
     finally:
         over.set()
         if worker is not None:
-            worker.join()
+            worker.join(END_SECONDS)
 
 
 def _own_process(run: Path, over: threading.Event) -> None:
