@@ -239,6 +239,27 @@ def test_an_option_that_would_do_nothing_is_refused(type_in, tmp_path, arguments
     assert not (tmp_path / "experiment_logs").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--temperature", "1"), ["--temperature"]),
+        (("--temperature", "1", "--max-new-tokens", "9"), ["--temperature", "--max-new-tokens"]),
+        (("--model", "replies.json", "--max-new-tokens", "9"), ["--max-new-tokens"]),
+        (("--model", "own.py", "--max-new-tokens", "9"), []),
+        (("--temperature", "0", "--max-new-tokens", "512"), []),
+        (("--temperature", "1", "--max-new-tokens", "9", "--quiet"), []),
+        (("--temperature", "1", "--model", "wanderer", "--agent", "vote:3"), []),
+    ],
+)
+def test_options_for_models_are_said_to_have_no_effect_on_rules(type_in, tmp_path, arguments, told):
+    (tmp_path / "replies.json").write_text('{"id": "*", "replies": ["{}"]}')
+    (tmp_path / "own.py").write_text("def policy(questions, seed):\n    return None\n")
+    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, "--limit", "1", "--dry-run")
+    code, _, err = type_in(*batch, folder=tmp_path)
+    said = [f"{flag} is for models and has no effect with --engine scripted" for flag in told]
+    assert (code, [line for line in err.splitlines() if "no effect" in line]) == (0, said)
+
+
 @pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
 def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_in, tmp_path, flag):
     one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
