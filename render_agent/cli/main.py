@@ -427,12 +427,15 @@ def main() -> NoReturn:
         sys.stdout = None
         code = 1
     except OSError as error:
-        if error.filename is not None or error.errno not in NO_ROOM:
+        if error.errno == errno.ENAMETOOLONG:
+            _say(f"error: no file is named {short_repr(error.filename)}: the name is too long")
+        elif error.filename is not None or error.errno not in NO_ROOM:
             raise
-        _say(
-            f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere"
-        )
-        sys.stdout = None
+        else:
+            _say(
+                f"error: cannot write standard output: {error.strerror}; make room, or write elsewhere"
+            )
+            sys.stdout = None
         code = 1
     sys.exit(code or 0)
 
