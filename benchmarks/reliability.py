@@ -47,8 +47,8 @@ NOT_HELD = (
 FAULTS = (
     "tests/faults/test_killed_runs.py",
     "tests/runs/workers/test_workers.py",
-    "tests/engines/test_openai_server.py",
-    "tests/engines/test_transformers_faults.py",
+    "tests/engines/openai/test_openai_server.py",
+    "tests/engines/transformers/test_transformers_faults.py",
     "tests/runs/test_failures.py",
     "tests/runs/log/test_folder_lock.py",
 )

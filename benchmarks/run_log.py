@@ -133,6 +133,7 @@ def main(output: Path | None, beside: Path | None) -> None:
         with tempfile.TemporaryDirectory(prefix="run-log-") as folder:
             tries.append(measured(Path(folder)))
     found = {
+        "command": " ".join(["python", "benchmarks/run_log.py", *sys.argv[1:]]),
         "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": time.strftime("%Y-%m-%d"),
         "load": os.getloadavg(),
@@ -159,6 +160,8 @@ def report(found: dict[str, Any]) -> str:
         "",
         f"{found['turns']:,} turns of {found['questions']:,} questions; the quickest of {TRIES}, seconds of the processor. {found['machine']},"
         f" {found['date']}, load {found['load'][0]:.1f}.",
+        "",
+        f"    {found['command']}",
         "",
         "| | " + " | ".join(name for name, _ in columns) + " |",
         "|---" + "|---:" * len(columns) + "|",

@@ -24,7 +24,6 @@ from render_agent.questions.chance import NOTHING_KNOWN, as_answer, commonest
 from render_agent.questions.mentions import named_categories
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
 from render_agent.score.means import MACRO, Scored, tally
-from render_agent.score.summary import score_bounds
 
 FOLDS, TREES = 5, 100
 
@@ -172,7 +171,7 @@ def _figures(
         gain_interval, p = gain.interval_and_p()
         methods[name] = {
             "score": 100 * float(score.mean),
-            "interval": score_bounds(score),
+            "interval": score.interval(share=True),
             "gain": 100 * float(gain.mean),
             "gain_interval": gain_interval,
             "p": p,

@@ -15,7 +15,6 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine, Request
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import JUDGED
-from render_agent.score.summary import score_bounds
 from render_agent.text.reasons import short_repr
 
 PROMPT = """\
@@ -155,7 +154,7 @@ def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, 
     mean = ratio(list(scores.values()), [scenes[name] for name in scores])
     return {
         "score": None if mean is None else 100 * float(mean.mean),
-        "interval": None if mean is None else score_bounds(mean),
+        "interval": None if mean is None else mean.interval(share=True),
         "n": len(scores),
         "marks": marked.marks,
         "faults": marked.faults,

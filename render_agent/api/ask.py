@@ -23,7 +23,7 @@ from render_agent.api.keywords import AskOptions, ContinueOptions, RunOptions
 from render_agent.api.results import OUTPUT, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
-from render_agent.config.flags import checked
+from render_agent.config.flags import checked, errors_name_keywords
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine
@@ -43,6 +43,7 @@ COMMAND_LINE = {
 """Options that only the command line has, and what to do instead."""
 
 
+@errors_name_keywords()
 def ask(
     scan: ScanInput,
     question: str,
@@ -92,6 +93,7 @@ def ask(
     return _run(settings, engine, progress).dialogue("question")
 
 
+@errors_name_keywords()
 def run(
     *,
     engine: Answering | LoadedEngine = None,
@@ -116,6 +118,7 @@ def run(
     return _run({"batch": options.get("ply") is None, **options}, engine, progress)
 
 
+@errors_name_keywords()
 def continue_run(
     which: str | Path = "recent",
     *,

@@ -11,7 +11,7 @@ from render_agent.analysis.audit import FOLDS, chosen_questions
 from render_agent.analysis.audit import audit as audited
 from render_agent.api.frames import audit_frame, audited_questions_frame
 from render_agent.api.keywords import RunOptions
-from render_agent.config.flags import checked
+from render_agent.config.flags import checked, errors_name_keywords
 
 if TYPE_CHECKING:
     import pandas
@@ -45,6 +45,7 @@ class Audit:
         )
 
 
+@errors_name_keywords()
 def audit(benchmark: str | Path, /, *, folds: int = FOLDS, **options: Unpack[RunOptions]) -> Audit:
     """Return how much of a benchmark (its name, or a file of questions) is answered without looking, as `render-agent audit` does.
 

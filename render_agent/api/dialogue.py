@@ -8,6 +8,7 @@ from functools import cached_property
 
 from render_agent.api.notebook_pictures import Picture, View, page
 from render_agent.config import RunConfig
+from render_agent.config.flags import with_keywords
 from render_agent.dialogue.candidates import Standing, standings
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import Action, Malformed
@@ -186,7 +187,8 @@ class Dialogue:
     @property
     def error(self) -> str | None:
         """What stopped it, None where nothing did."""
-        return self._state.error
+        error = self._state.error
+        return None if error is None else with_keywords(error)
 
     @property
     def messages(self) -> list[Message]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack, cast
 from render_agent.api.keywords import AskOptions
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import engine_trait
-from render_agent.config.flags import checked
+from render_agent.config.flags import checked, errors_name_keywords
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.engines.cost_estimate import picture_tokens
@@ -64,6 +64,7 @@ class LoadedEngine:
         return f"<engine {self.description['name']}, model {self.description['model']}{closed}>"
 
 
+@errors_name_keywords()
 def load_engine(
     engine: str = "transformers", model: str | None = None, **options: Unpack[AskOptions]
 ) -> LoadedEngine:

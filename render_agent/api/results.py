@@ -260,7 +260,7 @@ class RunResults:
         )
         if gains is None:
             raise UsageError(
-                "only runs that differ in --tools, and in nothing else, are rungs of one ladder"
+                "only runs that differ in tools, and in nothing else, are rungs of one ladder"
             )
         return frames.ladder_frame(gains)
 

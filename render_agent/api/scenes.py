@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from render_agent.api.notebook_pictures import Picture
 from render_agent.config import RunConfig
+from render_agent.config.flags import errors_name_keywords
 from render_agent.errors import SceneError
 from render_agent.geometry.camera import Camera
 from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
@@ -104,6 +105,7 @@ class OpenScene:
         return self.map().png()
 
 
+@errors_name_keywords()
 def open_scene(
     scan: ScanInput,
     *,

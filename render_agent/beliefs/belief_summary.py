@@ -397,16 +397,11 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
 
 def written(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
     """Return a figure as it is stored; share: it is of 0 to 1, and written in percent. number: over how many it is."""
-    value = float(estimate.mean)
-    if share:
-        low, high = (float(bound) for bound in estimate.score_interval)
-    else:
-        reach = float(estimate.reach)
-        low, high = max(0.0, value - reach), value + reach
     scale = 100 if share else 1
+    interval = estimate.interval(scale, share=share)
     return {
-        "value": round(scale * value, 6),
-        "interval": None if np.isnan(high) else [round(scale * low, 6), round(scale * high, 6)],
+        "value": round(scale * float(estimate.mean), 6),
+        "interval": interval and [round(max(0.0, end), 6) for end in interval],
         "n": number,
         "scenes": int(estimate.scenes),
     }

@@ -50,6 +50,11 @@ class ScheduleSpec:
     )
 
     @property
+    def fixed_batch_size(self) -> int | None:
+        """The requests in one call that were asked for, None for as many as memory holds."""
+        return None if self.batch_size == AUTO else int(self.batch_size)
+
+    @property
     def alone(self) -> bool:
         """Whether it all happens in one process."""
         return self.workers == 1 and not self.devices and not self.ray

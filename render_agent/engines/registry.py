@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
-from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
@@ -59,8 +59,7 @@ class Transformers(BuiltIn):
             options=options,
             thinking=config.thinking,
         )
-        tokens = dialogue_tokens(loaded, config, options)
-        rows = batch_size_of(config)
+        tokens, rows = dialogue_tokens(loaded, config, options), config.fixed_batch_size
         return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
     def check_at_hand(self, config: RunConfig) -> None:
@@ -164,7 +163,7 @@ class Scripted(BuiltIn):
         """Return the engine of a named policy or of a file. SetupError where there is none."""
         from render_agent.engines.scripted.engine import BATCH_SIZE, make_scripted
 
-        size = batch_size_of(config) or BATCH_SIZE
+        size = config.fixed_batch_size or BATCH_SIZE
         return make_scripted(config.model_name, questions, config.seed, size, config)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
@@ -284,8 +283,3 @@ def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> Non
             f"{config.model_name} is not the model that {run} began with (its SHA-256 differs): restore"
             " it, or start a new run"
         )
-
-
-def batch_size_of(config: RunConfig) -> int | None:
-    """Return the requests in one call that were asked for, None for as many as memory holds."""
-    return None if config.batch_size == AUTO else int(config.batch_size)

@@ -115,6 +115,25 @@ def refuse_idle_options(config: RunConfig, typed: Iterable[str]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} {reason}: leave it out")
 
 
+def idle_model_options(config: RunConfig, typed: Iterable[str]) -> list[str]:
+    """Return a sentence for each option for models that was typed, where no model answers; the run goes on.
+
+    A policy of somebody's own may heed them, and agents that compare replies ask for a temperature.
+    """
+    own = config.engine == "scripted" and not (
+        config.model_name in registry.built_in("scripted policy")
+        or config.model_name.endswith((".json", ".jsonl"))
+    )
+    if config.asks_model or config.judges or own:
+        return []
+    needed = ("temperature",) if config.agent_plan.chooses else ()
+    return [
+        f"--{name.replace('_', '-')} is for models and has no effect with --engine {config.engine}"
+        for name in ("temperature", "max_new_tokens")
+        if name in typed and name not in needed and getattr(config, name) != OPTIONS[name].default
+    ]
+
+
 def input_hashes(
     config: RunConfig, questions: Sequence[Question]
 ) -> dict[str, dict[str, str | None]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from render_agent.score.intervals import add_holm, ratio
 from render_agent.score.official import CHOICE_TYPES, is_number, score_answer
-from render_agent.score.summary import percent, score_bounds
+from render_agent.score.summary import percent
 
 LEAST_SCORE = 0.5
 """A length or an area is right from this score on: its relative error is at most 30 %."""
@@ -163,7 +163,7 @@ def part(pairs: Sequence[Pair]) -> dict[str, Any]:
         shares[name] = {
             "share": None if estimate is None else percent(float(estimate.mean)),
             "n": len(own),
-            "interval": None if estimate is None else score_bounds(estimate),
+            "interval": None if estimate is None else estimate.interval(share=True),
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
     apart = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])

@@ -65,12 +65,16 @@ class Estimate:
         half = np.sqrt(weight * spread + weight**2 / 4) / (1 + weight)
         return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
 
+    def interval(self, scale: float = 100, *, share: bool = False) -> list[float] | None:
+        """Return the interval of a single difference times `scale`, None with too few scenes; share: of a score."""
+        difference = self.mean - self.reach, self.mean + self.reach
+        low, high = map(float, self.score_interval if share else difference)
+        return None if math.isnan(low) else [scale * low, scale * high]
+
     def interval_and_p(self, scale: float = 100) -> tuple[list[float] | None, float | None]:
         """Return the interval of a single difference times `scale`, and its p; both None with too few scenes."""
-        middle, reach = scale * float(self.mean), scale * float(self.reach)
-        if math.isnan(reach):
-            return None, None
-        return [middle - reach, middle + reach], float(self.p)
+        interval = self.interval(scale)
+        return interval, None if interval is None else float(self.p)
 
     @property
     def p(self) -> FloatArray:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from render_agent.score.intervals import Estimate, estimates_of
+from render_agent.score.intervals import estimates_of
 from render_agent.score.means import (
     MACRO,
     MEAN_OF_TYPES,
@@ -54,7 +54,8 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
         "tasks": {name: means[name] for name in tasks},
         "types": {name: {"score": means[name], "n": n} for name, n in numbers.items()},
         "intervals": {
-            names.get(name, name): score_bounds(estimate) for name, estimate in estimated.items()
+            names.get(name, name): estimate.interval(share=True)
+            for name, estimate in estimated.items()
         },
         "errors": {
             names.get(name, name): estimate.to_json()
@@ -62,12 +63,6 @@ def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:
             if estimate.scenes
         },
     }
-
-
-def score_bounds(estimate: Estimate) -> list[float] | None:
-    """Return the interval of a score in percent, None where too few scenes allow none."""
-    low, high = map(float, estimate.score_interval)
-    return None if math.isnan(low) else [100 * low, 100 * high]
 
 
 def figures(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:

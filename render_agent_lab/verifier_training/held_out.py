@@ -67,8 +67,5 @@ def _interval(values: FloatArray, scenes: Sequence[str], *, share: bool) -> dict
     """Return a mean and its interval; share: of values of 0 to 1, else of differences."""
     mean = float(values.mean())
     estimated = ratio(values, scenes)
-    if estimated is None or np.isnan(estimated.reach):
-        return {"mean": mean, "low": None, "high": None}
-    reach = float(estimated.reach)
-    low, high = map(float, estimated.score_interval) if share else (mean - reach, mean + reach)
+    low, high = (estimated and estimated.interval(1, share=share)) or (None, None)
     return {"mean": mean, "low": low, "high": high}

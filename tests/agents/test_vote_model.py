@@ -29,6 +29,7 @@ OPTIONS = {
     "image_size": (64, 64),
     "agent": "vote:5",
     "temperature": 2.0,
+    "seed": 4,
     "batch_size": 20,
 }
 

@@ -101,7 +101,7 @@ def test_the_ladder_of_help_is_a_frame(tmp_path):
     assert [guessed.score_percent, measured.score_percent] == scores
     assert 0 < measured.gain_percent == pytest.approx(scores[1] - scores[0])
     assert pd.isna(guessed.gain_percent)
-    with pytest.raises(UsageError, match="differ in --tools, and in nothing else"):
+    with pytest.raises(UsageError, match="differ in tools, and in nothing else"):
         high.ladder(high)
 
 

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from factories.models import small_model
 from factories.runs import SMALL, STEP, make_questions, outcome, transcripts
+from factories.scans import mesh_ply
 from factories.scenes import room, write_ply
 
 import render_agent
 from render_agent.agents.verifiers.judge.model_queries import scorer
 from render_agent.api.engines import BorrowedEngine
 from render_agent.cli.main import cli
+from render_agent.config.flags import with_keywords
 from render_agent.engines.base import Capabilities, Scores, broken
 from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 
 QUESTION = "Is the red box left or right of the blue one?"
@@ -230,7 +232,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert transcripts(done.path) == transcripts(whole.path)
     again = render_agent.continue_run(done.path)
     assert again.results == done.results
-    with pytest.raises(UsageError, match="--max-turns would change the results"):
+    with pytest.raises(UsageError, match=r"^max_turns would change the results"):
         render_agent.continue_run(done.path, max_turns=3)
 
 
@@ -250,6 +252,42 @@ def test_a_loaded_model_answers_like_one_that_is_loaded_for_each_run(tmp_path, s
     assert repr(engine).endswith("closed>")
     with pytest.raises(UsageError, match="load it again"):
         render_agent.ask(scan, QUESTION, engine=engine, **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"question": ""}, "ply needs question=TEXT"),
+        ({"tools": "graph", "pictures": "black"}, "tools=graph goes with views=free and pictures=real"),
+        ({"change_at": 20, "change": "move"}, r"change needs batch: nobody knows"),
+        ({"agent": "lookahead:3"}, r"agent lookahead:3 needs replies that differ: give a temperature above 0"),
+        ({"benchmark": "rooms", "pictures": "shuffled", "shard": "1/2"}, "leave shard out; workers"),
+    ],
+)  # fmt: skip
+def test_errors_name_options_as_keywords(tmp_path, scan, options, told):
+    given = {"output": tmp_path, **SMALL, **options}
+    if "benchmark" not in options:
+        given = {"ply": scan, "question": "Why?", **given}
+    with pytest.raises(UsageError, match=told) as refused:
+        render_agent.run(**given)
+    assert "--" not in str(refused.value)
+
+
+def test_errors_of_scans_and_of_stopped_runs_name_keywords_too(tmp_path):
+    points = np.random.default_rng(0).random((2000, 3)) * 6000
+    with pytest.raises(SceneError, match=r"if it is in millimetres, give unit=mm \(5"):
+        render_agent.open_scene((points, np.zeros((2000, 3), np.uint8)))
+    path = tmp_path / "a.ply"
+    path.write_bytes(mesh_ply(points, np.empty((0, 3), int), np.zeros((2000, 3), int)))
+    dialogue = render_agent.ask(path, "Why?", output=tmp_path, **SMALL)
+    assert "give unit=mm" in dialogue.error
+    assert with_keywords("run.log says where; go on with --continue") == (
+        "run.log says where; go on with render_agent.continue_run()"
+    )
+    assert (
+        with_keywords("see --audit, --max-turns 9 --max-turns")
+        == "see --audit, max_turns=9 max_turns"
+    )
 
 
 def test_what_is_no_engine_is_refused(scan, tmp_path):

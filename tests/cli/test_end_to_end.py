@@ -178,6 +178,9 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
             "no question has the type 'no'",
         ),
         (("--ply", "no.ply", "--question", "?", *QUICK), 1, "no.ply"),
+        (("--ply", 300 * "a" + ".ply", "--question", "?", *QUICK), 1, "the name is too long"),
+        (("--batch", "--benchmark", "rooms", "--model", 300 * "a"), 1, "the name is too long"),
+        (("--batch", "--benchmark", "rooms", "--model", "~no-user/x"), 1, "a user who is not here"),
         (("--ply", "no.ply", *QUICK), 2, "--ply needs --question"),
         (("--batch", "--ply", "x.ply", "--question", "?"), 2, "either --batch"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
@@ -237,6 +240,27 @@ def test_an_option_that_would_do_nothing_is_refused(type_in, tmp_path, arguments
     assert said in err
     assert err.rstrip().endswith(": leave it out")
     assert not (tmp_path / "experiment_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--temperature", "1"), ["--temperature"]),
+        (("--temperature", "1", "--max-new-tokens", "9"), ["--temperature", "--max-new-tokens"]),
+        (("--model", "replies.json", "--max-new-tokens", "9"), ["--max-new-tokens"]),
+        (("--model", "own.py", "--max-new-tokens", "9"), []),
+        (("--temperature", "0", "--max-new-tokens", "512"), []),
+        (("--temperature", "1", "--max-new-tokens", "9", "--quiet"), []),
+        (("--temperature", "1", "--model", "wanderer", "--agent", "vote:3"), []),
+    ],
+)
+def test_options_for_models_are_said_to_have_no_effect_on_rules(type_in, tmp_path, arguments, told):
+    (tmp_path / "replies.json").write_text('{"id": "*", "replies": ["{}"]}')
+    (tmp_path / "own.py").write_text("def policy(questions, seed):\n    return None\n")
+    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, "--limit", "1", "--dry-run")
+    code, _, err = type_in(*batch, folder=tmp_path)
+    said = [f"{flag} is for models and has no effect with --engine scripted" for flag in told]
+    assert (code, [line for line in err.splitlines() if "no effect" in line]) == (0, said)
 
 
 @pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])

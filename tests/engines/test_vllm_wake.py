@@ -1,6 +1,7 @@
 """Whoever waits for vLLM can be woken; a stand-in for its core, as vLLM itself is seldom here.
 
 `make test-vllm` asks the same of the real one: tests/with_vllm/test_vllm_engine.py.
+It lies in no folder `vllm`, which would be on the path of the tests and pass for the library.
 """
 
 from types import SimpleNamespace

@@ -89,9 +89,9 @@ def sat_through(run):
         assert sat.error is None
     finally:
         while thread.is_alive():  # a test that failed leaves questions open
-            waiting = sat.engine.desk.first()
+            waiting = sat.engine.session.first()
             if waiting is not None:
-                sat.engine.desk.answer(waiting.key, '{"answer": "A", "done": true}')
+                sat.engine.session.answer(waiting.key, '{"answer": "A", "done": true}')
             thread.join(0.05)
 
 

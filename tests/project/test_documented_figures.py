@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 
 import pytest
 from factories import TREE
@@ -19,6 +20,15 @@ def benchmark(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_every_result_says_the_command_that_makes_it():
+    for page in RESULTS.rglob("*.md"):
+        text = page.read_text("utf-8")
+        programs = re.findall(r"python (?:-m )?((?:benchmarks|training)[./]\w+)", text)
+        assert programs or re.search(r"^(?: {4}|`)?render-agent ", text, re.MULTILINE), page
+        for program in programs:
+            assert (TREE / program.replace(".", "/")).with_suffix(".py").is_file(), (page, program)
 
 
 def test_a_vote_on_numbers_scores_as_the_page_says():

@@ -23,7 +23,7 @@ from factories.rooms import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageChops, ImageDraw
 from scipy.ndimage import distance_transform_edt
 
 from render_agent.geometry.camera import Camera, wrapped
@@ -31,8 +31,16 @@ from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
 from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces, line_reach
 from render_agent.render.map_view.distances import shrunk, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
-from render_agent.render.map_view.map_view import TopView
-from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
+from render_agent.render.map_view.map_view import TICK_SPACE_PIXELS, TopView
+from render_agent.render.map_view.overlay import (
+    GRID,
+    GRID_STRENGTH,
+    PAPER,
+    SMOOTH,
+    Plot,
+    scale_bar,
+    write,
+)
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
@@ -374,6 +382,38 @@ def test_the_key_says_at_which_height_the_map_is_cut(renderer, ceiling, height):
     plot = Plot.inside(640, 480)
     place = (plot.left + 20, plot.top / 2)
     assert read(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ((200, 150), "cut face at z = 2.00 m"),
+        ((160, 120), "cut z = 2.00 m"),
+        ((128, 96), "cut"),
+        ((96, 72), ""),
+    ],
+)
+def test_the_words_above_a_small_map_do_not_overlap(renderer, size, words):
+    picture, camera = TopView(renderer, size).draw(room(), None, ())
+    plot, scale = Plot.inside(*size), 0.6
+    row, metres = plot.top / 2, (1, 2, 5, 10)
+    step = next(step for step in metres if step / camera.metres_per_pixel >= TICK_SPACE_PIXELS)
+    bar = Image.new("RGB", size, PAPER)
+    scale_bar(bar, plot, step, step / camera.metres_per_pixel)
+    write(bar, (3 * scale, row), "y (m)", 13 * scale, anchor="lm", edge=None)
+    if words:
+        key = Image.new("RGB", size, PAPER)
+        left, half = plot.left, 5 * scale
+        ends = (left, row - half, left + 2 * half, row + half)
+        ImageDraw.Draw(key).rectangle(ends, fill=FACE_COLOUR, outline=WALL_COLOUR)
+        write(key, (left + 4 * half, row), words, 13 * scale, anchor="lm", edge=None)
+        inked = [np.asarray(image).min(axis=(0, 2)) < 250 for image in (key, bar)]
+        assert (
+            np.flatnonzero(inked[0])[-1] + 3
+            < np.flatnonzero(inked[1] & (np.arange(size[0]) > left))[0]
+        )
+        bar = ImageChops.darker(bar, key)
+    assert np.array_equal(picture[: plot.top - 1], np.asarray(bar)[: plot.top - 1])
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])

@@ -57,8 +57,22 @@ def test_a_room_that_is_too_small_is_refused_unless_it_is_meant(tmp_path):
     with pytest.raises(SceneError, match=r"it is 0\.3 x 0\.2 x 0\.135 m large, which no room is"):
         load_scene(path)
     assert load_scene(path, unit="m").ceiling == pytest.approx(0.135)
-    with pytest.raises(SceneError, match=r"which no room is; export it in metres"):
+    with pytest.raises(SceneError, match=r"which no room is; export it in metres$"):
         load_scene(laid(tmp_path, POINTS * 0.001))
+
+
+@pytest.mark.parametrize(("unit", "size"), [("mm", "0.006 x 0.004 x 0.0027"), ("cm", "0.06 x")])
+def test_a_room_in_metres_is_not_believed_to_be_as_small_as_a_wrong_unit_makes_it(
+    tmp_path, unit, size
+):
+    told = (
+        f"it is {re.escape(size)}.* m large, which no room is; if it is in metres, give --unit m "
+    )
+    with pytest.raises(SceneError, match=told) as refused:
+        load_scene(laid(tmp_path, POINTS), unit=unit)
+    assert str(refused.value).endswith("(6 x 4 x 2.7 m)")
+    with pytest.raises(SceneError, match="which no room is; if it is in metres, give --unit m"):
+        load_scene(laid(tmp_path, POINTS * [3, 3, 1]), unit=unit)
 
 
 def test_points_without_a_place_are_counted(tmp_path):

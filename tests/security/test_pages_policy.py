@@ -276,7 +276,7 @@ def test_a_reply_that_is_none_is_refused(body):
             urllib.request.urlopen(asked)
         with refused.value:
             assert refused.value.code == 400
-    assert site.desk.standing().turns == 0
+    assert site.session.standing().turns == 0
 
 
 def test_the_page_of_a_person_takes_nothing_for_markup(looked):

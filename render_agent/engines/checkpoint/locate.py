@@ -52,7 +52,10 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
     pictures.
     """
     bundled = bundled_model(model)
-    folder = bundled or Path(model).expanduser()
+    try:
+        folder = bundled or Path(model).expanduser()
+    except RuntimeError:
+        raise SetupError(f"{model} names the home of a user who is not here: {WAY_OUT}") from None
     if bundled and not (bundled / "config.json").is_file():
         raise SetupError(
             f"the bundled model {model} is not there in {bundled.parent}: make it (make train), or use"

@@ -40,9 +40,9 @@ class HumanEngine:
         from render_agent.web.server import LocalServer
 
         self.calls = 0
-        self.desk = HumanSession()
+        self.session = HumanSession()
         self._server = LocalServer(port)
-        self.site = PlaySite(self.desk, questions, kinds, max_turns, name, self._server.token)
+        self.site = PlaySite(self.session, questions, kinds, max_turns, name, self._server.token)
         self._server.start(self.site.routes())
 
     @property
@@ -65,23 +65,23 @@ class HumanEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""
         for request in requests:
-            self.desk.put(request)
+            self.session.put(request)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until the person has replied and give that; nothing after `timeout` seconds."""
-        for answered in self.desk.answered(timeout):
+        for answered in self.session.answered(timeout):
             self.calls += 1
             yield answered
 
     def wake(self) -> None:
         """Have `ready` wait no longer."""
-        self.desk.wake()
+        self.session.wake()
 
     def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
-        self.desk.retire(question_id)
+        self.session.retire(question_id)
 
     def close(self) -> None:
         """Tell an open page that the sitting is over, and stop serving it."""
-        self.desk.end(FAREWELL_SECONDS)
+        self.session.end(FAREWELL_SECONDS)
         self._server.close()

@@ -13,7 +13,7 @@ from render_agent.engines.base import Reply, Request
 
 @dataclass(eq=False)
 class PendingRequest:
-    """One request on the desk. key: names this turn to the page. since: when a page first showed it."""
+    """One request that waits. key: names this turn to the page. since: when a page first showed it."""
 
     request: Request
     key: str
@@ -55,7 +55,7 @@ class HumanSession:
     _polled_at: float | None = None
 
     def put(self, request: Request) -> None:
-        """Lay a request behind the others."""
+        """Put a request behind the others."""
         with self._changed:
             self._numbered += 1
             self._waiting.append(PendingRequest(request, f"{self._sitting}-{self._numbered}"))

@@ -28,21 +28,21 @@ OWN = Path(__file__).parent / "templates"
 
 
 class PlaySite:
-    """Shows the first request on a desk and lays down what the person replies.
+    """Shows the first request of a session and takes what the person replies.
 
     kinds: the kinds of view that may be asked for; without any a reply has no moves. name: who plays.
     """
 
     def __init__(
         self,
-        desk: HumanSession,
+        session: HumanSession,
         questions: Sequence[Question],
         kinds: Sequence[str],
         max_turns: int,
         name: str,
         token: str,
     ) -> None:
-        self.desk = desk
+        self.session = session
         self.questions: Mapping[str, Question] = {question.id: question for question in questions}
         self.kinds = tuple(kinds)
         self.max_turns = max_turns
@@ -60,7 +60,7 @@ class PlaySite:
         """Return the page, where the sitting stands, the pictures of the dialogue, and where replies go."""
         return [
             Route("/", self._shown),
-            Route("/state", lambda request: JSONResponse(asdict(self.desk.standing()))),
+            Route("/state", lambda request: JSONResponse(asdict(self.session.standing()))),
             Route("/picture/{key}/{place:int}.png", self._picture),
             Route("/reply", self._reply, methods=["POST"]),
             Mount("/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
@@ -74,8 +74,8 @@ class PlaySite:
 
     def _shown(self, request: Request) -> Response:
         page = HTMLResponse(self._page())
-        if self.desk.standing().over:
-            self.desk.known()
+        if self.session.standing().over:
+            self.session.known()
         return page
 
     async def _reply(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ class PlaySite:
             key = text = None
         if not (isinstance(key, str) and isinstance(text, str)):
             return JSONResponse({"error": "A reply is {key, text}."}, 400)
-        if not self.desk.answer(key, text):
+        if not self.session.answer(key, text):
             message = (
                 "This turn was answered already, perhaps in another window; here is the next one."
             )
@@ -95,8 +95,8 @@ class PlaySite:
         return JSONResponse({})
 
     def _page(self) -> str:
-        waiting = self.desk.first()
-        standing = self.desk.standing()
+        waiting = self.session.first()
+        standing = self.session.standing()
         values: dict[str, Any] = {
             "name": "play",
             "stamps": [],
@@ -121,7 +121,7 @@ class PlaySite:
         return _filled("play.html", values)
 
     def _picture(self, request: Request) -> Response:
-        waiting: PendingRequest | None = self.desk.first()
+        waiting: PendingRequest | None = self.session.first()
         if waiting is None or waiting.key != request.path_params["key"]:
             raise HTTPException(404)
         image = picture_at(waiting.request, request.path_params["place"])

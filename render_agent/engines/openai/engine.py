@@ -11,7 +11,7 @@ from dataclasses import replace
 from threading import Thread
 from typing import Any
 
-from render_agent.config import AUTO, OPTIONS, RunConfig
+from render_agent.config import OPTIONS, RunConfig
 from render_agent.engines.base import Capabilities, Reply, Request, reply_of
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.families.registry import family_named
@@ -206,8 +206,7 @@ def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. UsageError and SetupError as of `describe`."""
     options, endpoints = _options_of(config, given), _endpoints_of(config)
     looked_up = [look_up(entry, config.model_name, options) for entry in endpoints]
-    size = None if config.batch_size == AUTO else int(config.batch_size)
-    engine = OpenAIEngine(config.model_name, endpoints, options, size)
+    engine = OpenAIEngine(config.model_name, endpoints, options, config.fixed_batch_size)
     if _is_hybrid(config.model_name, looked_up):
         # Its server keeps few states: a dialogue that waits for all others finds its own gone.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)

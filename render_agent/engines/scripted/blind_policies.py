@@ -148,12 +148,7 @@ class FixedAnswers:
         return json.dumps({"answer": self.answers[request.question_id], "done": True})
 
 
-def frequency(questions: Sequence[Question], seed: int = 0) -> FixedAnswers:
-    """Return the policy that gives the commonest answer to each type."""
-    return FixedAnswers(frequent_answers(questions))
-
-
 FREQUENCY = NamedPolicy(
-    lambda questions, seed, config: frequency(questions, seed),
+    lambda questions, seed, config: FixedAnswers(frequent_answers(questions)),
     f"answers by rule: the commonest answer to each type, {FITTED}",
 )

@@ -203,10 +203,10 @@ class PackedPrompt:
 class PrefillAttention(_Paged):
     """Attention of the new tokens of packed prompts, each to those before it in its own prompt.
 
-    two_way: in which layers the tokens of one picture see
-    each other. For a GPU in half precision all_slots holds those of all prompts' tokens, one prompt after the
-    other, bounds the int32 bounds of new and of all tokens, (prompts + 1,) each, and most the longest of each.
-    Elsewhere, and where heads are too wide or pictures are seen both ways, prompts are taken one by one.
+    two_way: in which layers the tokens of one picture see each other. For a GPU in half precision all_slots holds
+    the slots of all prompts' tokens, one prompt after the other, bounds the int32 bounds of new and of all tokens,
+    (prompts + 1,) each, and most the longest of each. Elsewhere, and where heads are too wide or pictures are seen
+    both ways, prompts are taken one by one.
     """
 
     prompts: Several[PackedPrompt]

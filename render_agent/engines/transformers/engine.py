@@ -205,8 +205,7 @@ class ContinuousEngine:
                 reason = f"the prompt could not be prepared: {first_line(error)}"
                 self._deliver(sample, Reply(error=reason))
                 continue
-            slot = self.scheduler.place(sample)
-            if slot is None:
+            if self.scheduler.place(sample) is None:
                 break
             self._queue.remove(sample)
             unread = sum(other.unread for other in self.scheduler.reading)

@@ -81,7 +81,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
     return VllmOptions(
         dtype=config.dtype,
         device=config.device,
-        sequences=None if config.batch_size == AUTO else int(config.batch_size),
+        sequences=config.fixed_batch_size,
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
         pictures=max(PROBE_PICTURES, pictures_in_prompt(config)),

@@ -111,8 +111,9 @@ class TopView:
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)
         axes(image, plot, across, upwards)
-        scale_bar(image, plot, step, step / camera.metres_per_pixel)
-        key(image, plot, f"cut face at z = {camera.height:.2f} m", FACE_COLOUR, WALL_COLOUR)
+        end = scale_bar(image, plot, step, step / camera.metres_per_pixel)
+        words = [f"cut face at z = {camera.height:.2f} m", f"cut z = {camera.height:.2f} m", "cut"]
+        key(image, plot, words, end, FACE_COLOUR, WALL_COLOUR)
         return FloorPlan(np.array(image), camera)
 
     def _stop(self, number: int, pose: Camera, plan: FloorPlan) -> Stop:

@@ -146,8 +146,8 @@ def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
     write(image, (3 * scale, plot.top / 2), "y (m)", 13 * scale, anchor="lm", edge=None)
 
 
-def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> None:
-    """Draw, above the plot's right end, a bar of `metres` that is `pixels` long, and its length."""
+def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> float:
+    """Draw, above the plot's right end, a bar of `metres` that is `pixels` long, and its length; return where they begin."""
     scale = unit(*image.size)
     draw = ImageDraw.Draw(image)
     right, row = plot.right - 1, plot.top / 2
@@ -155,13 +155,25 @@ def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> N
     draw.rectangle((left, row - 2 * scale, right, row + 1 * scale), fill=INK)
     for end in (left, right):
         draw.line((end, row - 6 * scale, end, row + 5 * scale), fill=INK, width=round(1.5 * scale))
-    write(image, (left - 6 * scale, row), f"{metres:g} m", 14 * scale, anchor="rm", edge=None)
+    words, size, words_end = f"{metres:g} m", 14 * scale, left - 6 * scale
+    write(image, (words_end, row), words, size, anchor="rm", edge=None)
+    return words_end - font(round(size)).getlength(words)
 
 
-def key(image: Image.Image, plot: Plot, words: str, fill: Colour, edge: Colour) -> None:
-    """Draw, above the plot's left end, a square in the colours of a cut face, and what it means."""
+def key(
+    image: Image.Image, plot: Plot, words: Sequence[str], end: float, fill: Colour, edge: Colour
+) -> None:
+    """Draw, above the plot's left end, a square in the colours of a cut face, and what it means.
+
+    words: from the longest to the shortest; the first that ends before `end`, a pixel, is written, and nothing is
+    drawn where none does.
+    """
     scale = unit(*image.size)
-    left, row, half = plot.left, plot.top / 2, 5 * scale
+    left, row, half, size = plot.left, plot.top / 2, 5 * scale, 13 * scale
+    room = end - (left + 4 * half) - size / 2
+    fitting = next((text for text in words if font(round(size)).getlength(text) <= room), None)
+    if fitting is None:
+        return
     box = (left, row - half, left + 2 * half, row + half)
     ImageDraw.Draw(image).rectangle(box, fill=fill, outline=edge, width=max(round(scale), 1))
-    write(image, (left + 4 * half, row), words, 13 * scale, anchor="lm", edge=None)
+    write(image, (left + 4 * half, row), fitting, size, anchor="lm", edge=None)

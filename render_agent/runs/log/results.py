@@ -33,7 +33,6 @@ from render_agent.score.summary import (
     ORDER_NOTE,
     figures,
     means,
-    score_bounds,
     summary,
 )
 from render_agent.text.safe_parse import plain
@@ -186,7 +185,7 @@ def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
         if mean is not None:
             metrics[name] = {
                 "score": 100 * float(mean.mean),
-                "interval": score_bounds(mean),
+                "interval": mean.interval(share=True),
                 "n": len(texts),
             }
     return {"metrics": metrics}

@@ -104,7 +104,7 @@ def _joined(shown: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
 
 def _colours(geometry: Any) -> NDArray[np.uint8] | None:
     """Return the colours, (n, 3), of a geometry's vertices, or None where it has none."""
-    visual = geometry.visual if hasattr(geometry, "visual") else None
+    visual = getattr(geometry, "visual", None)
     # What a coloured cloud of trimesh has as its visual knows neither what it is nor whether it is.
     if visual is None or not getattr(visual, "defined", True):
         return None

@@ -24,8 +24,8 @@ HIGHEST_METRES = 50.0
 NARROWEST_METRES = 0.4
 """Metres: neither is one that is smaller."""
 
-SMALLEST_METRES = 0.01
-"""Metres: nor one that is smaller than this, whatever was declared."""
+SMALLEST_METRES = 0.2
+"""Metres: nor one that is smaller than this, whatever was declared: a camera keeps so far from what it faces."""
 
 ROOM_HEIGHT_METRES = 2.6
 """Metres: how high rooms usually are."""
@@ -89,16 +89,17 @@ def _impossible(
     size: NDArray[np.float64], path: Path, metres: float, *, declared: bool
 ) -> SceneError:
     sides = (f"{side:,.0f}" if side >= 100 else f"{side:.3g}" for side in size)
-    wide = "it is " + " x ".join(sides) + " m large"
+    wide = "it is " + " x ".join(sides) + " m large, which no room is"
     unit = _likely_unit(size / metres)
-    if declared:
-        return unreadable(path, wide, "export it in metres, or give another --unit")
     remedy = "give its unit, such as --unit mm" if size.max() > 1 else "export it in metres"
+    if declared:
+        remedy = "export it in metres, or give another --unit"
     if unit is not None:
         then = " x ".join(f"{side:.3g}" for side in size / metres * METRES[unit])
         remedy = f"if it is in {UNIT_WORDS[unit]}, give --unit {unit} ({then} m)"
-    meant = "; --unit m says that metres are meant" if size.max() <= LARGEST_METRES else ""
-    return unreadable(path, f"{wide}, which no room is", remedy + meant)
+    if not declared and SMALLEST_METRES < size.max() <= LARGEST_METRES:
+        remedy += "; --unit m says that metres are meant"
+    return unreadable(path, wide, remedy)
 
 
 def _likely_unit(size: NDArray[np.float64]) -> Unit | None:

@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 from render_agent.geometry.file_frame import Axis
 from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.reading_process import parser_errors, read_apart
-from render_agent.scene.formats.textured.parts import Part, joined
+from render_agent.scene.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, joined
 from render_agent.scene.formats.textured.picture_files import Picture, Unusable, decoded
 from render_agent.scene.texture import Material, Wrap
 from render_agent.text.reasons import short_repr
-
-MAX_VERTICES = 20_000_000
-MAX_CORNERS = 120_000_000
-"""What all instances may have together."""
 
 GREY = (0.18, 0.18, 0.18)
 """Linear light of what has no colour: the fallback of UsdPreviewSurface."""

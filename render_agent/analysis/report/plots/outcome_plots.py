@@ -25,7 +25,6 @@ from render_agent.analysis.report.plots.vector_plot import (
 )
 from render_agent.analysis.report.words import causes_meant, in_order, outcome, type_words
 from render_agent.score.intervals import LEAST_SCENES, ratio
-from render_agent.score.summary import score_bounds
 
 OVER_SCENES = f"jackknife over scenes, none below {LEAST_SCENES} scenes."
 """What the intervals are."""
@@ -286,7 +285,7 @@ def mean(values: Sequence[tuple[Scene, float]]) -> Mean:
     estimate = ratio([value for _, value in values], [scene for scene, _ in values])
     if estimate is None:
         return Mean(0, 0.0)
-    bounds = score_bounds(estimate)
+    bounds = estimate.interval(share=True)
     low, high = (None, None) if bounds is None else (end / 100 for end in bounds)
     return Mean(len(values), float(estimate.mean), low, high)
 

@@ -13,6 +13,7 @@ from render_agent.engines.transformers.attention import DecodeAttention, page_sl
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.gpu.fused_layers import fuse
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.options import position_limit
 from render_agent.engines.transformers.sequences import Sample
 from render_agent.text.display import stage
 
@@ -45,8 +46,7 @@ class GraphDecoder(Decoder):
     ) -> None:
         super().__init__(model, cache, axes, suppressed)
         fuse(model)
-        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        tokens = min(max(longest, 4096), limit or longest)
+        tokens = min(max(longest, 4096), position_limit(model.config) or longest)
         self.most_pages = min(-(-tokens // PAGE_TOKENS), cache.page_limit)
         self.buckets = [rows for rows in BUCKETS if rows < most_rows]
         self.buckets.append(min(most_rows, BUCKETS[-1]))

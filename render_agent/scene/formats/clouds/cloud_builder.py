@@ -16,6 +16,9 @@ from render_agent.scene.formats.point_cloud import (
     cell_means,
 )
 
+MOST_POINTS_A_BYTE = 8
+"""Points in a byte of a file: a point's place takes at least a bit, however well it is compressed."""
+
 CELLS_ACROSS = 2000
 """Cells along the widest side of a cloud that is thinned for the first time."""
 
@@ -71,8 +74,8 @@ class CloudBuilder:
     def _joined(self) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         if len(self._parts) == 1:
             return self._parts[0]
-        empty = np.empty((0, 3)), np.empty((0, 4), np.float32)
-        points, values = zip(*self._parts, strict=True) if self._parts else ([empty[0]], [empty[1]])
+        nothing = np.empty((0, 3)), np.empty((0, 4), np.float32)
+        points, values = zip(nothing, *self._parts, strict=True)
         return np.concatenate(points), np.concatenate(values)
 
     def _thin(self) -> None:

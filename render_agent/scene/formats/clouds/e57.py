@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scene.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
 from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 1_000_000
-
-MOST_POINTS_A_BYTE = 8
-"""A point's place takes at least a bit."""
 
 CARTESIAN = ("cartesianX", "cartesianY", "cartesianZ")
 SPHERICAL = ("sphericalRange", "sphericalAzimuth", "sphericalElevation")

@@ -17,13 +17,10 @@ import numpy as np
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.scene.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scene.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
 from render_agent.scene.formats.reading_process import parser_errors, read_apart
 
 CHUNK_POINTS = 2_000_000
-
-MOST_POINTS_A_BYTE = 8
-"""A point's place takes at least a bit, however well it is compressed."""
 
 GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
 GEO_KEY_LINEAR_UNIT = 3076

@@ -15,6 +15,12 @@ from render_agent.scene.texture import Material, Texture, bilinear
 
 FloatArray = NDArray[np.float64]
 
+MAX_VERTICES = 20_000_000
+"""Vertices of all instances of a scan's meshes together."""
+
+MAX_CORNERS = 120_000_000
+"""The same for corners of faces."""
+
 FARTHEST_UV = 1e5
 """A picture is not repeated more often than this; what lies beyond is a fault, as NaN is."""
 

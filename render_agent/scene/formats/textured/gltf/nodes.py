@@ -20,17 +20,11 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.scene.formats.reading_process import NeedsProcess
 from render_agent.scene.formats.textured.gltf.gltf_file import DRACO, DRACO_FACES, GltfFile, Tree
 from render_agent.scene.formats.textured.gltf.materials import MappedMaterial, read_materials
-from render_agent.scene.formats.textured.parts import Part, joined
+from render_agent.scene.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, joined
 from render_agent.scene.srgb import linear
 from render_agent.text.reasons import shortened
 
 FloatArray = NDArray[np.float64]
-
-MAX_VERTICES = 20_000_000
-"""Vertices of all instances together, where the file itself does not hold as many."""
-
-MAX_CORNERS = 120_000_000
-"""The same for corners of faces."""
 
 MAX_DEPTH = 1000
 """Nodes within nodes."""
@@ -70,7 +64,7 @@ def read_gltf(path: Path, size: int, *, apart: bool) -> Scan:
         for mesh, matrix in placed
         for primitive in gltf.tree["meshes"][mesh]["primitives"]
     ]
-    solid = [entry for entry in shown if entry[0].get("mode", TRIANGLES) in (4, 5, 6)]
+    solid = [entry for entry in shown if entry[0].get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)]
     drawn = solid or [entry for entry in shown if entry[0].get("mode", TRIANGLES) == POINTS]
     numbers = {entry.get("material") for entry, _ in drawn}
     materials, notes = read_materials(gltf, numbers, apart=apart)
@@ -118,7 +112,7 @@ def _check_promises(gltf: GltfFile) -> None:
 
 
 def _check_sizes(gltf: GltfFile, placed: list[tuple[int, FloatArray]], *, apart: bool) -> None:
-    """SceneError where instances together have far more vertices or corners than the file.
+    """SceneError where instances together have far more vertices or corners than the file itself holds.
 
     NeedsProcess where they have many, and this is no process of its own.
     """

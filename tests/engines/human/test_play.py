@@ -108,7 +108,7 @@ def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
         page.goto(sat.engine.address)
         at_turn(page, 1)
         pages = [page.content()]
-        request = sat.engine.desk.first().request
+        request = sat.engine.session.first().request
         texts = [
             piece["text"]
             for message in request.messages
@@ -397,8 +397,8 @@ def test_a_wait_for_the_person_ends_when_woken(engine):
 
 def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
     engine.submit([request("a"), request("b")])
-    first, *_ = engine.desk._waiting
-    second = engine.desk._waiting[1]
+    first, *_ = engine.session._waiting
+    second = engine.session._waiting[1]
     assert list(engine.ready(0.01)) == []
     assert post(engine, key=second.key, text="{}") == 409
     assert post(engine, key=first.key, text="to a") == 200
@@ -412,7 +412,7 @@ def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
 
 def test_what_is_no_reply_is_refused(engine):
     engine.submit([request("a")])
-    key = engine.desk._waiting[0].key
+    key = engine.session._waiting[0].key
     assert post(engine, key=key) == 400
     assert post(engine, key=key, text=None) == 400
     assert post(engine, key=[key], text="") == 400

@@ -77,8 +77,13 @@ def paged_decode(query, keys, values, tables, lengths, scale):
 
 
 @pytest.fixture(scope="module")
-def gpu():
-    """A processor that passes for a GPU with Triton."""
+def loaded():
+    return load(small_model())
+
+
+@pytest.fixture(scope="module")
+def gpu(loaded):
+    """A processor that passes for a GPU with Triton, once the library is imported, which looks at what stands in here."""
     monkeypatch = pytest.MonkeyPatch()
     kernels = ModuleType(KERNELS)
     for name in ("rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
@@ -103,11 +108,6 @@ def gpu():
     monkeypatch.undo()
     sys.modules.pop("render_agent.engines.transformers.gpu.cuda_graphs", None)
     sys.modules.pop("render_agent.engines.transformers.gpu.fused_layers", None)
-
-
-@pytest.fixture(scope="module")
-def loaded():
-    return load(small_model())
 
 
 @pytest.fixture(scope="module")
