@@ -10,6 +10,7 @@ from render_agent import registry
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
 from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
+from render_agent.config.engine import code_of
 from render_agent.dialogue.state import Question
 from render_agent.engines.registry import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
@@ -120,11 +121,8 @@ def idle_model_options(config: RunConfig, typed: Iterable[str]) -> list[str]:
 
     A policy of somebody's own may heed them, and agents that compare replies ask for a temperature.
     """
-    own = config.engine == "scripted" and not (
-        config.model_name in registry.built_in("scripted policy")
-        or config.model_name.endswith((".json", ".jsonl"))
-    )
-    if config.asks_model or config.judges or own:
+    own = {*registry.names("scripted policy")} - {*registry.built_in("scripted policy")}
+    if config.asks_model or config.judges or code_of(config) or config.model_name in own:
         return []
     needed = ("temperature",) if config.agent_plan.chooses else ()
     return [
