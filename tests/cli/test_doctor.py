@@ -181,22 +181,33 @@ def test_it_tells_what_it_is_doing_and_finds_in_the_same_order(tmp_path, monkeyp
     assert "letting every renderer draw a triangle" in err
 
 
-def test_who_stops_it_waits_for_no_probe(monkeypatch):
-    def stopped(output):
-        yield named("first")
-        raise KeyboardInterrupt
+def sleeping():
+    listed = psutil.process_iter(["cmdline"])
+    return [p for p in listed if "sleep 61.5" in " ".join(p.info["cmdline"] or [])]
 
-    asked = lambda: iter([ask("subprocess", "getoutput", "sleep 61.5", seconds=60)])  # noqa: E731
+
+def test_who_stops_it_waits_for_no_probe(monkeypatch):
+    answers = []
+
+    def stopped(output):
+        while not sleeping():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+        yield
+
+    def asked():
+        answers.append(ask("subprocess", "getoutput", "sleep 61.5", seconds=60))
+        yield from ()
+
     monkeypatch.setattr(examine, "examine_machine", stopped)
     monkeypatch.setattr(examine, "examine_renderers", asked)
     for part in ("examine_engines", "examine_data", "examine_packages"):
         monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
     with pytest.raises(KeyboardInterrupt):
         examine.examine({}, as_json=True)
-    listed = psutil.process_iter(["cmdline"])
-    left = [p for p in listed if "sleep 61.5" in " ".join(p.info["cmdline"] or [])]
+    assert [answer.error for answer in answers] == ["its libraries crashed (signal 9)"]
     # what was killed may still be listed for a moment; it would sleep for longer than is waited here
-    assert not psutil.wait_procs(left, timeout=30)[1]
+    assert not psutil.wait_procs(sleeping(), timeout=30)[1]
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):
