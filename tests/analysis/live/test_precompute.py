@@ -130,7 +130,8 @@ def test_its_process_ends_with_the_one_that_started_it(run, kept, tmp_path):
     usual = psutil.Process().nice()
     until(lambda: psutil.Process(process.pid).nice() == usual + 5)
     ours.close()  # as where this process is killed
-    assert process.wait(SECONDS) == -signal.SIGIO
+    # it may look at the pipe before the signal comes: which of both ends it does not matter
+    assert process.wait(SECONDS) in (0, -signal.SIGIO)
     assert not entries(kept)
 
 
