@@ -14,7 +14,7 @@ from pathlib import Path
 
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import Run
-from render_agent.system.child_process import start_child
+from render_agent.system.child_process import prefer_for_oom_kill, start_child
 from render_agent.system.kept_files import kept_folder
 from render_agent.system.threads import start
 
@@ -77,8 +77,7 @@ def serve(connection: int, run: str, niceness: int) -> None:
         fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
     if pipe.poll():  # it ended before
         return
-    with suppress(OSError):  # the first that the system ends for want of memory
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    prefer_for_oom_kill()
     # imported here alone: the run does not need them, and they take a second
     from render_agent.analysis.diagnosis.diagnose import get_ready
     from render_agent.analysis.live.precompute import precompute

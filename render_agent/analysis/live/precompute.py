@@ -6,8 +6,8 @@ which surface belongs to which box. They are kept in the user's cache, where the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from render_agent.analysis.live.run import Tail
@@ -22,8 +22,6 @@ from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.kept import kept_of
 from render_agent.system.kept_files import can_keep, remove_oldest
-
-logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
 """Seconds between two looks at which scenes the run has come to."""
@@ -49,14 +47,12 @@ def precompute(folder: RunFolder, over: Callable[[float], object]) -> None:
                 if over(0.0) or not can_keep():
                     return
                 question = left.pop(name)
-                try:
+                with suppress(SceneError, RenderError):  # its questions fail, and say why
                     scene = scenes.get(question)
                     keep_scene(scene, cameras[name], renderer)
                     space, known = partial(scenes.space, question), facts.get(name, NOTHING)
                     room = Room(scene, space, placed(known, scene), config.image_size, kept_of)
                     room.prepare(colourless(renderer))
-                except (SceneError, RenderError) as error:
-                    logger.info("nothing is made of scene %s: %s", name, error)
     finally:
         renderer.close()
     remove_oldest()

@@ -15,7 +15,7 @@ import psutil
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.system.child_process import signal_name, start_child
+from render_agent.system.child_process import prefer_for_oom_kill, signal_name, start_child
 from render_agent.text.reasons import reason_of
 
 LEAST_SECONDS = 120.0
@@ -109,8 +109,7 @@ def _bound(seconds: int) -> None:
     It is the first that the system ends for want of memory. What it sends is held twice at either side, so
     that it cannot be more than there is.
     """
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    prefer_for_oom_kill()
     with suppress(ImportError, ValueError, OSError):
         import resource
 
