@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, Failure
 from render_agent.analysis.export.result_rows import (
-    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     OPTION_COLUMNS,
@@ -51,7 +50,6 @@ def _columns(groups: str) -> dict[str, str]:
 
 QUESTIONS = _typed(COLUMNS_OF_QUESTIONS)
 TURNS = _typed(COLUMNS_OF_TURNS)
-CANDIDATES = _typed(COLUMNS_OF_CANDIDATES)
 TYPES = _columns(
     "int n | float score_percent low_percent high_percent error_percent random_percent frequency_percent | int scenes"
 )

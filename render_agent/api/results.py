@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.export.result_rows import candidate_rows, question_rows, turn_rows
+from render_agent.analysis.export.result_rows import question_rows, turn_rows
 from render_agent.analysis.export.selection import SelectedRun, whole_run
 from render_agent.api import frames
 from render_agent.api.dialogue import Dialogue, Maps
@@ -149,15 +149,6 @@ class RunResults:
         What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
         """
         return frames.frame(list(turn_rows(self._whole, self._diagnoses)), frames.TURNS)
-
-    @property
-    def candidates(self) -> pandas.DataFrame:
-        """A row a candidate and member that scored it, as `render-agent export` writes them.
-
-        Its turn and number from 0, its reply, whether it was taken, `verifier`, `member`, `score` and
-        `fused`. Scores compare within a turn and a member only. Empty for a run with one reply a turn.
-        """
-        return frames.frame(list(candidate_rows(self._whole, {})), frames.CANDIDATES)
 
     @property
     def types(self) -> pandas.DataFrame:

@@ -1,4 +1,4 @@
-"""Candidates from Python: on their turns, and as a frame."""
+"""Candidates of turns, from Python."""
 
 import pytest
 from factories.runs import make_questions, play, walking
@@ -34,35 +34,8 @@ def test_a_turn_has_its_evidence_and_how_its_candidates_stood(results):
     assert "✓ taken" in results.dialogue("0")._repr_html_()
 
 
-def test_the_frame_has_a_row_a_candidate_and_member(results):
-    frame = results.candidates
-    told = [
-        (dialogue.question.id, turn.number, one.candidate.number, one.chosen, *one.scores)
-        for dialogue in results.dialogues()
-        for turn in dialogue.turns
-        for one in turn.candidates
-        if one.scores
-    ]
-    columns = ["question_id", "turn", "candidate", "chosen", "score"]
-    scored = frame[frame["verifier"].notna()]
-    assert [*scored[columns].itertuples(index=False, name=None)] == told
-    assert len(told) == 2 * 2 * 3
-    best = scored.loc[scored.groupby(["question_id", "turn"])["score"].idxmax()]
-    assert best["chosen"].all()
-    assert frame.groupby(["question_id", "turn"])["chosen"].sum().eq(1).all()
-    kinds = {name: str(frame[name].dtype) for name in ("turn", "chosen", "score", "verifier")}
-    assert kinds == {
-        "turn": "Int64",
-        "chosen": "boolean",
-        "score": "float64",
-        "verifier": "category",
-    }
-
-
 def test_a_run_with_one_reply_a_turn_has_no_candidates(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), max_turns=2)
     results = render_agent.load_run(path)
-    assert results.candidates.empty
-    assert "fused" in results.candidates
     turn = results.dialogue("0").turns[0]
     assert (turn.evidence, turn.candidates) == (None, [])

@@ -1,13 +1,18 @@
-"""True maps: of hand-made scenes, of all scenes of VSI-Bench, and through the command."""
+"""True maps: of hand-made scenes, of all scenes of VSI-Bench, and exported."""
 
 import json
 
 import numpy as np
+import pytest
 from conftest import test_data
+from factories.exports import export
+from factories.runs import make_questions, play, walking
 
+import render_agent
 from render_agent.beliefs.true_map import grid_map, metric_map
+from render_agent.errors import UsageError
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.questions.ground_truth import Facts
+from render_agent.questions.ground_truth import Facts, annotated_facts
 
 
 def facts(**places):
@@ -26,15 +31,15 @@ def test_cells_keep_directions_and_the_scale_of_both_axes():
     assert grid_map(Facts({}, 3.0, {})) == {}
 
 
-def test_rooms_come_with_theirs(type_in, tmp_path):
-    code, out, _ = type_in(
-        "maps", "--benchmark", "rooms", "--to", "maps", "--json", folder=tmp_path
-    )
-    assert code == 0
-    printed = json.loads(out)
+def test_rooms_come_with_theirs(tmp_path):
+    options = {"benchmark": "rooms", "engine": "scripted", "views": "none", "max_turns": 1}
+    run = render_agent.run(**options, output=tmp_path / "runs").path
+    export(run, "--format", "maps", "--to", tmp_path / "maps")
+    printed = {
+        name: json.loads((tmp_path / "maps" / f"{name}.json").read_text())
+        for name in ("grid", "metric")
+    }
     assert {f"room0{n}" for n in range(8)} == set(printed["grid"])
-    assert json.loads((tmp_path / "maps" / "grid.json").read_text()) == printed["grid"]
-    assert json.loads((tmp_path / "maps" / "metric.json").read_text()) == printed["metric"]
     for scene, cells in printed["grid"].items():
         objects = printed["metric"][scene]["objects"]
         assert {name: len(some) for name, some in cells.items()} == {
@@ -49,19 +54,17 @@ def test_rooms_come_with_theirs(type_in, tmp_path):
                 assert np.abs(middle - thing["position"][:2]).max() <= size / 2 + 1e-3
 
 
-def test_without_annotations_it_says_what_to_fetch(type_in, tmp_path):
-    code, _, err = type_in("maps", folder=tmp_path)
-    assert code == 2
-    assert "--annotations DIR" in err
-    assert "--benchmark rooms" in err
+def test_scenes_without_boxes_have_no_maps(tmp_path):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), max_turns=1)
+    with pytest.raises(UsageError, match="--annotations"):
+        export(path, "--format", "maps", "--to", tmp_path / "maps")
 
 
-def test_all_scenes_of_vsibench_have_one(type_in, tmp_path):
+def test_all_scenes_of_vsibench_have_one():
     where = test_data("vsibench", "scannet_meta_info_val.json").parent
-    code, out, _ = type_in("maps", "--annotations", where, "--to", tmp_path, folder=tmp_path)
-    assert code == 0
-    assert out.startswith("288 scenes with 3,197 objects")
-    grid = json.loads((tmp_path / "grid.json").read_text())
+    grid = {scene: grid_map(known) for scene, known in annotated_facts(where).items()}
+    assert len(grid) == 288
+    assert sum(len(cells) for scene in grid.values() for cells in scene.values()) == 3197
     rows = test_data("vsibench", "test.jsonl").read_text().splitlines()
     asked = {json.loads(row)["scene_name"] for row in rows}
     assert asked == set(grid)

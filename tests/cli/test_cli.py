@@ -445,7 +445,6 @@ def test_what_is_missing_is_one_sentence_and_exit_code_1(call, tmp_path):
         ["show"],  # the newest run, as of all that follow
         ["power", "--difference", "3"],
         ["export", "--format", "messages", "--to", "x.jsonl"],
-        ["push", "--repo", "a/b"],
     ):
         code, output, errors = call(
             *arguments, *(["--engine", "scripted"] * arguments[0].startswith("--"))

@@ -92,7 +92,7 @@ def ways(place: Path, folder: Path) -> Iterator[Callable[[], object]]:
 
     def exported() -> None:
         runs = select_runs([RunFolder(place)], QuestionFilter())
-        for form in ("messages", "pairs", "csv", "turns-csv", "candidates-csv"):
+        for form in ("messages", "pairs", "csv", "turns-csv"):
             export(runs, form, folder / "exported", ExportOptions(force=True))
 
     def gone_on() -> None:

@@ -44,7 +44,7 @@ RUNS = (
 )
 """The options of the runs that are read; the first and the third are damaged."""
 
-EXPORTS = ("messages", "pairs", "csv", "turns-csv", "candidates-csv")
+EXPORTS = ("messages", "pairs", "csv", "turns-csv")
 
 
 def commands(runs: list[str], out: str) -> list[list[str]]:

@@ -129,9 +129,9 @@ def test_it_is_reported_and_looked_at(kept, type_in, tmp_path):
         assert "Turn by turn" in live.question("0")[0]
 
 
-@pytest.mark.parametrize("form", ["messages", "csv", "turns-csv", "candidates-csv", "pairs"])
+@pytest.mark.parametrize("form", ["messages", "csv", "turns-csv", "pairs"])
 def test_it_is_exported(kept, form, type_in):
-    run = CHOSEN if form in ("candidates-csv", "pairs") else FINISHED
+    run = CHOSEN if form == "pairs" else FINISHED
     words = ["export", run, "--format", form, "--to", f"out-{form}", "--output", "runs"]
     code, out, err = type_in(*words, folder=kept)
     if form == "pairs" and "no turn" in err:  # equal scores make no pair

@@ -1,4 +1,4 @@
-"""Tables of runs with typed columns: a row a question, a turn or a candidate, as CSV or Parquet."""
+"""Tables of runs with typed columns: one row per question or turn, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
 from render_agent.analysis.export.selection import SelectedRun
-from render_agent.dialogue.candidates import Standing, members, standings
+from render_agent.dialogue.candidates import standings
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Evidence, Tokens, Turn
+from render_agent.dialogue.state import Tokens, Turn
 from render_agent.extras import require
 from render_agent.geometry.camera import Camera
 
@@ -121,20 +121,6 @@ COLUMNS_OF_TURNS: Columns = {
 """A row a turn: where it stood when its views were taken, and where the camera was after it; of how many
 candidates which one, from 0, was taken, and the fused score that it led to. From coverage on it is what the
 diagnosis says: of the named object seen best, the share and the pixels."""
-
-COLUMNS_OF_CANDIDATES: Columns = {
-    **QUESTION_COLUMNS,
-    **{"turn": "int", "agent": "text"},
-    **_columns("int", "candidate follows wording"),
-    **{"chosen": "bool", "verifier": "text", "member": "text"},
-    **_columns("float", "score fused"),
-    **_columns("text", "reason reply malformed answer"),
-    **{"done": "bool", "happened": "text", "view": "text"},
-    **_pose_columns("camera"),
-}
-"""Candidates are counted from 0 within their turn. follows: the candidate that one goes on from. A candidate
-that nobody scored has one row without a verifier. view: the file of what it would show, relative to the run
-folder."""
 
 Diagnoses = Mapping[str, Diagnosis]
 """Diagnoses by question id; a question without one has empty cells."""
@@ -278,52 +264,3 @@ def _turn_diagnosed(diagnosis: TurnDiagnosis | None) -> dict[str, Any]:
         "largest_share": None if best is None else best.share,
         "largest_area": None if best is None else best.area,
     }
-
-
-def candidate_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
-    """Give the rows of every candidate of the chosen questions of a run; none of turns with one reply.
-
-    diagnoses: not needed, as what was not shown is not diagnosed.
-    """
-    del diagnoses
-    for state, row in run.entries:
-        for turn in state.turns:
-            if turn.evidence is None:
-                continue
-            for standing in standings(turn.evidence):
-                candidate = _candidate(turn, turn.evidence, standing)
-                for scored in _scores(turn.evidence, standing):
-                    yield {"run": run.name, **_question(row), **candidate, **scored}
-
-
-def _candidate(turn: Turn, evidence: Evidence, standing: Standing) -> dict[str, Any]:
-    candidate = standing.candidate
-    return {
-        "turn": turn.number,
-        "agent": evidence.agent,
-        "candidate": candidate.number,
-        "follows": candidate.follows,
-        "wording": candidate.group,
-        "chosen": standing.chosen,
-        "fused": standing.fused,
-        "reply": candidate.reply,
-        **_reply(candidate.action),
-        "happened": candidate.feedback,
-        "view": None if candidate.view is None else candidate.view.file,
-        **_pose("camera", candidate.camera),
-    }
-
-
-def _scores(evidence: Evidence, standing: Standing) -> Iterator[dict[str, Any]]:
-    """Give a row for every member's score of a candidate, or one row with the reason why it has no score."""
-    if not standing.scores:
-        yield {"reason": standing.why}
-        return
-    reasons = dict(standing.reasons)
-    for member, score in zip(members(evidence), standing.scores, strict=True):
-        yield {
-            "verifier": member.verifier,
-            "member": member.name,
-            "score": score,
-            "reason": reasons.get(member.verifier),
-        }

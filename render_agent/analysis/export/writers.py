@@ -1,4 +1,4 @@
-"""Runs written in a format for training, tables or viewers: never over something, never into a run."""
+"""Write runs in a format for training, tables or viewers; never overwrite silently, never write into a run."""
 
 from __future__ import annotations
 
@@ -11,38 +11,30 @@ from pathlib import Path
 from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
 from render_agent.analysis.export.chat_messages import message_lines, pair_lines
 from render_agent.analysis.export.result_rows import (
-    COLUMNS_OF_CANDIDATES,
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     Columns,
     Diagnoses,
     Rows,
-    candidate_rows,
     question_rows,
     turn_rows,
     write_csv,
     write_parquet,
 )
 from render_agent.analysis.export.selection import SelectedRun
-from render_agent.analysis.export.submission import easi_files, lmms_eval_files
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
-from render_agent.system.whole_files import json_lines
+from render_agent.system.whole_files import json_bytes, json_lines
 from render_agent.text.display import tracked
 
 TABLES: dict[str, tuple[Rows, Columns, str]] = {
     "": (question_rows, COLUMNS_OF_QUESTIONS, "row"),
     "turns": (turn_rows, COLUMNS_OF_TURNS, "turn"),
-    "candidates": (candidate_rows, COLUMNS_OF_CANDIDATES, "candidate row"),
 }
 """What makes the rows of a table, their columns, and what one is called; by the head of its format."""
 
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
 """Formats that hold one run or one question, and how the name of their file ends."""
-
-
-SUBMISSIONS = {"lmms-eval": lmms_eval_files, "easi": easi_files}
-"""What makes the files of a run in the form of others' harnesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +78,14 @@ def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
         return _inspect(runs, to, options, folder=folder)
     if form == "rerun":
         return _rerun(runs, to, folder=folder)
-    if form in SUBMISSIONS:
-        return _submission(runs, form, to)
+    if form == "maps":
+        return _maps(runs, to)
     return _table(runs, form, to)
 
 
 def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
     """Return whether `to` stands for a folder. UsageError where one file would have to hold several."""
-    if form in SUBMISSIONS:
+    if form == "maps":
         return True
     if form not in FILE_ENDINGS:
         return False
@@ -141,8 +133,6 @@ def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
     kind, _, ending = form.rpartition("-")
     rows_of, columns, noun = TABLES[kind]
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
-    if not rows and kind == "candidates":
-        raise UsageError("no turn of the chosen questions had candidates: nothing was written")
     with replacing(to) as draft:
         (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
     return Written((to,), len(rows), noun)
@@ -160,15 +150,26 @@ def _inspect(
     return Written(tuple(files), sum(len(run.states) for run in runs), "sample")
 
 
-def _submission(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
-    if len(runs) > 1:
-        raise UsageError(f"--format {form} holds one run: name one")
+def _maps(runs: Sequence[SelectedRun], to: Path) -> Written:
+    """Write the true maps of the runs' scenes: on VSI-Bench's grid of 10 × 10, and in metres."""
+    from render_agent.beliefs.true_map import grid_map, metric_map
+    from render_agent.questions.ground_truth import known_facts
+
+    facts = {}
+    for run in runs:
+        questions = [state.question for state in run.states]
+        facts |= known_facts(questions, run.config.annotations)
+    if not facts:
+        raise UsageError(
+            "no boxes are known of the scenes of these runs: --format maps needs bundled rooms or --annotations"
+        )
     files = []
-    for name, data in SUBMISSIONS[form](runs[0]).items():
-        with replacing(to / name) as draft:
-            draft.write_bytes(data)
-        files.append(to / name)
-    return Written(tuple(files), len(runs[0].rows), "question")
+    for name, map_of in (("grid", grid_map), ("metric", metric_map)):
+        file = to / f"{name}.json"
+        with replacing(file) as draft:
+            draft.write_bytes(json_bytes({scene: map_of(facts[scene]) for scene in sorted(facts)}))
+        files.append(file)
+    return Written(tuple(files), len(facts), "scene")
 
 
 def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:

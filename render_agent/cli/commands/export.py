@@ -1,4 +1,4 @@
-"""The commands that hand runs on to other programs and to the hub."""
+"""The command that exports runs to other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from render_agent import registry
 from render_agent.cli import completion
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, NewPath, option
+from render_agent.cli.options import WHERE_RUNS_LIE, NewPath, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -21,14 +21,11 @@ FORMATS = (
     "pairs",
     "csv",
     "turns-csv",
-    "candidates-csv",
     "parquet",
     "turns-parquet",
-    "candidates-parquet",
     "inspect",
     "rerun",
-    "lmms-eval",
-    "easi",
+    "maps",
     *registry.built_in("logger"),
 )
 
@@ -40,9 +37,8 @@ FORMATS = (
     "form",
     type=click.Choice(FORMATS),
     required=True,
-    help="Dialogues as chat messages; pairs of a better and a worse reply; a row a question, turn or"
-    " candidate; a log for Inspect; recordings for Rerun; the files of lmms-eval, or of EASI's leaderboard; or the"
-    " run told to a tool, as --log-to does.",
+    help="Chat messages; pairs of a better and a worse reply; one row per question or turn; a log for Inspect;"
+    " recordings for Rerun; the true maps of the scenes; or, with a tracker's name, what --log-to would have sent.",
 )
 @option(
     "--to", type=NewPath(), metavar="FILE|DIR", help="Where it is written; a tool knows by itself."
@@ -93,6 +89,7 @@ def export_command(
       render-agent export recent --format pairs --to pairs.jsonl
       render-agent export recent --format inspect --embed --to logs
       render-agent export recent --format rerun --question 3 --to 3.rrd
+      render-agent export recent --format maps --to maps
     """
     # the formats are loaded when they are used, so that the command line starts quickly
     from render_agent.analysis.export.selection import QuestionFilter, select_runs
@@ -141,52 +138,3 @@ def _log(folders: Sequence[RunFolder], name: str) -> None:
         if not log_finished(folder, name, warnings.append):
             raise SetupError(f"{folder.name}: {'; '.join(warnings)}")
         click.echo("\n".join(warnings) or logged_line(name, folder))
-
-
-@click.command("push")
-@RUN
-@option(
-    "--repo", required=True, metavar="NAME", help="The data set on the hub: NAME, or USER/NAME."
-)
-@option("--public", is_flag=True, help="Let everybody see a data set that is new.")
-@option("--no-pictures", is_flag=True, help="Leave the pictures of views out.")
-@option(
-    "--dry-run", is_flag=True, help="Write the files into ./push-RUN instead, and send nothing."
-)
-@WHERE_RUNS_LIE
-def push_command(
-    run: str, repo: str, public: bool, no_pictures: bool, dry_run: bool, output: str
-) -> None:
-    """Upload RUN to a data set on the hub: a card with the score and the command, results, dialogues, pictures.
-
-    Keys and places of this machine are left out. Whoever sees it sees pictures of the scans: their licences decide
-    whether it may be public, and it is private unless --public is given.
-
-    \b
-    Examples:
-      render-agent push recent --repo my-team/first-run
-      render-agent push recent --repo first-run --no-pictures --public
-      render-agent push recent --repo first-run --dry-run
-    """
-    import tempfile
-
-    from render_agent.analysis.export.dataset_push import push, stage
-    from render_agent.analysis.export.selection import QuestionFilter, select_runs
-    from render_agent.errors import SetupError, UsageError
-    from render_agent.runs.log.folder import find_run
-
-    (chosen,) = select_runs([find_run(Path(output), run)], QuestionFilter())
-    try:
-        if dry_run:
-            place = Path(f"push-{chosen.name}")
-            if place.exists():
-                raise UsageError(f"{place} is there already: remove it first")
-            place.mkdir()
-            stage(chosen, place, pictures=not no_pictures)
-            click.echo(f"what would be sent lies in {place}")
-            return
-        with tempfile.TemporaryDirectory(prefix="render-agent-push-") as folder:
-            stage(chosen, Path(folder), pictures=not no_pictures)
-            click.echo(push(Path(folder), repo, public=public))
-    except OSError as error:
-        raise SetupError(f"cannot gather {chosen.name}: {error}") from error

@@ -1,4 +1,4 @@
-"""Candidates of turns handed on: rows, pairs for training, columns of turns."""
+"""Candidates of turns exported: preference pairs, columns of turns, arrows in recordings."""
 
 import csv
 import json
@@ -11,7 +11,6 @@ from factories.exports import export, json_lines
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
-from render_agent.dialogue.candidates import standings
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
@@ -56,37 +55,6 @@ def run(tmp_path_factory):
         temperature=1.0,
     )
     return path
-
-
-def test_a_row_a_candidate_and_member_is_what_the_log_has(run, tmp_path):
-    told = export(run, "--format", "candidates-csv", "--to", tmp_path / "c.csv")
-    rows = csv_rows(tmp_path / "c.csv")
-    expected = [
-        (state.id, turn.number, standing)
-        for state in read_states(RunFolder(run))
-        for turn in state.turns
-        for standing in standings(turn.evidence)
-    ]
-    assert told == f"{len(expected)} candidate rows in {tmp_path / 'c.csv'}\n"
-    assert len(rows) == len(expected) == 2 * 4 * 4
-    for row, (question, turn, standing) in zip(rows, expected, strict=True):
-        candidate = standing.candidate
-        scores = [str(score) for score in standing.scores] or [""]
-        assert (row["question_id"], row["turn"], row["candidate"]) == (
-            question,
-            str(turn),
-            str(candidate.number),
-        )
-        assert [row["score"]] == scores
-        assert row["verifier"] == ("random" if standing.scores else "")
-        assert row["chosen"] == str(standing.chosen)
-        assert row["fused"] == ("" if standing.fused is None else str(standing.fused))
-        assert row["reply"] == candidate.reply
-        assert float(row["camera_yaw"]) == candidate.camera.yaw
-        if candidate.view:
-            assert (run / row["view"]).is_file()
-    assert {row["reason"] for row in rows} == {"", "it could not be read"}
-    assert sum(row["chosen"] == "True" for row in rows) == 2 * 4
 
 
 def test_pairs_set_the_move_that_was_taken_against_each_that_scored_less(run, tmp_path):
@@ -149,10 +117,9 @@ def test_recordings_show_where_the_candidates_led(run, tmp_path):
     assert names == [[str(c.number + 1) for c in some] for some in going]
 
 
-@pytest.mark.parametrize("form", ["pairs", "candidates-csv"])
-def test_a_run_with_one_reply_a_turn_has_none(form, tmp_path):
+def test_a_run_with_one_reply_per_turn_has_no_pairs(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), ScriptedEngine(Walker()))
-    words = ["export", str(path), "--format", form, "--to", str(tmp_path / "none")]
+    words = ["export", str(path), "--format", "pairs", "--to", str(tmp_path / "none")]
     found = CliRunner().invoke(cli, words)
     assert "nothing was written" in str(found.exception or found.output)
     assert not (tmp_path / "none").exists()
