@@ -26,9 +26,9 @@ from typing import Any
 import click
 import numpy as np
 
-RENDERERS = "rasteriser,moderngl,vtk,pyrender,raycast,open3d-window"
+RENDERERS = "rasteriser,vtk,pyrender,open3d-window"
 SCENES = "150000f,1000000f,5000000f,1000000p,10000000p"
-PACKAGES = ("numpy", "numba", "moderngl", "vtk", "pyrender", "open3d-cpu", "open3d")
+PACKAGES = ("numpy", "numba", "vtk", "pyrender", "open3d-cpu", "open3d")
 PATIENCE = 4.0
 """A renderer whose first run took longer than this many seconds has no further runs."""
 

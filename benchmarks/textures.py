@@ -109,7 +109,7 @@ def page(report: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--renderers", default="rasteriser,moderngl,pyrender", show_default=True)
+@click.option("--renderers", default="rasteriser,pyrender", show_default=True)
 @click.option("--faces", default="150000,1000000,5000000", show_default=True)
 @click.option("--pictures", default="640x480,1024x1024", show_default=True, help="Sizes drawn.")
 @click.option("--rounds", default=8, show_default=True, help="Runs of each room.")

@@ -15,7 +15,6 @@ EXTRAS = {
     "lazrs": "scans",
     "matplotlib": "report",
     "mlflow": "mlflow",
-    "moderngl": "moderngl",
     "openai": "openai",
     "pandas": "pandas",
     "pyarrow": "parquet",

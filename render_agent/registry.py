@@ -70,9 +70,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     },
     "renderer": {
         "rasteriser": "render_agent.render.rasteriser.renderer:Rasteriser",
-        "pyrender": "render_agent.render.opengl.pyrender_renderer:Pyrender",
-        "moderngl": "render_agent.render.opengl.moderngl_renderer:ModernGL",
-        "raycast": "render_agent.render.raycast:RayCaster",
+        "pyrender": "render_agent.render.pyrender_renderer:Pyrender",
     },
     "benchmark": {
         "vsibench": "render_agent.questions.vsibench:VSI_BENCH",

@@ -29,7 +29,7 @@ LEVELS = [
 
 DOORS = {
     "DracoPy": "scene.formats",
-    "OpenGL": "render.opengl",
+    "OpenGL": "render",
     "llguidance": "engines",
     "gsplat": "render.rasteriser.gaussians",
     "inspect_ai": "analysis.export",
@@ -38,7 +38,6 @@ DOORS = {
     "llvmlite": "render.rasteriser",
     "matplotlib": "analysis",
     "mlflow": "analysis.export.loggers",
-    "moderngl": "render.opengl",
     "numba": "render.rasteriser",
     "open3d": "scene.formats",
     "openai": "engines.openai",
@@ -46,7 +45,7 @@ DOORS = {
     "pyarrow": "questions analysis.export",
     "pxr": "scene.formats",
     "pye57": "scene.formats.clouds",
-    "pyrender": "render.opengl",
+    "pyrender": "render",
     "qwen_vl_utils": "engines.families",
     "ray": "runs.workers",
     "rerun": "analysis.export",

@@ -15,7 +15,7 @@ from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence, Question, QuestionState, SceneSource, Status, Turn
 from render_agent.errors import RenderAgentError, RenderError
 from render_agent.geometry.camera import Camera
-from render_agent.render.subprocess.subprocess_renderer import make_guarded
+from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.results import row

@@ -16,7 +16,7 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.scene_graph import GraphTold
 from render_agent.questions.ground_truth import known_facts
 from render_agent.render.start_pose import parse_start
-from render_agent.render.subprocess.subprocess_renderer import make_guarded
+from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.views import Viewer
 from render_agent.scene.cache import SceneCache
 

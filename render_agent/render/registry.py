@@ -21,9 +21,7 @@ def make_renderer(name: str = "rasteriser") -> Renderer:
 
 def check_renderer(name: str) -> None:
     """Raise SetupError where a renderer of the program lacks a library here; nothing is loaded or begun."""
-    if name == "raycast":
-        require("the renderer raycast", "open3d")
-    elif name in ("pyrender", "moderngl"):
+    if name == "pyrender":
         require_opengl(name)
 
 

@@ -14,7 +14,7 @@ from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizo
 from render_agent.render.around import draw_around
 from render_agent.render.base import Renderer
 from render_agent.render.map_view.map_view import TopView
-from render_agent.render.subprocess.subprocess_renderer import SubprocessRenderer
+from render_agent.render.subprocess_renderer import SubprocessRenderer
 from render_agent.scene.model import Scene
 
 

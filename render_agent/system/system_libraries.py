@@ -17,14 +17,14 @@ class SystemLibrary:
 
 
 LIBRARIES = (
-    SystemLibrary("libGL.so.1", "libgl1", "open3d, pyrender and moderngl"),
-    SystemLibrary("libEGL.so.1", "libegl1", "pyrender and moderngl"),
+    SystemLibrary("libGL.so.1", "libgl1", "open3d and pyrender"),
+    SystemLibrary("libEGL.so.1", "libegl1", "pyrender"),
     SystemLibrary("libgomp.so.1", "libgomp1", "open3d and torch"),
     SystemLibrary("libusb-1.0.so.0", "libusb-1.0-0", "open3d"),
 )
 
 SOFTWARE_DRIVER = SystemLibrary(
-    "Mesa's software driver", "libgl1-mesa-dri", "pyrender and moderngl on a machine without a GPU"
+    "Mesa's software driver", "libgl1-mesa-dri", "pyrender on a machine without a GPU"
 )
 DRIVER_FILES = ("dri/swrast_dri.so", "libgallium-*.so")
 """What Mesa's software driver is called, older and newer than 24.2, below a library folder."""

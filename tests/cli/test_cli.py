@@ -421,7 +421,7 @@ def test_help_loads_no_heavy_library():
     )
     loaded = set(ran.stderr.split())
     heavy = {"numpy", "scipy", "numba", "torch", "transformers", "open3d", "trimesh", "pyrender", "PIL", "OpenGL",
-             "moderngl", "yaml", "rich", "matplotlib", "pandas"}  # fmt: skip
+             "yaml", "rich", "matplotlib", "pandas"}  # fmt: skip
     assert "click" in loaded
     assert not loaded & heavy
 

@@ -69,7 +69,7 @@ def test_runs_are_looked_for_where_the_command_looks(complete, tmp_path):
 
 def test_engines_renderers_views_and_commands(complete):
     assert complete("--engine", "") == ["transformers", "vllm", "openai", "scripted", "human"]
-    assert complete("--renderer", "r") == ["rasteriser", "raycast"]
+    assert complete("--renderer", "r") == ["rasteriser"]
     assert complete("--views", "t") == ["top", "tour"]
     assert complete("--pictures", "m") == ["mirrored"]
     assert complete("com") == ["compare", "completion"]

@@ -149,7 +149,7 @@ def wait_no_longer(hangs: Path) -> None:
 
     So a renderer that hangs is told from a machine that is slow.
     """
-    from render_agent.render.subprocess.subprocess_renderer import DrawingProcess
+    from render_agent.render.subprocess_renderer import DrawingProcess
 
     receive = DrawingProcess._receive
 

@@ -23,7 +23,6 @@ class CrashingRenderer(Rasteriser):
         super().__init__(threads=1)
         self.told = json.loads(os.environ["CRASHING_RENDERER"])
         self.folder = Path(self.told["folder"])
-        self.leaked = []
         note(self.folder / "processes", f"{os.getpid()}\n")
 
     def draw(self, scene, camera, width, height):
@@ -49,8 +48,6 @@ class CrashingRenderer(Rasteriser):
             case "hang in native code":
                 (self.folder / "hangs").touch()
                 ctypes.PyDLL(None).sleep(10_000)  # with the interpreter's lock held
-            case "leak":
-                self.leaked.append(os.urandom(50_000_000))
             case "no memory":
                 raise MemoryError
             case "raise":

@@ -1,4 +1,4 @@
-"""Faults of a renderer: it crashes its process, hangs, leaks; a run outlives it."""
+"""Faults of a renderer: it crashes its process or hangs; a run outlives it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ RAISES = {"no memory": "memory", "raise": r"ZeroDivisionError\('by a made fault'
 
 FOR_EVER = 10**6
 
-SECONDS = "render_agent.render.subprocess.subprocess_renderer.MAX_SECONDS"
-MEMORY = "render_agent.render.subprocess.subprocess_renderer.MOST_MEMORY"
-VIEWS = "render_agent.render.subprocess.subprocess_renderer.MIN_VIEWS"
+SECONDS = "render_agent.render.subprocess_renderer.MAX_SECONDS"
 
 
 def crashing(
@@ -153,16 +151,6 @@ def killed_while_it_hangs(ground: Ground) -> None:
     ground.comes_to_its_end()
 
 
-def leaks(ground: Ground) -> None:
-    """Every view takes memory and gives none back: another process goes on before there is no more."""
-    settings = {MEMORY: 400_000_000, VIEWS: ground.chance.randint(1, 6)}
-    said(ground.run(fault=crashing(ground, "leak", FOR_EVER, settings, last=12)), 0)
-    all_gone(ground)
-    assert len(processes(ground)) > 1
-    assert_in(r"the renderer crashing holds \d+ MB: it is started anew", log_of(ground))
-    ground.equals_the_undisturbed([])
-
-
 def raises(ground: Ground) -> None:
     """One view raises what no renderer should: its question alone fails, and is tried again."""
     how = ground.chance.choice(sorted(RAISES))
@@ -183,7 +171,6 @@ KINDS = {
     "renderer crashes its process always": crashes_always,
     "renderer hangs once": hangs_once,
     "renderer hangs always": hangs_always,
-    "renderer leaks": leaks,
     "renderer raises anything": raises,
     "SIGTERM while the renderer hangs": stopped_while_it_hangs,
     "kill -9 while the renderer hangs": killed_while_it_hangs,

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
+from factories.raycaster import RayCaster
 from factories.rooms import RED, as_cloud, box, mesh, room
 
 from render_agent.errors import RenderError
@@ -17,7 +18,6 @@ from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import colourless
 from render_agent.render.rasteriser.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
 from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.raycast import RayCaster
 from render_agent.scene.formats.load import load_scene
 
 W, H = 320, 240

@@ -5,22 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from factories.raycaster import RENDERERS, renderer_called
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
-from render_agent import registry
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND, NEAR_METRES
-from render_agent.render.registry import make_renderer
 
 W, H = 320, 240
 FORWARD = Camera((0.0, 0.0, 1.5))
 
 
-@pytest.fixture(scope="module", params=registry.built_in("renderer"))
+@pytest.fixture(scope="module", params=RENDERERS)
 def renderer(request):
     try:
-        made = make_renderer(request.param)
+        made = renderer_called(request.param)
     except SetupError as error:
         pytest.skip(str(error))
     yield made

@@ -15,10 +15,10 @@ from factories.rooms import RED, as_cloud, box, room
 
 from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render import subprocess_renderer as apart
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.registry import make_renderer
-from render_agent.render.subprocess import subprocess_renderer as apart
-from render_agent.render.subprocess.subprocess_renderer import SubprocessRenderer, make_guarded
+from render_agent.render.subprocess_renderer import SubprocessRenderer, make_guarded
 
 sys.path.insert(0, str(TREE / "tests" / "faults"))
 
@@ -82,17 +82,13 @@ def test_it_draws_what_it_draws_in_this_process(crashing):
 
 
 @pytest.mark.slow
-def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(crashing):
+def test_a_scene_that_crashes_it_again_and_again_is_an_error_of_that_scene(crashing):
     processes = crashing("crash", times=100)
     renderer = SubprocessRenderer("crashing")
     deadly, other = room(), room()
-    for _ in range(apart.MAX_CRASHES // apart.MAX_TRIES):
-        with pytest.raises(RenderError, match=r"crashed its process \(SIGSEGV\) when it drew made"):
-            renderer.draw(deadly, CAMERA, *SIZE)
-    assert len(processes.read_text().split()) == apart.MAX_CRASHES
-    with pytest.raises(RenderError, match=f"ended {apart.MAX_CRASHES} times when it drew made"):
+    with pytest.raises(RenderError, match="SIGSEGV"):
         renderer.draw(deadly, CAMERA, *SIZE)
-    assert len(processes.read_text().split()) == apart.MAX_CRASHES
+    assert len(processes.read_text().split()) == apart.MAX_TRIES
     crashing("crash", times=0)
     assert renderer.draw(other, CAMERA, *SIZE).colours.any()
     renderer.close()
@@ -100,13 +96,12 @@ def test_a_scene_that_crashes_it_again_and_again_is_drawn_no_more(crashing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pyrender", "moderngl", "raycast"])
-def test_native_renderers_draw_there_what_they_draw_here(name):
+def test_pyrender_draws_there_what_it_draws_here():
     try:
-        here = make_renderer(name)
+        here = make_renderer("pyrender")
     except SetupError as error:
         pytest.skip(str(error))
-    there = make_guarded(name)
+    there = make_guarded("pyrender")
     assert isinstance(there, SubprocessRenderer)
     scene = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     for camera in (CAMERA, MapCamera((2.0, 0.0), 2.5, 0.1)):

@@ -8,16 +8,15 @@ import numba
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
+from factories.raycaster import RENDERERS, RayCaster, renderer_called
 from factories.rooms import BLUE, GREEN, RED
 from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
 
-from render_agent import registry
 from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND
 from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
 from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.registry import make_renderer
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.texture import Material
 
@@ -30,11 +29,11 @@ QUARTERS = with_alpha(np.kron(np.array([[RED, GREEN], [BLUE, YELLOW]]), np.ones(
 
 @pytest.fixture(
     scope="module",
-    params=mostly_slow(registry.built_in("renderer"), "rasteriser", "pyrender", "moderngl"),
+    params=mostly_slow(RENDERERS, "rasteriser", "pyrender"),
 )
 def renderer(request):
     try:
-        made = make_renderer(request.param)
+        made = renderer_called(request.param)
     except SetupError as error:
         pytest.skip(str(error))
     yield made
@@ -177,7 +176,7 @@ def test_a_picture_is_laid_in_perspective(rasteriser):
 def test_a_face_behind_and_before_the_camera_wears_its_picture(rasteriser):
     floor = [(-50, 50, 0), (50, 50, 0), (50, -50, 0), (-50, -50, 0)]
     scene = pictured([plate(floor)], [Material(chequered(100, 1024, RED, BLUE))])
-    truth = make_renderer("raycast")
+    truth = RayCaster()
     for camera in (Camera((0.3, 0.2, 1.6), 30.0, -50.0), Camera((0.3, 0.2, 0.2), 100.0, -3.0)):
         assert share_off(rasteriser.draw(scene, camera, W, H), truth.draw(scene, camera, W, H)) == 0
 

@@ -9,17 +9,26 @@ and draws them closed.
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, refuse_splat, sound_faces
-from render_agent.render.opengl.gl_thread import ThreadedRenderer
+from render_agent.render.base import (
+    BACKGROUND,
+    NEAR_METRES,
+    Frame,
+    check_size,
+    refuse_splat,
+    sound_faces,
+)
 from render_agent.render.projection import box_corners, focal_scale, furthest, projection
 from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.registry import require_opengl
 from render_agent.scene.model import Scene
 from render_agent.scene.texture import Material, Texture
 
@@ -33,17 +42,45 @@ NEAREST_SHARE = 0.1
 """The share of a cloud's visible points that may be nearer than the depth which sets their size."""
 
 
-class Pyrender(ThreadedRenderer):
+class Pyrender:
     """Draws meshes, and clouds as squares of one size a picture, with pyrender (see Renderer).
 
-    Frames have no primitives.
+    All OpenGL calls run in one thread, which owns the context. Frames have no primitives.
     """
 
     name = "pyrender"
 
     def __init__(self) -> None:
+        """Start OpenGL. SetupError if that fails, or a package or library is missing."""
+        require_opengl(self.name)
         self._uploaded: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
-        super().__init__()
+        self._owner = ThreadPoolExecutor(1, self.name)
+        try:
+            self._owner.submit(self._start).result()
+        except Exception as error:  # drivers and bindings raise anything, AssertionError included
+            self._owner.shutdown()
+            raise SetupError(
+                f"The renderer {self.name} could not start OpenGL through EGL "
+                f"({type(error).__name__}: {error}); use the renderer rasteriser."
+            ) from error
+
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
+        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+
+        Raises RenderError if the picture has no pixels or OpenGL refuses.
+        """
+        check_size(width, height)
+        try:
+            return self._owner.submit(self._draw, scene, camera, width, height).result()
+        except self._error as error:
+            raise RenderError(
+                f"OpenGL could not draw {scene.id} ({error}); use the renderer rasteriser."
+            ) from error
+
+    def close(self) -> None:
+        """Free the graphics card's memory and end the thread."""
+        self._owner.submit(self._release).result()
+        self._owner.shutdown()
 
     def _start(self) -> None:
         # pyrender chooses its platform by this variable, when it is imported

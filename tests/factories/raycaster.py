@@ -1,4 +1,4 @@
-"""Ray casting by Open3D (Embree): slow, for meshes only, exact: the reference for tests of the others."""
+"""Ray casting by Open3D (Embree): slow, meshes only, exact; the reference that renderers are compared with."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.errors import SetupError
-from render_agent.extras import require
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, check_size, sound_faces
+from render_agent.render.base import (
+    BACKGROUND,
+    NEAR_METRES,
+    Frame,
+    Renderer,
+    check_size,
+    sound_faces,
+)
 from render_agent.render.rasteriser.mipmaps import mip_levels
-from render_agent.scene.formats.point_cloud import imported_open3d
+from render_agent.render.registry import make_renderer
 from render_agent.scene.model import Scene
 from render_agent.scene.srgb import linear, screen
 from render_agent.scene.texture import Material, Wrap, bilinear
 
 Levels = list[NDArray[np.uint8]]
+
+RENDERERS = ("rasteriser", "pyrender", "raycast")
+
+
+def renderer_called(name: str) -> Renderer:
+    """Return the ray caster, or a renderer of the program."""
+    return RayCaster() if name == "raycast" else make_renderer(name)
+
 
 MOST_HOLES = 64
 """Holes one behind the other that a ray goes through."""
@@ -33,9 +46,9 @@ class RayCaster:
     name = "raycast"
 
     def __init__(self) -> None:
-        """Load Open3D. SetupError where it is not installed, or does not load."""
-        require("the renderer raycast", "open3d")
-        self._open3d: Any = imported_open3d("the renderer raycast", SetupError)
+        import open3d
+
+        self._open3d: Any = open3d
         self._trees: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
         self._levels: WeakKeyDictionary[Material, Levels] = WeakKeyDictionary()
 

@@ -1,9 +1,8 @@
-"""A renderer in a process of its own: where its library crashes, hangs or leaks, the run goes on."""
+"""A renderer in a process of its own: if its library crashes or hangs, the run goes on."""
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 from contextlib import suppress
@@ -14,7 +13,7 @@ from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.render.subprocess.renderer_process import Drawn, Job, serve
+from render_agent.render.renderer_process import Job, Result, serve
 from render_agent.scene.model import Scene
 from render_agent.system.child_process import signal_name, start_child
 
@@ -26,15 +25,6 @@ MAX_SECONDS_TO_START = 300.0
 
 MAX_TRIES = 2
 """How often a view is drawn before its question fails."""
-
-MAX_CRASHES = 4
-"""Processes that one scene may cost; after them it is drawn no more."""
-
-MOST_MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
-"""Bytes that the process may hold after a view; where it holds more, the next view is drawn by a new one."""
-
-MIN_VIEWS = 20
-"""Views that a process draws at the least before it is ended for its memory: a large scene may need as much."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +38,7 @@ def make_guarded(name: str) -> Renderer:
 
 
 class RendererCrashed(Exception):
-    """The drawing process ended, or was ended."""
+    """The drawing process ended, or was killed."""
 
 
 class SubprocessRenderer:
@@ -59,7 +49,6 @@ class SubprocessRenderer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._deaths: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._stopped = False
         try:
             self._process: DrawingProcess | None = DrawingProcess(name)
@@ -73,17 +62,14 @@ class SubprocessRenderer:
 
         Raises RenderError where the renderer does, and where its process ended MAX_TRIES times.
         """
-        how = f"ended {MAX_CRASHES} times"
+        how = ""
         for _ in range(MAX_TRIES):
-            if self._deaths.get(scene, 0) >= MAX_CRASHES:
-                break
             try:
                 return self._drawn(scene, camera, width, height)
             except RendererCrashed as death:
                 self._end()
                 if self._stopped:
                     raise RenderError("The run was stopped while this was drawn.") from None
-                self._deaths[scene] = self._deaths.get(scene, 0) + 1
                 how = str(death)
                 logger.warning("the renderer %s %s when it drew %s", self.name, how, scene.id)
         raise RenderError(
@@ -110,20 +96,15 @@ class SubprocessRenderer:
             if self._stopped:  # meanwhile
                 raise RendererCrashed
         try:
-            drawn = self._process.draw(scene, camera, width, height)
+            result = self._process.draw(scene, camera, width, height)
         except RendererCrashed:
             raise
         except BaseException:  # what was asked for and what is said would no longer fit together
             self._end()
             raise
-        if drawn.memory > MOST_MEMORY and self._process.views >= MIN_VIEWS:
-            logger.warning(
-                "the renderer %s holds %d MB: it is started anew", self.name, drawn.memory // 10**6
-            )
-            self._end()
-        if isinstance(drawn.frame, Frame):
-            return drawn.frame
-        raise drawn.frame
+        if isinstance(result, Frame):
+            return result
+        raise result
 
     def _end(self) -> None:
         if self._process is not None:
@@ -132,20 +113,19 @@ class SubprocessRenderer:
 
 
 class DrawingProcess:
-    """One process that draws, the scenes that it was sent, and how many `views` it drew. RendererCrashed where it ends."""
+    """A process that draws, and the scenes that it was sent. RendererCrashed if it ends."""
 
     def __init__(self, name: str) -> None:
         self._connection, self._process = start_child(serve, name)
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
-        self.views = 0
         self._gone: list[int] = []
         error = self._receive(MAX_SECONDS_TO_START)
         if error is not None:
             self.close()
             raise error
 
-    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Drawn:
+    def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Result:
         """Return the picture, or the error that the renderer raised."""
         number = self._numbers.get(scene)
         new = number is None
@@ -159,9 +139,8 @@ class DrawingProcess:
             self._connection.send(job)
         except OSError:
             raise self._death() from None
-        drawn: Drawn = self._receive(MAX_SECONDS)
-        self.views += 1
-        return drawn
+        result: Result = self._receive(MAX_SECONDS)
+        return result
 
     def close(self) -> None:
         """Let the process end, or end it."""

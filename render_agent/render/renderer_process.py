@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-import psutil
-
 from render_agent.errors import RenderAgentError, RenderError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.scene.model import Scene
+
+Result = Frame | RenderAgentError | MemoryError
+"""What the child process sends for a job: the picture, or the error."""
 
 
 def serve(connection: int, name: str) -> None:
@@ -22,7 +23,7 @@ def serve(connection: int, name: str) -> None:
 
     connection: its file descriptor.
     """
-    pipe: Connection[Drawn | RenderAgentError | None, Job] = Connection(connection)
+    pipe: Connection[Result | None, Job] = Connection(connection)
     try:
         renderer = make_renderer(name)
     except RenderAgentError as error:
@@ -37,7 +38,7 @@ def serve(connection: int, name: str) -> None:
         renderer.close()
 
 
-def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
+def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
     """Draw one picture; a timer of the system ends this process where that takes too long."""
     for number in job.gone:
         scenes.pop(number, None)
@@ -45,16 +46,14 @@ def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Drawn:
         scenes[job.number] = job.scene
     signal.setitimer(signal.ITIMER_REAL, job.seconds)
     try:
-        result: Frame | RenderAgentError | MemoryError = renderer.draw(
-            scenes[job.number], job.camera, job.width, job.height
-        )
+        result: Result = renderer.draw(scenes[job.number], job.camera, job.width, job.height)
     except RenderAgentError as error:
         result = error
     except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
         result = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
         result.add_note(traceback.format_exc())
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return Drawn(result, psutil.Process().memory_info().rss)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +71,3 @@ class Job:
     width: int
     height: int
     seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """The result of a job: the picture, or the error. memory: bytes that the process holds."""
-
-    frame: Frame | RenderAgentError | MemoryError
-    memory: int
