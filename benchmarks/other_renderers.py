@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from render_agent.geometry.camera import Camera
 from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame, Renderer
 from render_agent.render.registry import make_renderer
-from render_agent.scene.conversion import splat_ply
+from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 
 FAR = 30.0
@@ -134,6 +134,27 @@ class Open3dWindow:
         """Give back the window."""
         if self._window is not None:
             self._window.destroy_window()
+
+
+def splat_ply(points: NDArray[np.float32], gaussians: Gaussians) -> bytes:
+    """Return a splat, z up, as the bytes of a binary PLY file; points: (n, 3) metres."""
+    varying = gaussians.harmonics[:, 1:].transpose(0, 2, 1).reshape(len(points), -1)
+    opacities = np.clip(gaussians.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
+    names = [*"xyz", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
+    names += [*(f"f_rest_{i}" for i in range(varying.shape[1])), "opacity"]
+    names += [*(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i in range(4))]
+    rows = np.zeros((len(points), len(names)), "<f4")
+    last = len(names) - 8
+    rows[:, :3] = points
+    rows[:, 6:9] = gaussians.harmonics[:, 0]
+    rows[:, 9:last] = varying
+    rows[:, last] = np.log(opacities / (1 - opacities))
+    rows[:, last + 1 : last + 4] = np.log(np.maximum(gaussians.scales, 1e-7))
+    rows[:, last + 4 :] = gaussians.rotations
+    header = ["ply", "format binary_little_endian 1.0"]
+    header += ["comment up z", f"element vertex {len(points)}"]
+    header += [*(f"property float {name}" for name in names), "end_header", ""]
+    return b"".join(["\n".join(header).encode("ascii", "replace"), rows.data])
 
 
 class Open3dSplats:

@@ -171,7 +171,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "score": "render_agent.cli.main:score",
         "audit": "render_agent.cli.commands.audit:audit_command",
         "llm-match": "render_agent.cli.commands.llm_match:llm_match_command",
-        "convert": "render_agent.cli.commands.convert:convert_command",
         "judge": "render_agent.cli.commands.judge:judge_command",
         "completion": "render_agent.cli.completion:completion_command",
     },

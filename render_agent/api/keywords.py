@@ -92,7 +92,7 @@ class AskOptions(ContinueOptions, total=False):
     """Only scans of this kind; any takes a scene's mesh, else its cloud, else its splat."""
 
     annotations: Path | None
-    """VSI-Bench's official annotations: rooms of labelled boxes stand in for scans that are not found."""
+    """VSI-Bench's official annotations: rooms of coloured boxes stand in for scans that are not found."""
 
     allow_missing: bool | None
     """Go on without the scans that are not found; their questions are MISSING, and every figure says so."""

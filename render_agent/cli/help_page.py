@@ -49,7 +49,6 @@ COMMANDS = {
         "judge",
         "llm-match",
         "audit",
-        "convert",
         "make-rooms",
         "bench",
         "completion",

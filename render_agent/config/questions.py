@@ -96,7 +96,7 @@ class QuestionSpec:
     )
     annotations: str | None = setting(
         None,
-        "VSI-Bench's official annotations: rooms of labelled boxes stand in for scans that are not"
+        "VSI-Bench's official annotations: rooms of coloured boxes stand in for scans that are not"
         " found.",
         metavar="DIR",
     )

@@ -9,7 +9,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.scene.stand_in.annotations import is_annotations
 
-STAND_INS = "stand-ins, no scans: rooms of labelled boxes built from the official annotations"
+STAND_INS = "stand-ins, no scans: rooms of coloured boxes built from the official annotations"
 MISSING = "scans missing (--allow-missing), their questions not asked"
 
 

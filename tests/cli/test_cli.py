@@ -266,7 +266,6 @@ def test_what_cannot_be_meant_is_refused_with_what_can(call, tmp_path, words, se
         ["maps", "--to", "PLACE"],
         ["compare", "a", "b", "--page", "PLACE/deep/er"],
         ["make-rooms", "--to", "PLACE/x"],
-        ["convert", "scan.ply", "PLACE/x.ply", "--kind", "cloud"],
     ],
 )
 def test_where_nothing_can_be_written_is_said_before_anything_else(call, tmp_path, words):

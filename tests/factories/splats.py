@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,6 +57,41 @@ def balls(points, colours, radius=0.05, opacity=0.99) -> Scene:
         np.eye(3),
     )
     return splat_of(points, gaussians)
+
+
+def as_splat(mesh: Scene, count: int) -> Scene:
+    """Return a mesh as flat Gaussians, one for each of `count` evenly spread samples of its surface."""
+    random = np.random.default_rng(0)
+    corners = mesh.points[mesh.faces].astype(float)
+    cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    doubles = np.linalg.norm(cross, axis=1)
+    totals = np.cumsum(doubles / 2)
+    along = (np.arange(count) + random.random(count)) / count * totals[-1]
+    face = np.minimum(np.searchsorted(totals, along, "right"), len(totals) - 1)
+    u, v = random.random((2, count, 1))
+    u, v = np.where(u + v > 1, 1 - u, u), np.where(u + v > 1, 1 - v, v)
+    points = np.einsum("nk,nkd->nd", np.hstack([1 - u - v, u, v]), corners[face])
+    colours = mesh.colours[mesh.faces[face, 0]]
+    x, y, z = (cross[face] / doubles[face, None]).T
+    turns = np.stack([1 + z, -y, x, np.zeros_like(z)], axis=1)
+    turns[z < -0.9999] = (0, 1, 0, 0)
+    spacing = np.sqrt(totals[-1] / count)
+    scales = np.full((count, 3), 0.7 * spacing)
+    scales[:, 2] = min(0.001, spacing / 10)
+    gaussians = Gaussians(
+        scales.astype(np.float32),
+        (turns / np.linalg.norm(turns, axis=1, keepdims=True)).astype(np.float32),
+        np.full(count, 0.95, np.float32),
+        ((colours / 255 - 0.5) / C0)[:, None].astype(np.float32),
+        np.eye(3),
+    )
+    return replace(
+        mesh,
+        points=points.astype(np.float32),
+        colours=colours,
+        faces=None,
+        gaussians=gaussians,
+    )
 
 
 def original_ply(scene: Scene, order="binary_little_endian", comment="") -> bytes:

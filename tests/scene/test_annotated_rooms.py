@@ -1,4 +1,4 @@
-"""Rooms that stand in for scans: all boxes, named, in their colours, over a floor of the right size."""
+"""Rooms that stand in for scans: all boxes in the colours of their categories, over a floor of the right size."""
 
 import json
 import subprocess
@@ -15,7 +15,6 @@ from render_agent.render.registry import make_renderer
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.stand_in.annotated_room import (
-    PROUD_METRES,
     ROOM_HEIGHT_METRES,
     TILE_COLOURS,
     annotated_scene,
@@ -123,27 +122,7 @@ def test_a_box_is_seen_where_it_stands_in_its_categorys_colour():
         atol=1.5,
     )  # fmt: skip
     inside = frame.colours[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-    letters = (inside.max(axis=2) < 40) | (inside.min(axis=2) > 240)
-    assert 0.02 < letters.mean() < 0.4
-
-
-def test_a_name_is_read_from_left_to_right_from_every_side():
-    """The ink of an L stands at the left and at the bottom, whoever looks."""
-    scene = annotated_scene(annotation(box("L", (0, 0, 0.5), (1, 1, 1)), area=60.0))
-    renderer = make_renderer("rasteriser")
-    for yaw in (0.0, 90.0, 180.0, 270.0):
-        turn = np.radians(yaw)
-        place = (-2.0 * np.cos(turn), -2.0 * np.sin(turn), 0.5)
-        frame = renderer.draw(scene, Camera(place, yaw, 0.0, 40.0), 200, 200)
-        rows, columns = np.nonzero(np.ptp(frame.colours, axis=2) < 12)
-        near = (np.abs(rows - 100) < 40) & (np.abs(columns - 100) < 40)
-        rows, columns = rows[near], columns[near]
-        middle = (rows.min() + rows.max()) / 2, (columns.min() + columns.max()) / 2
-        left, bottom = columns < middle[1], rows > middle[0]
-        assert (left & ~bottom).sum() > 5
-        assert (~left & bottom).sum() > 5
-        assert (~left & ~bottom).sum() == 0
-    renderer.close()
+    assert np.ptp(inside.reshape(-1, 3), axis=0).max() == 0
 
 
 def test_a_box_within_a_box_is_seen():
@@ -154,7 +133,7 @@ def test_a_box_within_a_box_is_seen():
     renderer = make_renderer("rasteriser")
     depth = renderer.draw(scene, Camera((-1.0, 0.0, 1.0), 0.0, 0.0, 60.0), 64, 64).depth
     renderer.close()
-    assert depth[32, 32] == pytest.approx(2.85, abs=2 * PROUD_METRES)
+    assert depth[32, 32] == pytest.approx(2.85, abs=1e-3)
 
 
 def test_a_category_has_one_colour_in_every_process():

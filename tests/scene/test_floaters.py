@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from factories.scans import as_scene, room
+from factories.splats import as_splat
 
-from render_agent.scene.conversion import as_splat
 from render_agent.scene.extent import extent
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.free_space import FreeSpace

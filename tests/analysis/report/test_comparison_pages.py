@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, assert_whole, run_rooms
+from factories.rooms import as_cloud
 from factories.runs import make_questions, play
 from PIL import Image
 
@@ -15,8 +16,8 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
-from render_agent.scene.conversion import as_cloud, written
 from render_agent.scene.formats.load import load_scene
+from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.score.comparison import Side, compare
 
 ANSWERS = {
@@ -281,7 +282,8 @@ def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path, wi
     output, names = runs
     questions = make_questions(tmp_path, 2)
     scene = load_scene(tmp_path / "room.ply")
-    (tmp_path / "room.ply").write_bytes(written(as_cloud(scene, 30_000)))
+    cloud_scan = as_cloud(scene)
+    (tmp_path / "room.ply").write_bytes(binary_ply(cloud_scan.points, cloud_scan.colours, None))
     cloud, _ = play(tmp_path, questions, answering(ANSWERS["second"], 1), max_turns=4)
     place = tmp_path / "pages"
     words = ("--output", output, "--anyway", "--no-diagnosis", "--page", place)
