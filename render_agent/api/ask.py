@@ -223,4 +223,4 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
     from render_agent.text.display import shown_on
 
     with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
-        yield Progress.of(run, display)
+        yield Progress(run.states, display, max_batched_turns=run.max_batched_turns)

@@ -13,7 +13,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,10 @@ from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
-from render_agent.dialogue.state import SCORED, Question, QuestionState
+from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine, broken
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
-from render_agent.errors import RenderAgentError, UsageError
+from render_agent.errors import UsageError
 from render_agent.observation import FreeViews
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
@@ -35,8 +34,7 @@ from render_agent.questions.selection import choose_questions
 from render_agent.render.base import PICTURES
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
-from render_agent.runs.forecast import Dialogue
-from render_agent.runs.log.folder import RunFolder, RunLog, list_runs
+from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
@@ -56,9 +54,6 @@ from render_agent.text.display import stage
 logger = logging.getLogger(__name__)
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
-
-EARLIER_RUNS = 20
-"""So many runs back one of the same model is looked for, to know how long its dialogues are."""
 
 RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
@@ -86,22 +81,6 @@ class Run:
     def max_batched_turns(self) -> int:
         """The batched turns, never more than there are turns."""
         return min(self.config.max_batched_turns, self.config.max_turns)
-
-    def earlier_dialogues(self) -> list[Dialogue]:
-        """Return the dialogues of the newest run beside this one that asked the same model, as hot and as long.
-
-        Of the tokens of their replies only the sums are known. Empty where none of the last few came to its end and
-        can be read.
-        """
-        asked = attrgetter("engine", "model", "max_turns", "temperature")
-        beside = [path for path in list_runs(self.path.parent) if path.name < self.path.name]
-        for path in reversed(beside[-EARLIER_RUNS:]):
-            with suppress(RenderAgentError, OSError):
-                folder = RunFolder(path)
-                if asked(folder.config) == asked(self.config) and (results := folder.results()):
-                    rows = (row for row in results["questions"] if row["status"] in SCORED)
-                    return [earlier_dialogue(row, self.config.max_turns) for row in rows]
-        return []
 
     @property
     def changed_pictures(self) -> str | None:
@@ -155,18 +134,6 @@ class Run:
         self.log.close()
 
 
-def finish_together(config: RunConfig) -> int | None:
-    """Return how many questions finish side by side; None for as many as the engine takes best."""
-    return None if config.finish_together == AUTO else int(config.finish_together)
-
-
-def earlier_dialogue(row: Mapping[str, Any], most: int) -> Dialogue:
-    """Return what the row of a question in the results tells of its dialogue, of so many turns at the most."""
-    turns = min(row["turns"], most)
-    tokens = row.get("tokens_out", 0) / max(1, row["turns"])
-    return Dialogue(row.get("type", ""), [tokens] * turns)
-
-
 def play(
     config: RunConfig,
     engine: Engine,
@@ -199,7 +166,7 @@ def play(
             partial(broken, engine),
         ),
         max_batched_turns=min(batched, config.max_turns),
-        finish_together=finish_together(config),
+        finish_together=None if config.finish_together == AUTO else int(config.finish_together),
         sampling=Sampling(
             config.temperature,
             config.seed,

@@ -90,7 +90,7 @@ class Terminal(Display):
     def update(self, line: str) -> None:
         """Show the line at once."""
         self._live.start()  # does nothing where it has started
-        self._live.update(Text(line, style="bold"))
+        self._live.update(Text(line, style="bold", no_wrap=True, overflow="ellipsis"))
 
     def clear(self) -> None:
         """Take the line away."""

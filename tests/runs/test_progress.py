@@ -1,5 +1,4 @@
 import io
-import math
 
 import pytest
 from factories.states import question, turn
@@ -8,7 +7,6 @@ from rich.console import Console
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.runs.forecast import SHARP_RANGE
 from render_agent.runs.progress import Progress
 from render_agent.text import display as shown
 from render_agent.text.display import Display, Terminal, bar_class, duration, shown_on, stage
@@ -36,33 +34,6 @@ def take(progress, state, action, batch=1):
     progress.took(state, state.turns[-1])
 
 
-def test_the_line_counts_what_happened():
-    some = states(4)
-    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
-    progress.began("batched", some)
-    take(progress, some[0], STEP)
-    take(progress, some[1], DONE)
-    some[2].fail("broken")
-    progress.failed(some[2])
-    assert progress.line.startswith(
-        "batched turn 1 of 2 · active 2 · answered 1 · exhausted 0 · failed 1 · batch 1"
-    )
-    assert "question 2 failed: broken" in printed(progress.display)
-
-
-def take_all(progress, some, clock, *, seconds, batch=0, done=()):
-    """Have every active question take a turn: each after so many seconds, or all at the end of their batch."""
-    active = [state for state in some if state.active]
-    for state in active:
-        clock[0] += seconds
-        take(progress, state, DONE if state.id in done else STEP, batch or 1)
-        seconds = 0.0 if batch else seconds
-
-
-def middle(progress):
-    return math.sqrt(math.prod(progress.forecast.range))
-
-
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
@@ -70,107 +41,77 @@ def clock(monkeypatch):
     return now
 
 
-def test_the_time_left_follows_the_turns_in_which_questions_end(clock):
+def progress_of(some, batched=2):
+    return Progress(some, plain(), max_batched_turns=batched)
+
+
+def take_all(progress, some, clock, seconds, done=()):
+    for state in [state for state in some if state.active]:
+        clock[0] += seconds
+        take(progress, state, DONE if state.id in done else STEP)
+
+
+def test_the_line_counts_what_happened():
+    some = states(4)
+    progress = progress_of(some)
+    progress.began("batched", some)
+    take(progress, some[0], STEP)
+    take(progress, some[1], DONE)
+    some[2].fail("broken")
+    progress.failed(some[2])
+    parts = progress.line.split(" · ")
+    assert parts[:2] == ["2/4 questions", "1 failed"]
+    assert {"batched turn 1 of 2", "2 turns"} <= set(parts)
+    assert "question 2 failed: broken" in printed(progress.display)
+
+
+def test_remaining_time_follows_the_mean_dialogue_length(clock):
     some = states(40, max_turns=4)
-    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
-    clock[0] = 500.0  # the model is loaded
+    progress = progress_of(some)
+    clock[0] = 500.0  # the model was loaded
     progress.began("batched", some)
-    take_all(progress, some, clock, seconds=5.0, done={str(n) for n in range(0, 40, 2)})
-    # nothing is known of later turns but how often questions usually end
-    low, high = progress.forecast.range
-    assert low < 5 * 20 * (1 + 0.8 + 0.8**2) < high
-    assert high > SHARP_RANGE * low
-    assert f"about {duration(low)} to {duration(high)} left" in progress.line
-    take_all(progress, some, clock, seconds=5.0)
-    # nobody ended in the second: two turns each at the most, and nearly that
-    assert middle(progress) == pytest.approx(20 * 2 * 5.0, rel=0.15)
-    take_all(progress, some, clock, seconds=5.0)
-    assert middle(progress) == pytest.approx(20 * 5.0, rel=0.05)
-    assert f"about {duration(middle(progress))} left" in progress.line
-    take_all(progress, some, clock, seconds=5.0)
-    assert progress.forecast.range is None
+    take_all(progress, some[:5], clock, 5.0)
+    assert progress.remaining_seconds() is None  # before 5 % of the turns
+    take_all(progress, some[5:], clock, 5.0, done={str(n) for n in range(20, 40)})
+    assert progress.remaining_seconds() == pytest.approx(20 * 2 * 5.0)
+    assert f"about {duration(200)} left" in progress.line
+    take_all(progress, some, clock, 5.0)
+    take_all(progress, some, clock, 10.0)
+    assert progress.remaining_seconds() == pytest.approx(20 * 1 * (20 * 10 + 60 * 5) / 80)
+    take_all(progress, some, clock, 5.0)
+    assert progress.remaining_seconds() is None
 
 
-def test_the_time_left_is_predicted_anew_after_a_second(clock):
-    some = states(200)
-    progress = Progress(some, plain(), max_batched_turns=4, max_turns=4)
+def test_the_speed_is_that_of_recent_turns(clock):
+    some = states(1000, max_turns=2)
+    progress = progress_of(some)
     progress.began("batched", some)
-    take_all(progress, some[:100], clock, seconds=1.0, done={s.id for s in some})
-    told = progress.told
-    assert told == progress.forecast.range
-    clock[0] += 0.4
-    take(progress, some[100], DONE)
-    assert progress.told == told != progress.forecast.range
-    clock[0] += 0.6
-    take(progress, some[101], DONE)
-    assert progress.told == progress.forecast.range
+    take_all(progress, some, clock, 9.0)
+    take_all(progress, some[:500], clock, 1.0)
+    assert progress.remaining_seconds() == pytest.approx(500, rel=0.05)
 
 
-def test_one_number_is_told_when_the_range_is_narrow(clock):
-    some = states(64, max_turns=24)
-    progress = Progress(some, plain(), max_batched_turns=4, max_turns=24)
-    progress.began("batched", some)
-    told = []
-    for _ in range(23):
-        take_all(progress, some, clock, seconds=60.0, batch=64)
-        told.append(progress.forecast.range)
-    # nobody ended yet: whether all go to the end is not known at first, and what is told at last is not far off
-    ranges = {number: both for number, both in enumerate(told) if both is not None}
-    sharp = [number for number, (low, high) in ranges.items() if high <= SHARP_RANGE * low]
-    assert sharp[0] > 3
-    assert sharp[-5:] == list(range(18, 23))
-    for number in sharp:
-        assert 1 / 1.5 < math.prod(ranges[number]) ** 0.5 / (60.0 * (23 - number)) < 1.5, number
-
-
-@pytest.mark.parametrize("batch", [1, 10])
-def test_where_all_end_at_once_the_first_turns_tell_the_pace(clock, batch):
-    some = states(100)
-    progress = Progress(some, plain(), max_batched_turns=4, max_turns=4)
-    progress.began("batched", some)
-    for number in range(0, 50, batch):
-        part = some[number : number + batch]
-        take_all(progress, part, clock, seconds=1.0 * batch, batch=batch, done={s.id for s in some})
-    assert middle(progress) == pytest.approx(50, rel=0.15)
-
-
-def test_small_batches_take_longer_for_a_turn(clock):
-    some = states(100, max_turns=6)
-    progress = Progress(some, plain(), max_batched_turns=4, max_turns=6)
-    progress.began("batched", some)
-    for number in range(3):
-        done = {str(n) for n in range(8, 100)} if number == 2 else ()
-        take_all(progress, some, clock, seconds=30.0, batch=100, done=done)
-    # eight questions are left, at 0.3 seconds a turn; beside each other they cost more, but less than a batch
-    assert 8 * 0.3 * 1.2 < middle(progress) < 3 * 30.0
-
-
-@pytest.mark.parametrize("total", [40, 1200])
-def test_the_live_line_fits_80_columns_and_holds_what_matters(monkeypatch, clock, total):
-    monkeypatch.setattr("render_agent.runs.progress._gpu_memory", lambda: "73 GB")
-    some = states(total, truth="4", scene="room00", type="object_counting")
-    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
-    progress.began("batched", some)
-    for state in some[: (total + 1) // 2]:
-        clock[0] += 2.0
-        take(progress, state, DONE)
-    line = progress.short_line
-    assert len(line) <= 80
-    assert f"{(total + 1) // 2}/{total}  " in line
-    assert all(word in line for word in (" turns", "score 100", "img/s", "73 GB", " left"))
+def test_the_line_fits_a_narrow_terminal(clock):
+    console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
+    some = states(1200, truth="4", scene="room00", type="object_counting")
+    with shown_on(console) as display:
+        progress = Progress(some, display, max_batched_turns=2)
+        progress.began("batched", some)
+        take_all(progress, some[:600], clock, 2.0, done={s.id for s in some})
+    written = console.file.getvalue()
+    assert "/1200 questions · about" in written
+    assert "turns" not in written.split("questions · ")[-1]  # cut off at the end of the line
 
 
 def test_a_continued_run_begins_where_it_was():
     some = states(2)
     some[0].take(turn(0, DONE))
     some[1].take(turn(0, STEP))
-    progress = Progress(some, plain(), max_batched_turns=2, max_turns=4)
+    progress = progress_of(some)
     progress.began("finishing", some[1:])
-    assert "active 1 · answered 1" in progress.line
-    assert progress.questions_a_minute == 0
-    assert (progress.forecast.futures[:, :2].sum(1) >= 1).all()
+    assert progress.line.startswith("1/2 questions · finishing · 0 turns")
     take(progress, some[1], DONE)
-    assert "active 0 · answered 2" in progress.line
+    assert progress.line.startswith("2/2 questions")
 
 
 def test_plain_lines_come_every_few_seconds_and_hold_no_control_characters(monkeypatch):

@@ -263,7 +263,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
             with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
                 note = (lambda words: None) if run.config.quiet else display.note
                 note(f"run folder: {run.path}")
-                progress = Progress.of(run, display)
+                progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
                 with (
                     logged(run, progress, display.warn, note) as observer,
                     precomputing(run),
