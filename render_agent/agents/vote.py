@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from msgspec import structs
-
-from render_agent.agents.ballot import ballot
 from render_agent.agents.base import Agent, Ask, Steps
 from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import TurnContext
@@ -16,9 +14,10 @@ from render_agent.config import RunConfig
 from render_agent.config.agent_plan import AgentPlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Ballot, Candidate, Evidence
+from render_agent.dialogue.state import Ballot, Candidate, Evidence, Question
 from render_agent.engines.base import Reply, Request
 from render_agent.geometry.camera import Camera
+from render_agent.score.official import mean_relative_accuracy, score_answer
 
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25
@@ -62,7 +61,7 @@ class Vote(Agent):
             voters = readable if context.last else ending
             outcome = _outcome(context, candidates, voters)
         if outcome is not None:
-            chosen = _answering(context, candidates, outcome)
+            chosen = _answering(candidates, outcome)
         elif context.last or not readable:
             chosen = default_candidate(context, candidates)
         else:
@@ -110,21 +109,38 @@ def _outcome(
     return ballot(context.state.question, votes)
 
 
-def _answering(context: TurnContext, candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
-    """Return the first sample that is nearest to the winner, with the winner as its answer."""
-    voting = [c for c, vote in zip(candidates, outcome.votes, strict=True) if vote is not None]
+def _answering(candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
+    """Return the first sample that voted for the winner."""
+    return candidates[outcome.votes.index(outcome.winner)]
 
-    def off(candidate: Candidate) -> float:
-        answer = _answer(candidate, context)
-        assert answer is not None, "it voted"
-        if context.state.question.wanted == "number":
-            return abs(float(answer) - float(outcome.winner))
-        return float(answer.lower() != outcome.winner.lower())
 
-    nearest = min(voting, key=off)
-    action = nearest.action
-    assert isinstance(action, Action), "it voted"
-    if _answer(nearest, context) == outcome.winner:
-        return nearest
-    answered = structs.replace(action, answer=outcome.winner, answer_text=outcome.winner)
-    return structs.replace(nearest, action=answered)
+def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
+    """Return the outcome of a vote on the answer, None where nobody gave one.
+
+    votes: canonical answers, by sample. Of letters and texts the commonest wins, of several the one that
+    came first. Of numbers the vote wins whose mean relative accuracy is the highest on the average, were
+    the votes the truth in turn; of several the one nearest to the median.
+    """
+    answers = [vote for vote in votes if vote is not None]
+    if not answers:
+        return None
+    numbers = [float(vote) for vote in answers] if question.wanted == "number" else []
+    if numbers:
+        middle = statistics.median_low(numbers)
+
+        def expected(number: float) -> float:
+            return statistics.fmean(mean_relative_accuracy(number, truth) for truth in numbers)
+
+        winner = max(answers, key=lambda vote: (expected(float(vote)), -abs(float(vote) - middle)))
+        score = expected(float(winner))
+    else:
+        commonest = Counter(map(str.lower, answers)).most_common(1)[0][0]
+        winner = next(vote for vote in answers if vote.lower() == commonest)
+        score = statistics.fmean(score_answer(question.type, winner, vote) for vote in answers)
+    return Ballot(
+        votes=tuple(votes),
+        winner=winner,
+        agreement=sum(vote.lower() == winner.lower() for vote in answers) / len(answers),
+        expected=score,
+        spread=statistics.pstdev(numbers) if numbers else None,
+    )

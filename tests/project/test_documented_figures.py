@@ -1,10 +1,8 @@
-"""What the documentation says of votes and of equal cost is what was measured."""
+"""What the documentation says of equal cost is what was measured."""
 
-import importlib.util
 import json
 import re
 
-import pytest
 from factories import TREE
 
 RESULTS = TREE / "benchmarks" / "results"
@@ -15,13 +13,6 @@ def measured(name):
     return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
 
 
-def benchmark(name):
-    spec = importlib.util.spec_from_file_location(name, TREE / "benchmarks" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_result_says_the_command_that_makes_it():
     for page in RESULTS.rglob("*.md"):
         text = page.read_text("utf-8")
@@ -29,28 +20,6 @@ def test_every_result_says_the_command_that_makes_it():
         assert programs or re.search(r"^(?: {4}|`)?render-agent ", text, re.MULTILINE), page
         for program in programs:
             assert (TREE / program.replace(".", "/")).with_suffix(".py").is_file(), (page, program)
-
-
-def test_a_vote_on_numbers_scores_as_the_page_says():
-    record = measured("voting")
-    assert benchmark("voting").table(record) == (RESULTS / "voting.md").read_text("utf-8")
-    apart = [row["rules"]["least loss"]["minus_median"] for row in record["rows"]]
-    assert f"from {max(apart):.1f} points more than the median of the votes" in PAGE
-    assert f"to {-min(apart):.0f} points less" in PAGE
-
-
-def test_the_figures_of_votes_come_out_again():
-    voting = benchmark("voting")
-    (row,) = (
-        row
-        for row in measured("voting")["rows"]
-        if (row["votes"], row["of"], row["model"]) == (5, "counts", "each by itself, by two fifths")
-    )
-    truths = voting.truths_of(counts=True)
-    assert row["n"] == 40 * len(truths)
-    found = voting.measured(truths, voting.MODELS[row["model"]], 5, whole=True, rounds=40)
-    for name, told in row["rules"].items():
-        assert found[name] == pytest.approx(told)
 
 
 def test_choosing_at_equal_cost_scored_as_the_page_says():
