@@ -52,7 +52,7 @@ KINDS: dict[Kind, tuple[str, str]] = {
     "toolset": ("toolsets", "render_agent.observation.toolsets:Toolset"),
     "scripted policy": ("policies", "render_agent.engines.scripted.base:Policy"),
     "small model": ("small_models", "render_agent.engines.checkpoint.pretrained:Pretrained"),
-    "logger": ("loggers", "render_agent.analysis.export.loggers.base:RunLogger"),
+    "logger": ("loggers", "render_agent.analysis.export.loggers:RunLogger"),
     "command": ("commands", "click:Command"),
 }
 """Of each kind of part the group of entry points, `render_agent.…`, in which a package declares its own, and the
@@ -148,10 +148,10 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
     },
     "small model": {},
     "logger": {
-        "wandb": "render_agent.analysis.export.loggers.wandb:WandbLogger",
-        "trackio": "render_agent.analysis.export.loggers.trackio:TrackioLogger",
-        "tensorboard": "render_agent.analysis.export.loggers.tensorboard:TensorBoardLogger",
-        "mlflow": "render_agent.analysis.export.loggers.mlflow:MlflowLogger",
+        "wandb": "render_agent.analysis.export.loggers:WandbLogger",
+        "trackio": "render_agent.analysis.export.loggers:TrackioLogger",
+        "tensorboard": "render_agent.analysis.export.loggers:TensorBoardLogger",
+        "mlflow": "render_agent.analysis.export.loggers:MlflowLogger",
     },
     "command": {
         "ls": "render_agent.cli.main:ls",

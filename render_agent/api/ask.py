@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
-from render_agent.analysis.export.loggers.observer import logged
+from render_agent.analysis.export.loggers import logged
 from render_agent.analysis.live.background import precomputing
 from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (

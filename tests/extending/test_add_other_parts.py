@@ -42,16 +42,13 @@ class Please(WordingPlan):
 
 class Notebook:
     """A logger that writes lines."""
-    step = 0
+    seen_by = ""
 
-    def __init__(self, run):
-        self.file = Path(run.folder.path, "notebook.txt").open("w")
+    def __init__(self, folder, *, anew):
+        self.file = Path(folder.path, "notebook.txt").open("w")
 
-    def figures(self, figures, step):
-        self.file.write(f"{step}\\n")
-
-    def finish(self, run):
-        self.file.write(f"{len(run.rows)} questions\\n")
+    def log(self, figures, step):
+        self.file.write(f"{figures['final/questions/questions']}\\n" if "final/score" in figures else "")
 
     def close(self):
         self.file.close()
@@ -78,7 +75,7 @@ def test_a_toolset_a_change_and_a_logger_of_a_package_make_a_run(monkeypatch, tm
     question, counterpart = run.questions()
     assert counterpart.text == f"Please: {question.text}"
     assert counterpart.change.said == "it is asked politely"
-    assert (path / "notebook.txt").read_text("utf-8").splitlines()[-1] == "2 questions"
+    assert (path / "notebook.txt").read_text("utf-8").splitlines() == ["2.0"]
 
 
 def test_a_small_model_of_a_package_is_one_that_the_doctor_tries(monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ import render_agent
 from render_agent.analysis.diagnosis.diagnose import cached_diagnoses, diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import summary
-from render_agent.analysis.export.loggers.observer import RunFigures
+from render_agent.analysis.export.loggers import scalars
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
 from render_agent.analysis.report.plots.belief_plots import revisions
@@ -90,7 +90,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # what is told while a run goes on is of the same questions
     states = read_states(RunFolder(paired))
-    told = RunFigures(states).now()["score"]
+    told = scalars(states)["score"]
     assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
     assert {state.id for state in counted_states(states)} == {
         state.id for state in read_states(RunFolder(alone))

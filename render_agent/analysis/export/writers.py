@@ -153,9 +153,9 @@ def _inspect(
 def _maps(runs: Sequence[SelectedRun], to: Path) -> Written:
     """Write the true maps of the runs' scenes: on VSI-Bench's grid of 10 × 10, and in metres."""
     from render_agent.beliefs.true_map import grid_map, metric_map
-    from render_agent.questions.ground_truth import known_facts
+    from render_agent.questions.ground_truth import Facts, known_facts
 
-    facts = {}
+    facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
         facts |= known_facts(questions, run.config.annotations)

@@ -129,7 +129,7 @@ def export_command(
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:
     """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
-    from render_agent.analysis.export.loggers.observer import log_finished, logged_line
+    from render_agent.analysis.export.loggers import log_finished, logged_line
     from render_agent.errors import SetupError
 
     require(f"--format {name}", name)

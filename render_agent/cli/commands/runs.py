@@ -20,7 +20,7 @@ import click
 from rich.console import Console
 
 from render_agent.agents.verifiers.registry import describe_choosing
-from render_agent.analysis.export.loggers.observer import logged
+from render_agent.analysis.export.loggers import logged
 from render_agent.analysis.live.background import precomputing
 from render_agent.beliefs.belief_summary import summed_up
 from render_agent.cli.turn_text import belief_lines, turn_lines
