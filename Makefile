@@ -1,11 +1,13 @@
 # `make run` and `make test` do all the set-up themselves; see scripts/set-up.
 VENV := .venv
 VLLM_VENV := .venv-vllm
+# Tools that look at .venv from outside, so that they are not part of what they list.
+TOOLS := .venv-tools
 TEST_PROCESSES ?= 3
 # What is compiled is kept: tests start the program again and again.
 TESTS = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
-PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt $(wildcard hashes.txt) scripts/set-up
+PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all test-oldest test-vllm lint docs bench train audit sbom wheel licences pins hashes setup clean
@@ -34,11 +36,9 @@ lint: $(VENV)/ready-lint ## set up, then check style and types, and build the do
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy tests/api/typed_keywords.py
-	$(VENV)/bin/python scripts/reference.py --check
 	$(SITE)
 
 docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs, to open from disk
-	$(VENV)/bin/python scripts/reference.py
 	$(SITE)
 	@echo build/docs/index.html
 
@@ -48,17 +48,22 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
 	$(VENV)/bin/python -m training.make .training
 
-audit: ## ask whether a pinned package has a known hole; needs a network, or AUDIT_COPY=all.zip
-	@scripts/audit
+audit: $(TOOLS)/ready ## check every pinned package for known vulnerabilities; needs a network
+	$(TOOLS)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt -r constraints-cpu.txt
 
-sbom: $(VENV)/ready-run ## set up, then write what is installed as a bill of materials: build/sbom.cdx.json (CycloneDX)
-	@scripts/sbom
+licences: $(TOOLS)/ready $(VENV)/ready-run ## list the licences of the installed packages
+	$(TOOLS)/bin/pip-licenses --python $(VENV)/bin/python --with-urls
+
+sbom: $(TOOLS)/ready $(VENV)/ready-run ## write a bill of materials of .venv to build/sbom.cdx.json (CycloneDX)
+	@mkdir -p build
+	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --spec-version 1.6 --output-file build/sbom.cdx.json $(VENV)/bin/python
+
+hashes: $(TOOLS)/ready ## write every pin with its SHA-256 to build/requirements.txt, for pip --require-hashes
+	@mkdir -p build
+	$(TOOLS)/bin/uv pip compile --quiet --no-deps --no-annotate --generate-hashes --output-file build/requirements.txt constraints.txt constraints-cpu.txt
 
 wheel: $(VENV)/ready-run $(VENV)/view3d ## set up, then build the wheel into dist/: the same bytes from the same commit
 	@scripts/wheel
-
-licences: $(VENV)/ready-lint ## set up, then write docs/licences.md: the packages and their licences
-	$(VENV)/bin/python scripts/licences.py
 
 pins: ## take the newest packages that setup.cfg allows, and pin them in constraints.txt
 	@UNPINNED=1 scripts/set-up test,lint,docs
@@ -66,13 +71,10 @@ pins: ## take the newest packages that setup.cfg allows, and pin them in constra
 		--exclude torch --exclude torchvision; } >constraints.new
 	@mv constraints.new constraints.txt
 
-hashes: $(VENV)/ready-lint ## write the SHA-256 of every pinned package into hashes.txt
-	@scripts/hashes
-
-setup: $(VENV)/ready-test $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels
+setup: $(VENV)/ready-lint $(VENV)/view3d ## set up only: .venv, packages, system libraries, compiled kernels, ruff, mypy
 
 clean: ## remove all environments and caches; runs are kept
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-audit $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(TOOLS) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/ready-run: EXTRAS := report
@@ -95,6 +97,11 @@ $(VENV)/view3d: scripts/view3d/build scripts/view3d/view3d.js scripts/view3d/pac
 # The tests of pages need a browser; nothing else does.
 $(VENV)/browser: $(VENV)/ready-test scripts/set-up-browser
 	@scripts/set-up-browser
+	@touch $@
+
+$(TOOLS)/ready:
+	$(or $(PYTHON),python3) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit pip-licenses cyclonedx-bom uv
 	@touch $@
 
 $(VLLM_VENV)/ready: setup.cfg pyproject.toml scripts/set-up-vllm scripts/cure_before_torchvision.py

@@ -1,15 +1,15 @@
-"""What MkDocs does beside its own work when it builds the site: links out of docs/, and no outside request.
+"""MkDocs hooks: rewrite links that leave docs/, and insert the parts of pages that the program itself provides.
 
-Pages of docs/ link to files of the repository, so that they can be followed where the repository is read.
-Documents among these become pages of the site; of all others the site shows the text without a link.
+Pages of docs/ link to files of the repository, so that the links also work where the repository is read.
+Documents among these become pages of the site; for all other files the site shows the text without a link.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +29,46 @@ BESIDE = (
     "benchmarks/results/**/*.md",
     "benchmarks/results/**/*.svg",
 )
-"""Documents outside docs/ that pages link to; in the site they lie below `repository/`."""
+"""Documents outside docs/ that pages link to; in the site they are below `repository/`."""
 
 LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[^)\s]+)\)")
 
-FETCHING = {
-    "script": ("src",),
-    "img": ("src", "srcset"),
-    "iframe": ("src",),
-    "source": ("src", "srcset"),
-    "video": ("src", "poster"),
-    "audio": ("src",),
-    "object": ("data",),
-    "embed": ("src",),
-    "link": ("href",),
-}
-"""The attributes by which a page has something loaded, by element."""
 
-QUIET_LINKS = {"canonical", "next", "prev", "alternate", "edit"}
-"""Relations of <link> that load nothing."""
+def instructions_part() -> str:
+    """Return the instructions of a dialogue with the default options."""
+    from render_agent.config import RunConfig
+    from render_agent.observation.setup import make_prompt
+
+    return f"```text\n{make_prompt(RunConfig(batch=True)).instructions}\n```"
+
+
+def schema_part() -> str:
+    """Return the JSON schema of a reply."""
+    from render_agent.dialogue.prompt import reply_schema
+
+    return f"```json\n{json.dumps(reply_schema(('ego', 'top', 'around')), indent=1)}\n```"
+
+
+def families_part() -> str:
+    """Return the table of the model families that the in-process engine knows."""
+    from render_agent.engines.families.registry import FAMILIES
+
+    head = "| family | `model_type` | kept | thinking | why not more |\n|---|---|---|---|---|"
+    rows = [
+        f"| {family.name} | {', '.join(f'`{name}`' for name in family.model_types)}"
+        f" | `{family.reuse}`{' and states' if family.recurrent else ''}"
+        f" | `{family.thinking.switch}`, `{family.thinking.opens}…{family.thinking.closes}` | {family.why} |"
+        for family in FAMILIES
+    ]
+    return "\n".join([head, *rows])
+
+
+GENERATED = {
+    "instructions": instructions_part,
+    "schema": schema_part,
+    "families": families_part,
+}
+"""What replaces `<!-- generated: NAME -->` in a page."""
 
 
 def beside() -> Iterator[Path]:
@@ -57,7 +78,7 @@ def beside() -> Iterator[Path]:
 
 
 def uri_of(path: Path) -> str:
-    """Return where a document from outside docs/ lies in the site's sources."""
+    """Return the place of a document from outside docs/ in the site's sources."""
     name = path.relative_to(TREE).as_posix()
     if path.name == "README.md":
         name = f"{path.parent.relative_to(TREE).as_posix()}.md"
@@ -80,10 +101,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def within_site(place: str, page: Path, uri: str) -> str | None:
-    """Return a relative link as it reads in the site, None where its file is no part of it.
+    """Return a relative link as the site needs it, or None if its file is not part of the site.
 
-    page: the file that has the link. uri: where that lies in the site's sources. PluginError where
-    there is no such file.
+    page: the file that has the link. uri: its place in the site's sources. PluginError if there is no such file.
     """
     name, _, anchor = place.partition("#")
     target = (page.parent / name).resolve()
@@ -101,7 +121,7 @@ def within_site(place: str, page: Path, uri: str) -> str | None:
 
 
 def relinked(text: str, page: Path, uri: str) -> str:
-    """Return a page's Markdown with its links as they read in the site; those in code stay."""
+    """Return a page's Markdown with its links as the site needs them, except those in code blocks."""
 
     def link(found: re.Match[str]) -> str:
         label, place = found["label"], found["place"]
@@ -114,63 +134,19 @@ def relinked(text: str, page: Path, uri: str) -> str:
     return "".join(part if index % 2 else LINK.sub(link, part) for index, part in enumerate(parts))
 
 
-def unescaped(text: str) -> str:
-    """Return Markdown whose tables have bars in code as bars: where they are escaped, the site shows that."""
-    rows = re.compile(r"^\|.*\|$", re.MULTILINE)
-    code = re.compile(r"`[^`]*`")
-    return rows.sub(lambda row: code.sub(lambda word: word[0].replace("\\|", "|"), row[0]), text)
-
-
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Have links out of docs/ lead to where the site has their documents."""
+    """Insert the generated parts, and point links out of docs/ to their documents in the site."""
     uri = page.file.src_uri
     sources = {uri_of(path): path for path in beside()}
-    return unescaped(relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri))
+    text = relinked(markdown, sources.get(uri, TREE / "docs" / uri), uri)
+    return re.sub(r"<!-- generated: (\w+) -->", lambda part: GENERATED[part[1]](), text)
 
 
-def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Name the dialog of the search, which the theme does not."""
-    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
-
-
-class Loaded(HTMLParser):
-    """The addresses that a page has its browser load."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what an element loads."""
-        given = dict(attrs)
-        if tag == "link" and set((given.get("rel") or "").split()) <= QUIET_LINKS:
-            return
-        self.addresses += [given[name] or "" for name in FETCHING.get(tag, ()) if name in given]
-
-
-def outside(address: str) -> bool:
-    """Whether an address leads off the site."""
-    return bool(re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", address.strip(), re.IGNORECASE))
-
-
-def requests_to_outside(site: Path) -> list[str]:
-    """Return what the pages and styles of a built site would load from elsewhere."""
-    found = []
-    for path in sorted(site.rglob("*.html")):
-        page = Loaded()
-        page.feed(path.read_text("utf-8"))
-        found += [f"{path.relative_to(site)}: {name}" for name in page.addresses if outside(name)]
-    for path in sorted(site.rglob("*.css")):
-        loaded = re.findall(r"(?:url\(|@import\s)\s*[\"']?([^\"')\s]+)", path.read_text("utf-8"))
-        found += [f"{path.relative_to(site)}: {name}" for name in loaded if outside(name)]
-    return found
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Leave the default empty for options that have none; mkdocs-click prints click's placeholders."""
+    return re.sub(r"<code>(?:Sentinel\.UNSET|None|\(\))</code></td>", "</td>", html)
 
 
 def on_post_build(config: Any) -> None:
-    """Stop the build where a page would ask for something from outside.
-
-    The theme's 404.html goes: its addresses begin at the root of a server, and the site is opened from disk.
-    """
+    """Remove the theme's 404.html: its addresses start at a server's root, but the site is opened from disk."""
     Path(config.site_dir, "404.html").unlink(missing_ok=True)
-    if found := requests_to_outside(Path(config.site_dir)):
-        raise PluginError(f"{len(found)} requests to outside, such as {'; '.join(found[:5])}")

@@ -1,6 +1,6 @@
 """The options of a run as keywords of `run`, `ask`, `continue_run` and `load_engine`: typed, for editors and mypy.
 
-Written by scripts/reference.py from the declarations in `config/`: change those, then type `make docs`.
+`tests/api/test_keywords.py` compares them with the declarations in `config/`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""The pages of docs/ and CONTRIBUTING.md say what is so: options, commands, files, names, parts, figures."""
+"""Commands, options, files, names and keys in the documentation exist."""
 
 import ast
-import importlib.util
 import json
 import re
-import sys
 from configparser import ConfigParser
 
 import click
 import pytest
 import yaml
 from factories.documentation import (
-    DOCS,
     LINK,
     PAGES,
     README,
@@ -24,35 +21,15 @@ from factories.documentation import (
 )
 from factories.runs import Silent, make_config, make_questions
 
-from render_agent import registry
+import render_agent
 from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
+from render_agent.questions.rows import load_rows
 from render_agent.runs.runner import start_run
-from render_agent.system.interrupts import INTERRUPTED, TERMINATED
-from render_agent.system.system_libraries import LIBRARIES, SOFTWARE_DRIVER
-from scripts.house import LEVELS
 
 ARCHITECTURE = read("architecture.md")
-CONTRIBUTING = (TREE / "CONTRIBUTING.md").read_text("utf-8")
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-
-
-def load_script(name):
-    """Return a script of scripts/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, TREE / "scripts" / f"{name}.py")
-    module = sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_room_of_the_way_has_a_level():
-    (drawn,) = re.findall(r"^## The way of the data\n+```\n(.*?)^```$", ARCHITECTURE, re.M | re.S)
-    named = {name for line in drawn.splitlines() for name in line[72:].split()}
-    rooms = {room for level in LEVELS for room in level.split()}
-    assert {"cli", "config", "questions", "scene", "dialogue", "observation", "render"} <= named
-    assert {"engines", "agents", "runs", "score", "analysis"} <= named
-    assert named <= rooms
 
 
 def test_modules_that_the_page_on_security_names_are_there():
@@ -69,14 +46,6 @@ def test_modules_that_the_page_on_security_names_are_there():
 def test_files_that_are_linked_are_there(page):
     links = [(name, place) for name, place in LINK.findall(read(page)) if "://" not in place]
     assert not [place for _, place in links if not (page.parent / place).exists()]
-
-
-@by_page
-def test_every_table_has_its_head(page):
-    """A blank line within a table ends it: the rows below it are shown as text."""
-    words = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
-    for first, second in re.findall(r"(?<=\n)\n(\|.*)\n(.*)", words):
-        assert re.fullmatch(r"\|[-:| ]+\|", second), first
 
 
 @by_page
@@ -102,12 +71,6 @@ def test_every_command_that_is_shown_is_understood(page):
     if page.parent.name != "extending":
         for line in shown_commands(page):
             understand(line)
-
-
-def test_many_commands_are_shown():
-    assert sum(len(shown_commands(page)) for page in PAGES) > 100
-    with pytest.raises(click.NoSuchOption):
-        understand("render-agent --no-such-option")
 
 
 def test_commands_in_a_line_are_understood():
@@ -146,37 +109,6 @@ def test_options_that_are_named_exist():
         assert not named - known - others, page.name
 
 
-def test_generated_pages_are_fresh():
-    stale = load_script("reference").stale_pages()
-    assert not stale, f"run scripts/reference.py: {[page.name for page in stale]} are stale"
-
-
-def test_the_reference_has_every_option_and_command():
-    """Read without the script that writes it."""
-    options = read("reference/options.md")
-    for name, entry in OPTIONS.items():
-        (row,) = re.findall(rf"^\| `--{name.replace('_', '-')}[ `].*$", options, re.MULTILINE)
-        assert f"`RENDER_AGENT_{name.upper()}`" in row
-        assert entry.metadata["text"].replace("|", "\\|") in row
-        if isinstance(entry.default, str | int | float) and not isinstance(entry.default, bool):
-            assert f"| {entry.default:g} |" in row if isinstance(entry.default, float) else f"| {entry.default} |" in row  # fmt: skip
-    flags = {flag for parameter in cli.params for flag in parameter.opts}
-    assert not {flag for flag in flags if f"`{flag}" not in options}
-    commands = re.findall(
-        r"^### render-agent (.+)$", read("reference/command-line.md"), re.MULTILINE
-    )
-    assert sorted(commands) == sorted([*registry.names("command"), "bench verifiers"])
-
-
-def test_a_stale_part_is_found():
-    reference = load_script("reference")
-    page = "<!-- generated: exit-codes -->\nold\n<!-- end of generated -->\n"
-    assert "| 143 |" in reference.generated(page)
-    assert reference.generated(reference.generated(page)) == reference.generated(page)
-    with pytest.raises(KeyError):
-        reference.generated(page.replace("exit-codes", "no-such-part"))
-
-
 def keys_told(title):
     """Return the keys that a table of the run folder's page names, and those that need not be there."""
     rows = re.findall(r"^\| (`.+?) \| (.+) \|$", section("reference/run-folder.md", title), re.M)
@@ -213,27 +145,12 @@ def test_the_run_folder_is_as_told(tmp_path):
     assert row - optional == set((run.path / "results.csv").read_text().splitlines()[0].split(","))
 
 
-def test_system_libraries_are_told():
-    told = re.findall(
-        r"^\| (.+?) \| `(.+?)` \|", section("how-to/install.md", "System libraries"), re.MULTILINE
-    )
-    known = [(library.name, library.package) for library in (*LIBRARIES, SOFTWARE_DRIVER)]
-    assert [(name.strip("`"), package) for name, package in told] == known
-
-
 def test_extras_are_told():
     told = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section("how-to/install.md", "Extras"), re.M)
     settings = ConfigParser()
     settings.read(TREE / "setup.cfg")
     extras = set(settings["options.extras_require"])
     assert {name for cell in told for name in re.findall(r"`(\w+)`", cell)} == extras
-
-
-def test_exit_codes_are_told():
-    told = re.findall(
-        r"^\| (\d+) \|", section("reference/command-line.md", "Exit codes"), re.MULTILINE
-    )
-    assert told == ["0", "1", "2", str(INTERRUPTED), str(TERMINATED)]
 
 
 def test_what_may_change_when_a_run_is_continued_is_told():
@@ -247,30 +164,12 @@ def test_what_may_change_when_a_run_is_continued_is_told():
     assert named == free - {"port"}
 
 
-def test_the_way_is_found():
-    rows = re.findall(
-        r"^\| (.+?) \| `(\S+)` \| `(\S+)` \|$", read("find-your-way.md"), re.MULTILINE
-    )
-    assert len(rows) >= 30
-    assert len({sentence for sentence, _, _ in rows}) == len(rows)
-    for sentence, file, symbol in rows:
-        source = (TREE / file).read_text("utf-8")
-        defined = rf"^\s*(?:(?:async )?def|class) {symbol}\b|^{symbol}\b[^=\n]*="
-        assert re.search(defined, source, re.MULTILINE), f"{sentence}: {file} has no {symbol}"
-
-
 def test_json_and_yaml_of_the_pages_can_be_read():
     for page in PAGES:
         for text in blocks(page, "yaml"):
             assert yaml.safe_load(text)
         for text in blocks(page, "json"):
             assert json.loads(text)
-
-
-def test_the_line_length_of_the_rules_is_that_of_ruff():
-    line = re.search(r"^line-length = (\d+)$", (TREE / "pyproject.toml").read_text("utf-8"), re.M)
-    assert f"{line[1]} characters" in CONTRIBUTING
-    assert f"max_line_length = {line[1]}" in (TREE / ".editorconfig").read_text("utf-8")
 
 
 @by_page
@@ -289,26 +188,23 @@ def test_the_version_stands_in_both_of_its_places():
     assert "\n## Unreleased\n" in (TREE / "CHANGELOG.md").read_text("utf-8")
 
 
-def linked(page):
-    """Return the files that a page links."""
-    return [(page.parent / place).resolve() for _, place in LINK.findall(read(page)) if "://" not in place]  # fmt: skip
+def test_the_three_uses_are_shown():
+    shown = "\n".join(shown_commands(README))
+    for use in ("--batch --questions", "--ply scenes/room01.ply", "--continue recent"):
+        assert f"render-agent {use}" in shown
 
 
-def test_every_page_is_found_from_the_readme():
-    found, ahead = set(), [README]
-    while ahead:
-        page = ahead.pop()
-        found.add(page)
-        ahead += [each for each in linked(page) if each in PAGES and each not in found]
-    assert not [page.name for page in PAGES if page not in found]
+def test_the_questions_that_it_shows_are_read(tmp_path):
+    (block,) = (text for text in blocks(README, "") if "my_scans" in text)
+    rows = [line for line in block.splitlines() if line.startswith("{")]
+    (tmp_path / "questions.jsonl").write_text("\n".join(rows))
+    questions = load_rows(tmp_path / "questions.jsonl", "mine")
+    assert [question.truth for question in questions] == [
+        json.loads(row)["ground_truth"] for row in rows
+    ]
 
 
-def test_the_first_page_leads_to_every_other():
-    assert not set(DOCS.rglob("*.md")) - {DOCS / "index.md", *linked(DOCS / "index.md")}
-
-
-def test_every_page_is_in_the_navigation_of_the_site():
-    told = re.findall(
-        r"^ +- .+: (\S+\.md)$", (TREE / "mkdocs.yml").read_text("utf-8"), re.MULTILINE
-    )
-    assert sorted(told) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+def test_the_names_of_its_python_are_public():
+    (block,) = blocks(README, "python")
+    compile(block, "README.md", "exec")
+    assert set(re.findall(r"render_agent\.(\w+)", block)) <= set(render_agent.__all__)
