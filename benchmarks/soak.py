@@ -27,8 +27,6 @@ from typing import Any
 
 import click
 
-from render_agent.system.malloc import give_back_freed
-
 WARMING = 0.2
 """The share of the passes that is left out of the slopes."""
 
@@ -87,7 +85,6 @@ def one_pass(place: Path, number: int, size: tuple[int, int], limit: int | None)
 def held() -> dict[str, float]:
     """Return what this process holds now."""
     gc.collect()
-    give_back_freed()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     tasks = [*Path("/proc/self/task").iterdir()]
     children = [child for task in tasks for child in (task / "children").read_text().split()]

@@ -9,9 +9,6 @@ try:
     from render_agent.system.interrupts import Terminated, exit_code, install
 
     install()
-    from render_agent.system.standard_streams import open_closed_streams
-
-    open_closed_streams()
 except KeyboardInterrupt:
     sys.exit(130)
 

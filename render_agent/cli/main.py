@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -25,8 +25,6 @@ from render_agent.config.flags import given_options
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, SetupError, UsageError
 from render_agent.system.interrupts import Terminated, exit_code, install
-from render_agent.system.standard_streams import StandardError
-from render_agent.system.threads import bound_starts
 from render_agent.text.reasons import short_repr
 from render_agent.text.redact import without_keys
 from render_agent.text.sanitize import visible
@@ -405,9 +403,7 @@ def doctor(context: click.Context, as_json: bool, probe: bool) -> None:
 def main() -> NoReturn:
     """Run the command line and exit: 0 complete, 1 failed, 2 usage, 130 interrupted, 143 terminated."""
     install()
-    bound_starts()
     sys.excepthook = _crashed
-    sys.stderr = cast("TextIO", StandardError(sys.stderr))
     try:
         code = cli.main(
             prog_name="render-agent", auto_envvar_prefix=PREFIX.rstrip("_"), standalone_mode=False

@@ -7,7 +7,7 @@ import io
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -19,7 +19,6 @@ from PIL import Image
 from render_agent.errors import RunLogError
 from render_agent.render.png import encode
 from render_agent.system.contained_paths import picture_path
-from render_agent.system.threads import begun_pool
 from render_agent.system.whole_files import make_folders, write_whole
 
 MAX_DECODED_PICTURES = 256
@@ -91,7 +90,7 @@ class Pictures:
         self._making_folders = Lock()
         # what two questions of a scene share may be drawn for both, and a file is not written beside itself
         self._storing = [Lock() for _ in range(16)]
-        self._writers = begun_pool(2, "picture")
+        self._writers = ThreadPoolExecutor(2, "picture")
 
     def keep(self, file: str, picture: NDArray[np.uint8]) -> Future[None]:
         """Write a picture (H, W, 3) beside other work; the future is done when it is on disk.

@@ -16,7 +16,7 @@ from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
 from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
-from render_agent.system.malloc import bounded_memory
+from render_agent.system.memory import bounded_memory
 from render_agent.text.reasons import reason_of, short_repr, shortened
 from render_agent.text.safe_parse import parse_json, read_bounded
 from render_agent.text.sanitize import is_plain

@@ -15,7 +15,7 @@ from render_agent.render.base import Frame, Renderer
 from render_agent.render.registry import make_renderer
 from render_agent.render.renderer_process import Job, Result, serve
 from render_agent.scene.model import Scene
-from render_agent.system.child_process import signal_name, start_child
+from render_agent.system.processes import signal_name, start_child
 
 MAX_SECONDS = 300.0
 """A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""

@@ -48,7 +48,6 @@ from render_agent.runs.preflight import (
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.interrupts import raise_again
-from render_agent.system.malloc import give_back_large_blocks
 from render_agent.text.display import stage
 
 logger = logging.getLogger(__name__)
@@ -147,7 +146,6 @@ def play(
 
     EngineError or RunLogError where that is impossible.
     """
-    give_back_large_blocks()
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
     views, prompt = make_views(config, scenes, log.pictures, questions), make_prompt(config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +16,6 @@ from render_agent.agents.verifiers.base import Case, VerifierPanel
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.system.interrupts import raise_again
-from render_agent.system.threads import begun_pool
 from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class TurnScheduler:
         self.engine = engine
         self.panel = panel
         self.settle = settle
-        self._thread = begun_pool(1, "drawing")
+        self._thread = ThreadPoolExecutor(1, "drawing")
         self._in_flight = 0
         self._to_draw: deque[tuple[InFlight, Draw]] = deque()
         self._drawing: deque[tuple[InFlight, Future[Any]]] = deque()

@@ -1,4 +1,4 @@
-"""The operating system: threads, memory, files that are whole or absent, child processes, system libraries.
+"""The operating system: processes, memory, signals, atomic files, system libraries.
 
 Imports `errors` and `text`. Start with `whole_files`, with which everything that a run keeps is written.
 """

@@ -16,7 +16,6 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from render_agent.errors import RenderAgentError, SetupError
-from render_agent.system.threads import start
 from render_agent.web.checks import check_request
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ class LocalServer:
             )
         )
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="page")
-        start(self._thread)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop, and wait for the server's thread."""

@@ -309,24 +309,17 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
 STOPPED = """
 import os, signal, sys
 from render_agent.system.interrupts import exit_code, install
-class Falls:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.getpid()
 install()
 try:
-    {}
+    os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 except KeyboardInterrupt as stop:
     sys.exit(exit_code(stop))
 """
 
 
-@pytest.mark.parametrize("how", ["Falls()", "exec('os.kill(os.getpid(), signal.SIGINT)')"])
-def test_an_interrupt_ends_the_program_wherever_it_falls(how):
-    stopped = subprocess.run(
-        [sys.executable, "-c", STOPPED.format(how)], capture_output=True, timeout=60
-    )
+def test_an_interrupt_ends_the_program():
+    stopped = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, timeout=60)
     assert (stopped.returncode, stopped.stderr) == (130, b"")
 
 

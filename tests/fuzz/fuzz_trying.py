@@ -22,7 +22,7 @@ from fuzz_lines import PACKAGE, Line, Lines
 from fuzz_targets import TARGETS, Target
 
 from render_agent.errors import RenderAgentError
-from render_agent.system.malloc import bounded_memory
+from render_agent.system.memory import bounded_memory
 
 PAGE = resource.getpagesize()
 

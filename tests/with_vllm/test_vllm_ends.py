@@ -11,7 +11,7 @@ import pytest
 from factories.models import small_model
 from factories.runs import make_questions
 
-from render_agent.system.child_reaper import POLL_SECONDS, alive
+from render_agent.engines.vllm.watcher import POLL_SECONDS
 
 pytestmark = pytest.mark.skipif(
     find_spec("vllm") is None, reason="vLLM is not here: make test-vllm"
@@ -51,6 +51,12 @@ def started(process):
     with suppress(psutil.NoSuchProcess):
         return process.children(recursive=True)
     return []
+
+
+def alive(process):
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def engines(process):

@@ -5,7 +5,6 @@ What the views showed is cached in the run's report folder, so that each scene i
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import logging
@@ -45,8 +44,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
-from render_agent.system.malloc import NEW_OBJECTS, end_without_collecting
-from render_agent.system.threads import cores
+from render_agent.system.processes import cores
 from render_agent.system.whole_files import json_lines, read_lines, write_whole
 from render_agent.text.display import stage
 from render_agent.text.safe_parse import decode, plain
@@ -413,8 +411,6 @@ def get_ready() -> None:
     from render_agent.render.rasteriser.renderer import compile_kernels
 
     send_by_fields()
-    gc.set_threshold(NEW_OBJECTS)
-    end_without_collecting()
     compile_kernels("mesh")
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import Run
-from render_agent.system.child_process import prefer_for_oom_kill, start_child
 from render_agent.system.kept_files import kept_folder
-from render_agent.system.threads import start
+from render_agent.system.processes import prefer_for_oom_kill, start_child
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ def precomputing(run: Run) -> Iterator[None]:
     if run.config.batch and run.config.faithful and kept_folder() is not None:
         try:
             begun = threading.Thread(target=_own_process, args=(run.path, over), daemon=True)
-            start(begun)
+            begun.start()
             worker = begun
         except (MemoryError, RuntimeError) as error:  # the system starts no more threads
             logger.warning(NO_PROCESS, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,6 @@ from render_agent.analysis.live.run import LiveRun
 from render_agent.analysis.report.data import page_of
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
-from render_agent.system.threads import begun_pool
 from render_agent.web.checks import PageFiles, picture_response
 from render_agent.web.templates import ASSETS
 
@@ -48,7 +48,7 @@ class LiveSite:
         self.scratch = scratch
         self.finished_only = finished_only
         self._made = PageFiles(scratch, ".html", ".js", ".svg")
-        self._work = begun_pool(1, "live")
+        self._work = ThreadPoolExecutor(1, "live")
         try:
             self.run = self._do(lambda: LiveRun(folder, scratch))
         except BaseException:

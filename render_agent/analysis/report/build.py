@@ -21,7 +21,6 @@ from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.system.contained_paths import is_picture, refuse_links_out
 from render_agent.system.kept_files import remove_oldest
-from render_agent.system.malloc import collecting_rarely
 from render_agent.system.whole_files import write_whole, writing
 from render_agent.web.templates import ASSETS
 
@@ -29,7 +28,6 @@ REPORT = "report"
 """The folder of the pages, within the run folder; nothing in it refers to anything outside."""
 
 
-@collecting_rarely()
 def build(
     folder: RunFolder, *, processes: int | None = None, diagnose: bool = True
 ) -> tuple[Path, ReportData]:

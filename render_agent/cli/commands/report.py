@@ -35,11 +35,9 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
 
     from render_agent.analysis.report.build import build, missing_assets
     from render_agent.runs.log.folder import find_run
-    from render_agent.system.malloc import end_without_collecting
     from render_agent.text.display import counted
 
     began = perf_counter()
-    end_without_collecting()
     index, report = build(
         find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
 import torch
 
-from render_agent.system.control_group import control_group
-from render_agent.system.malloc import give_back_freed
-from render_agent.system.threads import start
+from render_agent.system.memory import main_memory
 
 SAMPLED_EVERY = 0.02
 """Seconds between two looks at the memory in use: with 0.005 a busy machine lost a sixth of its time to them."""
@@ -115,10 +114,11 @@ class SampledMemory:
     def reset_peak(self) -> None:
         """Begin to watch for the peak.
 
-        What was freed before is given back first: the C library keeps it, and a call that fills it
-        again would seem to need nothing.
+        Memory that the C library kept of freed blocks is returned first: a call that fills it again would seem to
+        need nothing.
         """
-        give_back_freed()
+        with suppress(OSError, AttributeError):  # not glibc
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
         if self._peak is not None:
             self._peak.stop()
         self._peak = SampledPeak(self.used)
@@ -133,18 +133,16 @@ class MainMemory(SampledMemory):
 
     def __init__(self, root: Path = Path("/")) -> None:
         """root: the folder that `proc` and `sys` lie in."""
-        self.group = control_group(root)
+        self._root = root
         self._process = psutil.Process()
 
     def total(self) -> int:
         """Return the machine's memory or the group's limit, whichever is less."""
-        total = int(psutil.virtual_memory().total)
-        return min(total, self.group.limit()) if self.group else total
+        return main_memory(self._root)[0]
 
     def free(self) -> int:
         """Return what can be had without swapping, within the group's limit."""
-        free = int(psutil.virtual_memory().available)
-        return min(free, self.group.free()) if self.group else free
+        return main_memory(self._root)[1]
 
     def used(self) -> int:
         """Return the resident memory of this process."""
@@ -175,7 +173,7 @@ class SampledPeak:
         self.most = figure()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory peak", daemon=True)
-        start(self._thread)
+        self._thread.start()
 
     def stop(self) -> int:
         """Return the peak and watch no longer."""

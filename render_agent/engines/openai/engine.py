@@ -6,7 +6,7 @@ import asyncio
 import logging
 import queue
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from threading import Thread
 from typing import Any
@@ -23,7 +23,6 @@ from render_agent.engines.openai.retry import RequestFailed, Sender
 from render_agent.engines.openai.servers import Servers, look_up
 from render_agent.errors import UsageError
 from render_agent.extras import require
-from render_agent.system.threads import begun_pool, start
 
 LOG = logging.getLogger(__name__)
 
@@ -65,13 +64,13 @@ class OpenAIEngine:
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
         self._pictures: ByteCache[str] = ByteCache(MAX_PICTURE_BYTES)
-        self._encoders = begun_pool(4, "data-url")
+        self._encoders = ThreadPoolExecutor(4, "data-url")
         self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = queue.SimpleQueue()
         self._waited_for = 0
         self._gone: BaseException | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="openai", daemon=True)
-        start(self._thread)
+        self._thread.start()
         servers = Servers(endpoints, self.options)
         self._sender = Sender(model, servers, self.options, self.batch_size)
         self._room = asyncio.Semaphore(PREPARED_PER_REQUEST * self.batch_size)

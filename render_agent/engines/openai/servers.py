@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,6 @@ from render_agent.engines.openai.options import OpenAIOptions
 from render_agent.engines.openai.rate_limit import Cooldown
 from render_agent.engines.openai.server_compat import ServerDialect, first_dialect
 from render_agent.errors import EngineError, SetupError
-from render_agent.system.threads import begun_pool
 from render_agent.text.safe_parse import parse_json
 from render_agent.text.sanitize import one_line
 
@@ -122,7 +122,7 @@ def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str,
     answer, or serves other models only.
     """
     # in a thread of its own: a notebook's has an event loop already
-    thread = begun_pool(1, "look-up")
+    thread = ThreadPoolExecutor(1, "look-up")
     try:
         return thread.submit(_run, _look_up(endpoint, model, options)).result()
     finally:

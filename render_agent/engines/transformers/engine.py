@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any
 
@@ -21,7 +21,6 @@ from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.sequences import InFlightRequest, Sample, build_prompt
-from render_agent.system.threads import begun_pool
 from render_agent.text.reasons import first_line
 
 LOG = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ class ContinuousEngine:
         self._turns = self._turn_tokens = self._steps_waited = 0
         self._queue: list[Sample] = []
         self._answered: list[tuple[Request, Reply]] = []
-        self._preparing = begun_pool(PREPARING_THREADS, "preparing")
+        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "preparing")
         self._switch_before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._woken = Event()

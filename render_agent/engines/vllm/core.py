@@ -11,8 +11,8 @@ from render_agent.engines.checkpoint.locate import FoundModel
 from render_agent.engines.families.registry import family_of
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm.requests import TokenPrompt
+from render_agent.engines.vllm.watcher import start_watcher
 from render_agent.errors import EngineError, SetupError
-from render_agent.system.child_reaper import EndTogether
 from render_agent.text.reasons import first_line
 
 LIVENESS_POLL_SECONDS = 1.0
@@ -32,18 +32,17 @@ class VllmCore:
         form = family_of(str(located.config.get("model_type"))).thinking
         arguments = engine_arguments(str(located.folder), options, on_cpu, prefix_caching, form)
         # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
-        self._processes = EndTogether()
+        self._watcher = start_watcher()
         try:
             self.engine: Any = LLMEngine.from_engine_args(EngineArgs(**arguments))
         # Whatever the model's code, the driver or a started process raises means the same here.
         except Exception as error:
-            self._processes.close()
+            self._watcher.kill()
             raise SetupError(
                 f"vLLM cannot run {located.name} ({_reason(error)}): lower --max-model-len or"
                 " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
                 " --engine transformers"
             ) from error
-        self._processes.settled()
         self.steps = 0
         config = self.engine.vllm_config
         self.sequences: int = config.scheduler_config.max_num_seqs
@@ -119,7 +118,7 @@ class VllmCore:
             engine.engine_core.shutdown()
             del engine
             cleanup_dist_env_and_memory()
-            self._processes.close()
+            self._watcher.kill()
 
 
 def _engine_error(error: Exception) -> EngineError:

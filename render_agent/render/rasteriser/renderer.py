@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from weakref import WeakKeyDictionary
@@ -28,7 +29,6 @@ from render_agent.render.rasteriser.kernels import is_kept
 from render_agent.render.rasteriser.point_splats import CloudLevels, cloud_levels
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
-from render_agent.system.threads import begun_pool
 from render_agent.text.display import stage
 
 ROWS_PER_BAND = 64
@@ -73,7 +73,7 @@ class Rasteriser:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
-        self._pool = begun_pool(self.threads, "render")
+        self._pool = ThreadPoolExecutor(self.threads, "render")
         self._splats: list[GaussianRasteriser | GpuGaussians] = []  # one, once a splat is drawn
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
         self._coloured = True

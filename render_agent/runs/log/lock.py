@@ -18,7 +18,6 @@ import psutil
 from msgspec import Struct
 
 from render_agent.errors import RunLogError
-from render_agent.system.threads import start
 from render_agent.system.whole_files import writing
 from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import Count, decode, encode, read_bounded
@@ -75,7 +74,7 @@ class FolderLock:
         try:
             self._owned = self._own()
             self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-            start(self._heart)
+            self._heart.start()
         except BaseException:
             self._release()
             raise

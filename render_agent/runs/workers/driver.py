@@ -7,7 +7,6 @@ import logging
 import os
 import platform
 import secrets
-import shlex
 import shutil
 import signal
 import tempfile
@@ -19,6 +18,8 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
@@ -44,9 +45,7 @@ from render_agent.runs.workers.worker import (
     Took,
     Worker,
 )
-from render_agent.system.child_reaper import alive
 from render_agent.system.contained_paths import picture_path
-from render_agent.system.last_words import last_words
 from render_agent.text.reasons import reason_of
 
 logger = logging.getLogger(__name__)
@@ -64,13 +63,6 @@ UNLEARNED_SILENT_SECONDS = 3600.0
 
 The third is for what none of the run has done yet.
 """
-
-ENDED_BY_RAY = (
-    "error: this run was ended without a word, as Ray does where its own processes are killed (by the system for want"
-    " of memory, as a rule: fewer --workers need less); nothing that was logged is lost. To go on: render-agent"
-    " --continue {path}"
-)
-
 
 RAY_KILLED = (
     "Ray's own process on this machine, its raylet, was killed (by the system for want of memory, as a rule: fewer"
@@ -162,7 +154,7 @@ class Driver:
             began = time.monotonic()
             for stream in self._wait(list(streams)):
                 self._hear(streams[stream])
-            if not all(map(alive, self.raylets)):
+            if not all(map(_alive, self.raylets)):
                 raise EngineError(RAY_KILLED)
             # no more than was waited for: this process may have been stopped itself
             waited = min(time.monotonic() - began, 2 * POLL_SECONDS)
@@ -211,7 +203,7 @@ class Driver:
 
     def close(self) -> None:
         """Send the workers home: those with nothing to do orderly, the others at once."""
-        if not all(map(alive, self.raylets)):
+        if not all(map(_alive, self.raylets)):
             return  # there is nobody who would send them
         leaving = [slot.worker.close.remote() for slot in self.slots if slot.ready]
         if leaving:
@@ -417,7 +409,6 @@ def dispatch(
     configs = configs[: max(1, len(scenes))]
     with (
         _scratch(log.path) as scratch,
-        last_words(ENDED_BY_RAY.format(path=shlex.quote(str(log.path))), scratch),
         cluster(config.ray, len(configs)) as ray,
     ):
         machines = sum(node["Alive"] for node in ray.nodes())
@@ -448,6 +439,13 @@ def _scratch(run: Path) -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def worker_configs(config: RunConfig) -> list[RunConfig]:

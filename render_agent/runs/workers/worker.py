@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from pathlib import Path
@@ -26,7 +27,7 @@ from render_agent.render.png import encode
 from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer, Silent, TurnLog
 from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
-from render_agent.system.threads import begun_pool, cores
+from render_agent.system.processes import cores
 from render_agent.system.whole_files import write_whole
 
 
@@ -110,7 +111,7 @@ class Worker:
             config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
         )
         self._told: SimpleQueue[Message | None] = SimpleQueue()
-        self._thread = begun_pool(1, "worker")  # it owns the engine
+        self._thread = ThreadPoolExecutor(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")
         program.setLevel(logging.DEBUG if config.verbose else logging.INFO)
         program.addHandler(_Forward(self._told.put))

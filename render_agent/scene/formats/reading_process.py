@@ -15,7 +15,7 @@ import psutil
 
 from render_agent.errors import SceneError
 from render_agent.scene.formats.cleaning import Scan, unreadable
-from render_agent.system.child_process import prefer_for_oom_kill, signal_name, start_child
+from render_agent.system.processes import prefer_for_oom_kill, signal_name, start_child
 from render_agent.text.reasons import reason_of
 
 LEAST_SECONDS = 120.0

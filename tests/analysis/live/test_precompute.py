@@ -24,8 +24,8 @@ from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
 from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.system.child_process import start_child
 from render_agent.system.kept_files import FOLDER_VARIABLE
+from render_agent.system.processes import start_child
 
 SCENES = ("room00", "room01")
 

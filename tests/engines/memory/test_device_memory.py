@@ -19,7 +19,6 @@ from render_agent.engines.memory.device import (
     spare,
     watched,
 )
-from render_agent.system.control_group import control_group
 
 MEGABYTE = 2**20
 
@@ -84,40 +83,6 @@ def test_a_sampled_peak_sees_what_rises_and_falls():
         pass
     level = 7
     assert peak.stop() == 50
-
-
-def write(folder, **files):
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
-
-
-def test_the_limit_of_a_control_group_of_either_version(tmp_path):
-    write(tmp_path / "proc/self", cgroup="0::/job/step\n")
-    group = tmp_path / "sys/fs/cgroup"
-    write(group / "job/step", memory__max="max\n", memory__current="1\n", memory__stat="anon 1\n")
-    assert control_group(tmp_path) is None
-    write(
-        group / "job",
-        memory__max="1000\n",
-        memory__current="700\n",
-        memory__stat="anon 500\ninactive_file 200\n",
-    )
-    found = control_group(tmp_path)
-    assert (found.limit(), found.free()) == (1000, 500)
-    assert (MainMemory(tmp_path).total(), MainMemory(tmp_path).free()) == (1000, 500)
-
-    write(tmp_path / "proc/self", cgroup="3:cpu:/x\n4:memory:/of/the/host\n0::/\n")
-    write(
-        group / "memory",
-        memory__limit_in_bytes="800\n",
-        memory__usage_in_bytes="900\n",
-        memory__stat="total_inactive_file 300\n",
-    )
-    found = control_group(tmp_path)
-    assert (found.limit(), found.free()) == (800, 200)
-    write(group / "memory", memory__limit_in_bytes="9223372036854771712\n")
-    assert control_group(tmp_path) is None
 
 
 def test_what_may_be_taken_leaves_a_fraction_free():

@@ -11,13 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from render_agent import registry
 from render_agent.cli.commands.doctor.probe import Finding, ask
-from render_agent.system.control_group import control_group
+from render_agent.system.memory import main_memory
+from render_agent.system.processes import cores
 from render_agent.system.system_libraries import install_command, missing
-from render_agent.system.threads import cores
 
 PART, PACKAGES_PART = "machine", "packages"
 
@@ -63,10 +61,7 @@ def _memory() -> Finding:
 
 def memory() -> tuple[float, float]:
     """Return the memory of this machine, or of the container it is, and what is free, in GiB."""
-    machine, group = psutil.virtual_memory(), control_group()
-    total, free = machine.total, machine.available
-    if group is not None:
-        total, free = min(total, group.limit()), min(free, group.free())
+    total, free = main_memory()
     return total / 2**30, free / 2**30
 
 

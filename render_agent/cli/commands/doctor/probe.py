@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from render_agent.errors import RenderAgentError
+from render_agent.system.processes import end_with_parent
 from render_agent.text.safe_parse import parse_json
 
 RUNNING: set[subprocess.Popen[str]] = set()
@@ -126,4 +127,5 @@ def main(module: str, function: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent(os.getppid())
     main(*sys.argv[1:])

@@ -1,0 +1,56 @@
+"""Main memory: the total and free bytes within the container's limit, and a bound on allocations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+
+def main_memory(root: Path = Path("/")) -> tuple[int, int]:
+    """Return the total and the available bytes, within the limits of this process's control groups (version 2)."""
+    machine = psutil.virtual_memory()
+    total, free = int(machine.total), int(machine.available)
+    for group in _control_groups(root):
+        with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+            limit = int((group / "memory.max").read_text())
+            used = int((group / "memory.current").read_text())
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            # the kernel gives up inactive file pages when memory is needed
+            used -= int(stat.get("inactive_file", 0))
+            total, free = min(total, limit), min(free, max(0, limit - used))
+    return total, free
+
+
+def _control_groups(root: Path) -> list[Path]:
+    """Return the folders of this process's control group and of those around it, outermost first."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    parts = Path(own).parts
+    return [root.joinpath("sys/fs/cgroup", *parts[:depth]) for depth in range(len(parts) + 1)]
+
+
+@contextmanager
+def bounded_memory(most: int) -> Iterator[None]:
+    """Let this process allocate at most `most` more bytes; ValueError if a block needs more. Linux only."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = has + most if soft == resource.RLIM_INFINITY else min(has + most, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+    try:
+        yield
+    except MemoryError:
+        raise ValueError(f"it asks for more than {most:,} bytes of memory") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,0 +1,73 @@
+"""Child processes that end with their parent, and the number of usable cores."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def start_child(
+    function: Callable[..., object], *arguments: str | int, stderr: int | None = None
+) -> tuple[Connection[Any, Any], subprocess.Popen[bytes]]:
+    """Call a module's function in a new process; return this end of its pipe, and the process.
+
+    The function receives the file descriptor of its end of the pipe, then `arguments`. On Linux the kernel kills the
+    process when the thread that started it ends. Its standard output is discarded; `stderr` is as for `subprocess`.
+    """
+    ours, theirs = Pipe()
+    values = ", ".join(map(repr, (theirs.fileno(), *arguments)))
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        f"from {__name__} import end_with_parent; end_with_parent({os.getpid()})\n"
+        f"from {function.__module__} import {function.__name__}; {function.__name__}({values})"
+    )
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # standard output is for results
+            stderr=stderr,
+            pass_fds=[theirs.fileno()],
+            process_group=0,  # Ctrl-C is for the parent, which then ends this process
+        )
+    return ours, process
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent, of process id `parent`, dies. Linux only."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
+
+
+def prefer_for_oom_kill() -> None:
+    """Make this process the kernel's first choice when memory runs out, see proc(5). Linux only."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def signal_name(return_code: int) -> str:
+    """Return the name of the signal that ended a process with a negative return code."""
+    try:
+        return signal.Signals(-return_code).name
+    except ValueError:
+        return f"signal {-return_code}"
+
+
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
