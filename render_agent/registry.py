@@ -165,7 +165,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "rescore": "render_agent.cli.main:rescore",
         "merge": "render_agent.cli.main:merge",
         "export": "render_agent.cli.commands.export:export_command",
-        "sweep": "render_agent.cli.commands.sweep.command:sweep_command",
+        "sweep": "render_agent.cli.commands.sweep:sweep_command",
         "doctor": "render_agent.cli.main:doctor",
         "play": "render_agent.cli.commands.play:play_command",
         "score": "render_agent.cli.main:score",

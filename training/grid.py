@@ -96,10 +96,10 @@ class Grid:
             **self.options,
         }
         cells = tuple(
-            Cell(label, {}, RunConfig(**_fitting({**given, **options})).absolute(), label)
+            Cell(label, RunConfig(**_fitting({**given, **options})).absolute(), label)
             for label, options in ARMS.items()
         )
-        return Sweep(file.parent.name, cells, cells[0])
+        return Sweep(file.parent.name, cells, cells[0].row)
 
 
 def _fitting(options: Mapping[str, Any]) -> dict[str, Any]:

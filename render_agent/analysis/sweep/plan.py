@@ -1,8 +1,8 @@
-"""The plan of a sweep, read from its file: the cells, each the options of a run and what tells it apart."""
+"""The plan of a sweep, read from its YAML file: its cells, each a run with its own options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,117 +14,76 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
 from render_agent.errors import UsageError, os_errors
-from render_agent.text.reasons import reason_of, short_repr, shortened
-from render_agent.text.safe_parse import Each, convert, line_of, parse_yaml, read_bounded
+from render_agent.text.reasons import short_repr, shortened
+from render_agent.text.safe_parse import convert, line_of, parse_yaml, read_bounded
 
-COSTS = ("renders", "tokens")
-"""In what a run may be meant to equal the baseline: pictures drawn, or tokens read and written."""
-
-ELSEWHERE = {
-    **dict.fromkeys(
-        ("batch", "ply", "question", "option"),
-        "a sweep runs benchmarks; one question of one scan is asked without it",
-    ),
-    "repeat": "write seed: [0, 1, 2] under grid",
-    "shard": "the cells of a sweep are whole runs",
-    **dict.fromkeys(("output", "json", "quiet", "verbose"), "give it on the command line"),
-}
-"""Options that a file may not set, and why."""
-
+NOT_IN_FILE = frozenset(
+    {"batch", "ply", "question", "option", "repeat", "shard", "output", "json", "quiet", "verbose"}
+)
+"""Options that a sweep's file may not set."""
 
 Values = Annotated[list[Any], Meta(min_length=1)]
-Options = dict[Any, Any]
 
 
 class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file may hold; options are read by `checked`."""
+    """The keys of a sweep's file; the options in it are read by `checked`."""
 
     name: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\Z")] | None = None
-    options: Options | None = None
-    grid: Each[str, Values] | None = None
-    runs: list[Options | None] | None = None
+    options: dict[str, Any] = {}
+    grid: dict[str, Values] = {}
+    runs: list[dict[str, Any]] = []
     seeds: Values | None = None
-    baseline: Any = None
+    baseline: str | dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of a sweep: its label, the options that vary as they were written, and all options.
-
-    row: what its row of the table is called; runs that differ in their seeds alone share one.
-    labelled: whether that was written; otherwise it is made of those options. equal: in which COSTS it is meant to
-    equal the baseline.
-    """
+    """One run of a sweep: its label, its options, and its row of the table, which it shares with its other seeds."""
 
     label: str
-    varied: Mapping[str, str]
     config: RunConfig
     row: str
-    labelled: bool = False
-    equal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep: its name, its cells in order, and the first cell of the row that others are compared with."""
+    """A sweep: its name, its cells in order, and the row that others are compared with."""
 
     name: str
     cells: tuple[Cell, ...]
-    baseline: Cell
+    baseline: str
 
     @property
-    def rows(self) -> list[list[Cell]]:
-        """The cells of every row of the table, in order."""
+    def rows(self) -> dict[str, list[Cell]]:
+        """The cells of each row of the table, in order."""
         rows: dict[str, list[Cell]] = {}
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
-        return list(rows.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A row as the file has it: what it is called, its options, and in which COSTS it equals the baseline."""
-
-    row: str
-    options: Mapping[str, Any]
-    equal: tuple[str, ...] = ()
+        return rows
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
-    """Return the sweep that a YAML file asks for; its runs lie in `output`/sweep_NAME.
+    """Return the sweep of a YAML file.
 
-    typed: options of the command line, which beat those of the file. UsageError, one sentence with the
-    file and the key, where the file cannot be read, an option cannot have a value, or two cells would
-    be the same run.
+    Args:
+        file: The sweep's file.
+        typed: Options of the command line, which override those of the file.
+        output: The folder that will contain `sweep_NAME`, the folder of the runs.
+
+    Raises:
+        UsageError: The file cannot be read, an option is wrong, or two cells are the same run.
     """
     plan = _read(file)
     try:
-        return _sweep(plan, plan.name or file.stem, typed, output)
+        cells = tuple(_cells(plan, typed, output / f"sweep_{plan.name or file.stem}"))
+        return Sweep(plan.name or file.stem, cells, _baseline(plan.baseline, cells))
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from error
 
 
-def _sweep(plan: SweepFile, name: str, typed: Mapping[str, Any], output: Path) -> Sweep:
-    common = _options(plan.options or {})
-    entries = [*_grid(plan.grid or {}), *_runs(plan.runs or [])]
-    if not entries:
-        raise UsageError("there is no cell: give a grid of options, or a list of runs")
-    seeds = _seeds(plan.seeds, [common, *(entry.options for entry in entries)])
-    cells = []
-    for entry in entries:
-        for seed in seeds:
-            own = {**entry.options, **seed}
-            if taken := sorted(own.keys() & typed.keys()):
-                flag = "--" + taken[0].replace("_", "-")
-                raise UsageError(
-                    f"{flag} is set here ({shortened(entry.row, 200)}): leave it out of the command line"
-                )
-            cells.append(_cell(entry, seed, {**common, **own, **typed}, output / f"sweep_{name}"))
-    _refuse_twins(cells)
-    return Sweep(name, tuple(cells), _baseline(plan.baseline, cells))
-
-
 def _read(file: Path) -> SweepFile:
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
     try:
         with os_errors(UsageError, f"read {file}"):
             data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
@@ -134,65 +93,70 @@ def _read(file: Path) -> SweepFile:
         sweep: SweepFile = convert({} if data is None else data, SweepFile)
     except ValueError as error:
         keys = ", ".join(SweepFile.__struct_fields__)
-        raise UsageError(f"{file}: {error}; a sweep has {keys}") from error
+        raise UsageError(f"{file}: {error}; the keys of a sweep are {keys}") from error
     return sweep
 
 
-def _seeds(seeds: Values | None, options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the seed of every run of a row as an option, nothing where the file has no seeds."""
-    if seeds is None:
-        return [{}]
-    if any("seed" in entry for entry in options):
-        raise UsageError("seed stands beside seeds: give one of them")
-    return [_options({"seed": seed}, "seeds") for seed in seeds]
+def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[Cell]:
+    common = _options(plan.options, "options")
+    seeds = [_options({"seed": seed}, "seeds") for seed in plan.seeds or ()]
+    labels: set[str] = set()
+    runs: dict[str, str] = {}
+    for row, options in [*_grid(plan.grid), *_listed(plan.runs)]:
+        if seeds and "seed" in {**common, **options}:
+            raise UsageError("seed and seeds are both set: use one of them")
+        for seed in seeds or [{}]:
+            own = {**options, **seed}
+            if taken := sorted(own.keys() & typed.keys()):
+                flag = f"--{taken[0].replace('_', '-')}"
+                raise UsageError(f"{flag} is set here ({shortened(row, 200)}): omit it on the command line")  # fmt: skip
+            label = ", ".join([row, *([_label(seed)] if seed else [])])
+            cell = Cell(label, _config({**common, **own, **typed}, label, output), row)
+            if twin := runs.get(cell.config.fingerprint):
+                raise UsageError(f"{shortened(twin, 200)} and {shortened(label, 200)} are the same run: no option that changes results differs")  # fmt: skip
+            if label in labels:
+                raise UsageError(f"two cells are labelled {short_repr(label, 200)}")
+            labels.add(label)
+            runs[cell.config.fingerprint] = label
+            yield cell
 
 
-def _grid(grid: Mapping[str, Values]) -> Iterator[Entry]:
-    """Give every combination, the last option changing fastest."""
-    axes = [[_options({key: value}, "grid") for value in grid[key]] for key in grid]
+def _grid(grid: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every combination, the last option changing fastest, with its label."""
+    axes = [[_options({key: value}, "grid") for value in values] for key, values in grid.items()]
     for parts in product(*axes) if axes else ():
         options = {name: value for part in parts for name, value in part.items()}
-        yield Entry(_label(options), options)
+        yield _label(options), options
 
 
-def _runs(runs: Sequence[Options | None]) -> Iterator[Entry]:
-    """Give every run that is listed."""
+def _listed(runs: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every run that is listed with its label."""
     for number, entry in enumerate(runs, start=1):
-        where = f"runs, entry {number}"
-        options = dict(entry or {})
-        label = options.pop("label", None)
-        if label is not None and not isinstance(label, str | int | float):
-            raise UsageError(f"{where}: label must be a text")
-        equal = _equal(options.pop("equal", None), where)
-        own = _options(options, where)
-        if not own and label is None:
-            raise UsageError(f"{where}: there is neither a label nor an option")
-        yield Entry(str(label) if label is not None else _label(own), own, equal)
+        label = entry.get("label")
+        options = _options(
+            {key: value for key, value in entry.items() if key != "label"}, f"runs, entry {number}"
+        )
+        if not options and label is None:
+            raise UsageError(f"runs, entry {number}: it has neither a label nor an option")
+        yield _label(options) if label is None else str(label), options
 
 
-def _equal(equal: Any, where: str) -> tuple[str, ...]:
-    """Return in which COSTS a run is meant to equal the baseline."""
-    if equal is None:
-        return ()
-    names = equal if isinstance(equal, list) else [equal]
-    if not all(name in COSTS for name in names):
-        raise UsageError(f"{where}: equal must be {' or '.join(COSTS)}, or a list of both")
-    return tuple(names)
-
-
-def _options(options: Mapping[Any, Any], where: str = "options") -> dict[str, Any]:
-    """Return options as RunConfig takes them. UsageError where one is unknown or out of place."""
+def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return options as RunConfig takes them. UsageError if one is unknown or out of place."""
     named = {str(key).replace("-", "_"): value for key, value in options.items()}
-    for name in named:
-        if name in ELSEWHERE:
-            raise UsageError(f"{where}: {name} has no place here: {ELSEWHERE[name]}")
+    if wrong := sorted(named.keys() & NOT_IN_FILE):
+        raise UsageError(f"{where}: {wrong[0]} cannot be set in the file of a sweep")
     try:
         return checked(named)
+    except (UsageError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UsageError(f"{where}: {short_repr(named)}: {error}") from error
+
+
+def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
+    try:
+        return RunConfig(**{**options, "batch": True, "output": str(output)}).absolute()
     except UsageError as error:
-        raise UsageError(f"{where}: {error}") from error
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
-        # a value of a form that no option has, such as a mapping
-        raise UsageError(f"{where}: {short_repr(named)} holds no value of an option") from error
+        raise UsageError(f"{shortened(label, 200)}: {error}") from error
 
 
 def _label(options: Mapping[str, Any]) -> str:
@@ -205,54 +169,13 @@ def _as_typed(name: str, value: Any) -> str:
     return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _cell(
-    entry: Entry,
-    seed: Mapping[str, Any],
-    options: Mapping[str, Any],
-    folder: Path,
-) -> Cell:
-    label = ", ".join([entry.row, *([_label(seed)] if seed else [])])
-    try:
-        config = RunConfig(**{**options, "batch": True, "output": str(folder)}).absolute()
-    except UsageError as error:
-        raise UsageError(f"{shortened(label, 200)}: {error}") from error
-    varied = {name: _as_typed(name, value) for name, value in entry.options.items()}
-    labelled = entry.row != _label(entry.options)
-    return Cell(label, varied, config, entry.row, labelled, entry.equal)
-
-
-def _refuse_twins(cells: Sequence[Cell]) -> None:
-    runs: dict[str, Cell] = {}
-    labels: dict[str, Cell] = {}
+def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[Cell, ...]) -> str:
+    """Return the first row that has the label or the options of `baseline`; without one, the first row."""
+    wanted = _options(baseline, "baseline") if isinstance(baseline, dict) else {}
     for cell in cells:
-        if (twin := runs.setdefault(cell.config.fingerprint, cell)) is not cell:
-            raise UsageError(
-                f"{shortened(twin.label, 200)} and {shortened(cell.label, 200)} are the same run: they differ in nothing that"
-                " changes results (for speed, see render-agent bench)"
-            )
-        if labels.setdefault(cell.label, cell) is not cell:
-            raise UsageError(f"two cells are called {short_repr(cell.label, 200)}")
-
-
-def _baseline(baseline: Any, cells: Sequence[Cell]) -> Cell:
-    """Return the cell that `baseline` names: by the label of its row, or by options that only one row has.
-
-    Of several, the one that varies in nothing else.
-    """
-    if baseline is None:
-        return cells[0]
-    cells = list({cell.row: cell for cell in reversed(cells)}.values())[::-1]  # one a row
-    if isinstance(baseline, dict):
-        wanted = _options(baseline, "baseline")
-        matching = [
-            cell
-            for cell in cells
-            if all(getattr(cell.config, name) == value for name, value in wanted.items())
-        ]
-        matching = [cell for cell in matching if cell.varied.keys() <= wanted.keys()] or matching
-    else:
-        matching = [cell for cell in cells if cell.row == str(baseline)]
-    if len(matching) == 1:
-        return matching[0]
-    labels = reason_of("; ".join(cell.row for cell in cells))
-    raise UsageError(f"baseline {short_repr(baseline)} is {len(matching)} of the cells: {labels}")
+        fits = all(getattr(cell.config, name) == value for name, value in wanted.items())
+        if fits and (not isinstance(baseline, str) or cell.row == baseline):
+            return cell.row
+    if not cells:
+        raise UsageError("there are no runs: set grid or runs")
+    raise UsageError(f"no run is the baseline {short_repr(baseline)}")

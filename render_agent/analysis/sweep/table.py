@@ -1,13 +1,15 @@
-"""The figures of a sweep: a row for every cell, over the runs of all its seeds."""
+"""The table of a sweep: one row per combination of options, over the runs of all its seeds."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
+
+from rich.table import Table
 
 from render_agent.analysis.sweep.grid import is_complete
-from render_agent.analysis.sweep.plan import COSTS, Cell, Sweep
+from render_agent.analysis.sweep.plan import Cell, Sweep
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import per_question
@@ -15,65 +17,48 @@ from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
 from render_agent.score.summary import OFFICIAL, summary
+from render_agent.score.tables import figure, interval, probability, signed
+from render_agent.text.console import plain_table
 
-COLUMNS = (
-    "label", "run", "status", "questions", "scored", "official", "official_low", "official_high",
-    "difference", "difference_low", "difference_high", "p", "p_holm",
-    "answered", "exhausted", "failed", "missing", "active",
-    "turns_per_question", "pictures_per_question", "renders_per_question", "tokens_in_per_question",
-    "tokens_out_per_question", "calls_per_question", "seconds_per_question",
-    "renders_of_baseline", "tokens_of_baseline",
-)  # fmt: skip
-"""The figures of a row, over the runs of all its seeds. Scores and differences are in points of percent;
-pictures are those that the model was shown, renders the distinct ones that were drawn, those of candidates
-too; seconds are those of drawing and generating, its share of the batches. p_holm is p, corrected for the
-number of rows. The last two are how many times
-as many renders, and tokens read and written, a question took as in the baseline."""
-
-EQUAL_SHARE = 0.1
-"""Costs that differ by no more than this share of the baseline's count as equal."""
-
-COST_WORDS = {"renders": "pictures drawn", "tokens": "tokens read and written"}
-
-WHOLE, CUT_OFF, NOT_BEGUN = "complete", "unfinished", "not begun"
-"""Where a cell may stand; a complete one may have failed questions."""
+COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
+"""The status of a row; a complete one may have failed questions."""
 
 Row = dict[str, Any]
 
+HEADS = ("official", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "failed",
+         "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
 
-def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> tuple[list[Row], dict[str, Any]]:
-    """Return a row of figures for every cell, and by label what must be said beside them.
+CAPTION = (
+    "Official scores in percent over the scored questions; differences from the baseline in points, paired by question."
+    " Intervals and p: jackknife over scenes; Holm: p corrected for the number of rows. Turns, renders, tokens and"
+    " seconds (rendering and generating): mean per question."
+)
 
-    begun: the runs of the cells that have one. Differences are those from the baseline, paired by
-    question. RunLogError where a log is damaged.
+
+def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> list[Row]:
+    """Return a row of figures for each row of a sweep; begun: the runs of its cells, by label.
+
+    RunLogError if a log is damaged.
     """
-    sides = {
-        cells[0].row: side_of(folders)
-        for cells in sweep.rows
-        if (folders := _folders(cells, begun))
-    }
-    base = sides.get(sweep.baseline.row)
-    notes: dict[str, list[str]] = {}
+    folders = {row: _folders(cells, begun) for row, cells in sweep.rows.items()}
+    sides = {row: side_of(found) for row, found in folders.items() if found}
+    base = sides.get(sweep.baseline)
     rows = []
-    for cells in sweep.rows:
-        cell, folders = cells[0], _folders(cells, begun)
-        side = sides.get(cell.row)
-        row = dict.fromkeys(COLUMNS) | {"label": cell.row, **cell.varied, "status": NOT_BEGUN}
+    for name, cells in sweep.rows.items():
+        side = sides.get(name)
+        row: Row = {"label": name, "status": NOT_BEGUN, "p": None, "notes": []}
         if side is not None:
-            row |= _scores(side) | _cost_row(folders, side.results)
-            if len(folders) < len(cells):
-                row["status"] = CUT_OFF
-            own_notes = notes.setdefault(cell.row, list(side.results["notes"]))
-            if cell.config.partial:
-                own_notes.append("PARTIAL: only some of the benchmark's questions")
+            row |= _figures(side) | {"runs": [folder.name for folder in folders[name]]}
+            if len(folders[name]) < len(cells):
+                row["status"] = UNFINISHED
+            if cells[0].config.partial:
+                row["notes"].append("PARTIAL: only some of the benchmark's questions")
             if base is not None and side is not base:
-                difference, reasons = _difference(base, side)
-                row |= difference
-                own_notes += [f"not comparable with the baseline: {reason}" for reason in reasons]
+                row |= compare(base, side)["differences"].get(OFFICIAL, {})
+                row["notes"] += [f"not comparable with the baseline: {reason}" for reason in incomparable(base, side)]  # fmt: skip
         rows.append(row)
     add_holm([row for row in rows if row["p"] is not None])
-    _set_against(rows, sweep, notes)
-    return rows, {label: own_notes for label, own_notes in notes.items() if own_notes}
+    return rows
 
 
 def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunFolder]:
@@ -81,95 +66,42 @@ def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunF
     return [folder for folder in folders if folder.has_questions]
 
 
-def _set_against(rows: Sequence[Row], sweep: Sweep, notes: Mapping[str, list[str]]) -> None:
-    """Add to every row what a question cost against the baseline, and say whether it is what was meant."""
-    base = next(row for row in rows if row["label"] == sweep.baseline.row)
-    for row, cells in zip(rows, sweep.rows, strict=True):
-        for name in COSTS:
-            cost, base_cost = _cost(row, name), _cost(base, name)
-            row[f"{name}_of_baseline"] = None if cost is None or not base_cost else cost / base_cost
-        for name in cells[0].equal:
-            ratio = row[f"{name}_of_baseline"]
-            if ratio is not None and row is not base:
-                equal = abs(ratio - 1) <= EQUAL_SHARE
-                verdict = "equal to the baseline" if equal else "NOT EQUAL to the baseline"
-                notes[row["label"]].append(f"{verdict} in {COST_WORDS[name]}: {ratio:.2f} times")
-
-
-def _cost(row: Row, name: str) -> float | None:
-    if name == "renders":
-        return cast("float | None", row["renders_per_question"])
-    tokens = row["tokens_in_per_question"], row["tokens_out_per_question"]
-    return None if None in tokens else sum(tokens)
-
-
-def _scores(side: Side) -> Row:
+def _figures(side: Side) -> Row:
     results = side.results
-    over, counts = results["official_over_scored"], results["counts"]
-    low, high = results["intervals"].get(OFFICIAL) or (None, None)
-    return {
-        "run": side.name,
-        "status": CUT_OFF if counts["active"] else WHOLE,
-        "questions": counts["questions"],
-        "scored": over["n"],
-        "official": over["score"],
-        "official_low": low,
-        "official_high": high,
-        **{name: counts[name] for name in ("answered", "exhausted", "failed", "missing", "active")},
-    }
-
-
-def _difference(base: Side, side: Side) -> tuple[Row, list[str]]:
-    """Return the difference of a row from the baseline, and the reasons why the two are not comparable."""
-    entry = compare(base, side)["differences"].get(OFFICIAL)
-    if entry is None or entry["difference"] is None:
-        return {}, ["they have no scored question in common"]
-    low, high = entry["interval"] or (None, None)
-    return {
-        "difference": entry["difference"],
-        "difference_low": low,
-        "difference_high": high,
-        "p": entry["p"],
-    }, incomparable(base, side)
-
-
-def _cost_row(folders: Sequence[RunFolder], results: Mapping[str, Any]) -> Row:
-    """Return the average cost of a question, over those with turns."""
-    means = results["totals"]["per_question"]
-    if means is None:
-        return {}
-    turns = [line.turn for folder in folders for line in folder.turns() if line.turn]
+    counts, seconds = results["counts"], results["totals"]["seconds"]
     number = sum(row["turns"] > 0 for row in results["questions"])
-    seconds = results["totals"]["seconds"]
+    spent = seconds["rendering"] + seconds["generating"]
     return {
-        **{f"{name}_per_question": value for name, value in means.items()},
-        "pictures_per_question": sum(len(turn.views) for turn in turns) / number,
-        "seconds_per_question": (seconds["rendering"] + seconds["generating"]) / number,
+        "status": UNFINISHED if counts["active"] else COMPLETE,
+        "official": results["official_over_scored"]["score"],
+        "official_interval": results["intervals"].get(OFFICIAL),
+        "scored": results["official_over_scored"]["n"],
+        **{name: counts[name] for name in ("questions", "failed")},
+        "per_question": {
+            **(results["totals"]["per_question"] or {}),
+            "seconds": spent / number if number else None,
+        },
+        "notes": list(results["notes"]),
     }
 
 
 def side_of(folders: Sequence[RunFolder]) -> Side:
-    """Return the runs of a row as one side of a comparison. RunLogError where a log is damaged.
+    """Return the runs of a row as one side of a comparison.
 
-    Of several runs that differ in their seeds, a question counts once for every seed, and questions are
-    paired seed by seed; intervals are over scenes, with all that was answered about each.
+    Of runs that differ in their seeds, a question counts once per seed and is paired with its own seed;
+    intervals are over scenes.
     """
-    results = [_results(folder) for folder in folders]
+    # results.json may be older than the log if a run was continued and stopped again
+    results = [
+        (folder.results() if is_complete(folder) else None) or results_of(folder)
+        for folder in folders
+    ]
     subset = {"--subset": folders[0].config.subset}
     name = " ".join(folder.name for folder in folders)
     if len(folders) == 1:
         return Side(name, results[0], subset)
     seeds = [folder.config.seed for folder in folders]
     return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset)
-
-
-def _results(folder: RunFolder) -> Mapping[str, Any]:
-    # results.json may be older than the log where a run was continued and cut off again, and that of
-    # an older version does not tell what a question took
-    results = folder.results() if is_complete(folder) else None
-    if results is not None and "per_question" in results["totals"]:
-        return results
-    return results_of(folder)
 
 
 def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -180,9 +112,12 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         for seed, results in by_seed.items()
         for row in results["questions"]
     ]
-    scored = [row for row in rows if row["score"] is not None]
     figures = summary(
-        [Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in scored]
+        [
+            Scored(row["type"], row["dataset"], row["scene"], row["score"])
+            for row in rows
+            if row["score"] is not None
+        ]
     )
     calls = sum(results["totals"]["calls"] for results in runs)
     return {
@@ -192,7 +127,6 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         "notes": list(dict.fromkeys(note for results in runs for note in results["notes"])),
         "questions": rows,
         "totals": {
-            "calls": calls,
             "seconds": _summed([results["totals"]["seconds"] for results in runs]),
             "per_question": per_question([row for row in rows if row["turns"]], calls),
         },
@@ -204,3 +138,40 @@ def _summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for entry in counts:
         total.update(entry)
     return dict(total)
+
+
+def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> Table:
+    """Return the figures of all rows as a table for the terminal."""
+    partial = " (PARTIAL)" if any(cell.config.partial for cell in sweep.cells) else ""
+    table = plain_table(f"Sweep {sweep.name}{partial}")
+    table.add_column("run", overflow="fold")
+    for head in HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        table.add_row(row["label"], *_texts(row, sweep.baseline))
+        for note in row["notes"]:
+            notes.setdefault(note, []).append(row["label"])
+    table.caption = "\n".join(
+        [CAPTION, *(f"- {note} ({'; '.join(labels)})" for note, labels in notes.items())]
+    )
+    return table
+
+
+def _texts(row: Row, baseline: str) -> list[str]:
+    if row["status"] == NOT_BEGUN:
+        return [row["status"]]
+    spent = row["per_question"]
+    counts = [
+        spent.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")
+    ]
+    return [
+        figure(row["official"]),
+        interval(row["official_interval"]),
+        "baseline" if row["label"] == baseline else signed(row.get("difference")),
+        interval(row.get("interval")),
+        *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),
+        f"{row['scored']} of {row['questions']}",
+        str(row["failed"]),
+        *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in counts),
+    ]

@@ -1,0 +1,141 @@
+"""The command that runs a grid of options and compares the runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from render_agent.cli.completion import files
+from render_agent.cli.help_page import RunPage
+from render_agent.cli.options import option, run_option
+from render_agent.config import OPTIONS
+from render_agent.config.flags import given_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from render_agent.analysis.sweep.plan import Sweep
+
+COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
+
+NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
+"""Options of a run that a sweep has no use for."""
+
+DISPLAY = ("json", "quiet", "verbose")
+
+WIDTH = 150
+"""Width of the table without a terminal, in characters."""
+
+
+@click.command(
+    "sweep",
+    cls=RunPage,
+    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
+)
+@click.argument("file", metavar="FILE.yaml", shell_complete=files)
+@option("--dry-run", is_flag=True, help="List the runs; load no model, run no policy file.")
+@option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
+@click.pass_context
+def sweep_command(
+    context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
+) -> None:
+    """Run a grid of options, each combination a run of its own; run it again to resume.
+
+    \b
+    Examples:
+      render-agent sweep examples/views.yaml
+      render-agent sweep examples/views.yaml --limit 20 --output runs
+
+    FILE.yaml has `options` for all runs, and a `grid` of lists of values or a list of `runs`. Options
+    on the command line override those in it.
+    """
+    from render_agent.analysis.sweep.grid import check_cells, find_cells
+    from render_agent.analysis.sweep.plan import read_sweep
+    from render_agent.analysis.sweep.table import COMPLETE, sweep_rows, sweep_table
+    from render_agent.cli.commands.runs import program
+    from render_agent.config.engine import refuse_code
+    from render_agent.errors import UsageError
+    from render_agent.text.console import plain_console
+    from render_agent.text.reasons import shortened
+    from render_agent.text.sanitize import json_text
+
+    typed = {**given_options(context.parent), **given_options(context)}
+    if wrong := sorted(typed.keys() & set(NOT_HERE)):
+        raise UsageError(f"--{wrong[0]} has no place in a sweep")
+    own = {name: value for name, value in typed.items() if name not in (*DISPLAY, "output")}
+    plan = read_sweep(Path(file), own, Path(typed.get("output", "experiment_logs")))
+    console = plain_console(stderr=True, quiet=bool(typed.get("quiet")))
+    if not console.is_terminal:
+        console.width = WIDTH
+    begun = find_cells(plan)
+    if not (dry_run or allow_code or _model_is_typed(context)):
+        for cell in plan.cells:
+            refuse_code(cell.config, f"{file}, {shortened(cell.label, 200)},")
+    check_cells(plan, begun, run_code=not dry_run)
+    if dry_run:
+        _list_cells(plan, plain_console())
+        return
+    again = shlex.join([*program(), *sys.argv[1:]])
+    errors = _run_cells(plan, console, again, verbose=bool(typed.get("verbose")))
+    rows = sweep_rows(plan, find_cells(plan))
+    if typed.get("json"):
+        printed = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
+        click.echo(json_text(printed))
+    console.print(sweep_table(plan, rows))
+    for label, error in errors.items():
+        console.print(f"{label}: {error}", style="red", soft_wrap=True)
+    if errors or any(row["status"] != COMPLETE or row["failed"] for row in rows):
+        console.print(f"the sweep is not complete. To resume: {again}", soft_wrap=True)
+        context.exit(1)
+
+
+def _model_is_typed(context: click.Context) -> bool:
+    """Return whether the user named the model on this command line or in the environment."""
+    sources = [c.get_parameter_source("model") for c in (context, context.parent) if c is not None]
+    allowed = bool(context.parent is not None and context.parent.params.get("allow_code"))
+    return allowed or any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
+
+
+def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
+    """Finish every cell; return the errors of those that stopped, by label."""
+    from render_agent.analysis.sweep.grid import find_cells, is_complete, run_cell
+    from render_agent.cli.commands.runs import watch
+    from render_agent.errors import RenderAgentError
+
+    errors = {}
+    for place, cell in enumerate(plan.cells, start=1):
+        folder = find_cells(plan).get(cell.label)  # another process may have started it meanwhile
+        where = f"cell {place} of {len(plan.cells)}: {cell.label}"
+        if folder is not None and is_complete(folder):
+            console.print(f"{where} is complete: {folder.path}", soft_wrap=True)
+            continue
+        console.print(where, soft_wrap=True)
+        shown = replace(cell.config, quiet=console.quiet, verbose=verbose)
+        try:
+            run_cell(replace(cell, config=shown), folder, lambda run: watch(run, again=again))
+        except RenderAgentError as error:  # the other cells may well run
+            errors[cell.label] = str(error)
+            console.print(f"{where}: {error}", soft_wrap=True)
+    return errors
+
+
+def _list_cells(plan: Sweep, console: Console) -> None:
+    from render_agent.analysis.sweep.grid import find_cells, is_complete
+    from render_agent.questions.selection import choose_questions
+
+    begun = find_cells(plan)
+    console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {plan.cells[0].config.output}")
+    for cell in plan.cells:
+        folder = begun.get(cell.label)
+        if folder is None:
+            status = f"{len(choose_questions(cell.config))} questions"
+        else:
+            status = f"{'complete' if is_complete(folder) else 'unfinished'}: {folder.path}"
+        base = " (baseline)" if cell.row == plan.baseline else ""
+        console.print(f"  {cell.label}{base}: {status}", soft_wrap=True)
