@@ -8,7 +8,6 @@ from render_agent.errors import SetupError
 
 EXTRAS = {
     "DracoPy": "scans",
-    "aiolimiter": "openai",
     "gsplat": "splats",
     "inspect_ai": "inspect",
     "laspy": "scans",
@@ -24,7 +23,6 @@ EXTRAS = {
     "rerun": "rerun",
     "sklearn": "audit",
     "starlette": "view",
-    "tenacity": "openai",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "uvicorn": "view",

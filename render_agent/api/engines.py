@@ -14,9 +14,9 @@ from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked, errors_name_keywords
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine, Reply, Request
-from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
+from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
 from render_agent.runs.runner import DescribeEngine
 from render_agent.text.reasons import short_repr

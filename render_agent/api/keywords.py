@@ -18,9 +18,6 @@ class ContinueOptions(TypedDict, total=False):
     base_url: str | Sequence[str] | None
     """Where the server of --engine openai answers, such as http://localhost:8000/v1; may be given more than once."""
 
-    follow_redirects: bool | None
-    """Follow the server of --engine openai where it points to another one, which is sent all prompts."""
-
     max_batched_turns: int | None
     """Turns that all active questions take together first."""
 

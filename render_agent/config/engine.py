@@ -40,11 +40,6 @@ class EngineSpec:
         metavar="URL",
         free=True,
     )
-    follow_redirects: bool = setting(
-        False,
-        "Follow the server of --engine openai where it points to another one, which is sent all prompts.",
-        free=True,
-    )
     revision: str | None = setting(None, "Revision of the model.", metavar="NAME")
     dtype: str = setting(
         AUTO, "Number format of the weights.", choices=(AUTO, "float32", "bfloat16", "float16")

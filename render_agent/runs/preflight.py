@@ -106,7 +106,6 @@ def refuse_idle_options(config: RunConfig, typed: Iterable[str]) -> None:
     for name, belongs in (
         ("port", "human"),
         ("base_url", "openai"),
-        ("follow_redirects", "openai"),
     ):
         foreign = isinstance(engine, BuiltIn) and config.engine != belongs and not config.judges
         idle[name] = (foreign, f"is for --engine {belongs}")

@@ -18,8 +18,8 @@ from render_agent.api.engines import BorrowedEngine
 from render_agent.cli.main import cli
 from render_agent.config.flags import with_keywords
 from render_agent.engines.base import Capabilities, Scores, broken
-from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 

@@ -223,7 +223,6 @@ def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, cod
     [
         (("--probe-every", "2"), "--probe-every says when --probe asks"),
         (("--port", "8000"), "--port is for --engine human"),
-        (("--follow-redirects",), "--follow-redirects is for --engine openai"),
         (("--base-url", "http://localhost:1/v1"), "--base-url is for --engine openai"),
         (("--fusion", "normalised"), "--fusion fuses scores, and --agent single has no verifiers"),
         (("--judge-mode", "json"), "--judge-mode is for --verifier judge"),

@@ -15,7 +15,6 @@ from render_agent.errors import UsageError
 
 CONTRACT = {
     "base_url",
-    "follow_redirects",
     "batch_size",
     "devices",
     "finish_together",

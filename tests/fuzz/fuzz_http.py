@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -16,46 +15,42 @@ URL = "http://localhost:9/v1"
 def chat(data: bytes, folder: Path) -> None:
     """Read an answer to a chat."""
     import openai
+    from PIL.Image import Image
 
-    from render_agent.engines.base import Reply
-    from render_agent.engines.openai.client import ServerClient, ServerFault
+    from render_agent.dialogue import chat as dialogue
+    from render_agent.engines.base import Request
     from render_agent.engines.openai.endpoints import Endpoint
+    from render_agent.engines.openai.engine import OpenAIEngine
     from render_agent.engines.openai.options import OpenAIOptions
-    from render_agent.engines.openai.server_compat import adapted, first_dialect
+    from render_agent.errors import EngineError
     from render_agent.text.safe_parse import plain
 
-    endpoint, options = Endpoint(URL, {"authorization": "Bearer secret"}), OpenAIOptions()
+    endpoint = Endpoint(URL, {"authorization": "Bearer secret"})
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
-        client = ServerClient(endpoint, options)
-
-    async def asked() -> tuple[Reply, float | None]:
-        try:
-            return await client.chat("made", [], {"seed": 1})
-        finally:
-            await client.close()
-
-    found: ServerFault | None = None
+        engine = OpenAIEngine("made", [endpoint], OpenAIOptions(retries=0))
+    request = Request("q", 0, [dialogue.message("user", dialogue.text("?"))], lambda _: Image())
     try:
-        answer, wait = asyncio.run(asked())
-    except ServerFault as fault:
-        found, wait = fault, fault.wait
-    assert wait is None or wait >= 0
-    if found is None:
-        assert all(isinstance(text, str) for text in answer.samples)
-        assert all(0 <= count < 2**53 for count in plain(answer.tokens).values())
+        (reply,) = engine.generate([request])
+        told = reply.error
+    except EngineError as error:
+        told = str(error)
+    finally:
+        engine.close()
+    if told is not None:
+        assert "secret" not in told
+        assert "\n" not in told
         return
-    assert "secret" not in found.reason
-    assert "\n" not in found.reason
-    adapted(first_dialect(endpoint, options), {"seed": 1}, found.param, found.refusal)
+    assert all(isinstance(text, str) for text in reply.samples)
+    assert all(0 <= count < 2**53 for count in plain(reply.tokens).values())
 
 
 def models(data: bytes, folder: Path) -> None:
     """Read what a server says of itself before a run."""
     import openai
 
+    from render_agent.engines.openai.client import look_up
     from render_agent.engines.openai.endpoints import Endpoint
     from render_agent.engines.openai.options import OpenAIOptions
-    from render_agent.engines.openai.servers import look_up
 
     with patch.object(openai, "DefaultAsyncHttpxClient", answering("Async", data)):
         told = look_up(Endpoint(URL), "made", OpenAIOptions())

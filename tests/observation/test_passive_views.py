@@ -12,8 +12,8 @@ from factories.runs import Silent, make_config, make_questions, outcome, play, t
 from render_agent import registry
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.chat import pictures
-from render_agent.engines.cost_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.token_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder

@@ -10,9 +10,9 @@ from factories.runs import make_config, make_questions, play
 
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.chat import pictures
-from render_agent.engines.cost_estimate import estimate, picture_tokens
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
+from render_agent.engines.token_estimate import estimate, picture_tokens
 from render_agent.engines.transformers.factory import (
     FEEDBACK,
     INSTRUCTIONS,

@@ -1,13 +1,11 @@
 """Keys and tokens are written nowhere: no log, no record, no report, no sentence, no list of processes."""
 
 import base64
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -132,16 +130,9 @@ def test_a_server_that_points_elsewhere_gets_the_key_sent_nowhere(monkeypatch, t
                 model="made",
                 base_url=(server.url,),
             )
-            with pytest.raises(
-                SetupError, match=r"points to another server, .* --follow-redirects"
-            ):
+            with pytest.raises(SetupError, match=other.url):
                 describe_engine(config)
             assert not other.headers
-            with contextlib.suppress(SetupError):
-                describe_engine(replace(config, follow_redirects=True))
-            assert other.headers
-            assert [headers["authorization"] for headers in server.headers][:1] == [f"Bearer {KEY}"]
-        assert not [headers for headers in other.headers if KEY in str(headers)]
 
 
 def test_a_crash_is_told_without_keys(monkeypatch, capsys):

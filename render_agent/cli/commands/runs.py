@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.engines.base import Engine
-from render_agent.engines.cost_estimate import estimate, figures, find_prices, sentence
-from render_agent.engines.engine_options import engine_options
 from render_agent.engines.registry import MakeEngine, make_engine
+from render_agent.engines.token_estimate import estimate, sentence
 from render_agent.errors import RunLogError, UsageError
 from render_agent.questions.notes import question_notes
 from render_agent.questions.scans import missing_scans
@@ -103,7 +102,6 @@ def dry_run(config: RunConfig) -> int:
     cost = estimate(config, len(shown.questions) - without, shown.messages)
     chosen = describe_choosing(config, shown.questions)
     notes = [*question_notes(config, shown.questions), *filter(None, [chosen["note"]])]
-    prices = find_prices(engine_options(config.engine_option))
     if config.json:
         summary = {
             "questions": len(shown.questions),
@@ -117,7 +115,7 @@ def dry_run(config: RunConfig) -> int:
             "pictures": str(shown.folder),
             "disk_bytes": needed,
             "drawing_seconds": drawing,
-            "estimate": figures(cost, prices),
+            "estimate": asdict(cost),
         }
         click.echo(json_text(summary))
         return 0
@@ -141,7 +139,7 @@ def dry_run(config: RunConfig) -> int:
         soft_wrap=True,
     )
     if config.asks_model:
-        console.print(sentence(cost, prices), soft_wrap=True)
+        console.print(sentence(cost), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:

@@ -1,5 +1,5 @@
 """The engine that asks OpenAI-compatible servers: vLLM, SGLang, llama.cpp, hosted models.
 
-Holds the `engine`, which writes requests in the `chat_format` and sends them through `retry` to one of the `servers` by
-its `client`. May import what all engines share; the library openai is imported in functions only. Start with `engine`.
+The `engine` writes requests in the `chat_format` and sends them by the SDK's `client`. The library openai
+is imported in functions only. Start with `engine`.
 """

@@ -6,7 +6,6 @@ import base64
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from PIL.Image import Image
@@ -14,8 +13,8 @@ from PIL.Image import Image
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import Reply, Request
+from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
-from render_agent.engines.openai.server_compat import ServerDialect
 
 
 def data_url(picture: Image) -> str:
@@ -49,29 +48,27 @@ def wire_messages(
     return written
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """One request to a server: the messages, the number of samples, and the seed of the first."""
-
-    request: Request
-    messages: Sequence[Mapping[str, Any]]
-    samples: int
-    seed: int
-
-    def fields(self, dialect: ServerDialect, options: OpenAIOptions) -> dict[str, Any]:
-        """Return all fields but the model and the messages, as the server's dialect has them."""
-        request = self.request
-        wanted: dict[str, Any] = {"temperature": request.temperature, "seed": self.seed}
-        if self.samples > 1:
-            wanted["n"] = self.samples
-        for name in ("top_p", "reasoning_effort"):
-            if (value := getattr(options, name)) is not None:
-                wanted[name] = value
-        if request.thinking_budget is not None:
-            wanted["thinking_token_budget"] = request.thinking_budget
-        if request.schema is not None and (form := dialect.response_format(request.schema)):
-            wanted["response_format"] = form
-        return {**dialect.fields(wanted, request.most_tokens), **options.extra_body}
+def request_fields(
+    request: Request, samples: int, seed: int, options: OpenAIOptions, endpoint: Endpoint
+) -> dict[str, Any]:
+    """Return the fields of a request to a server, except the model and the messages."""
+    hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None
+    limit = options.max_tokens_field or ("max_completion_tokens" if hosted else "max_tokens")
+    fields: dict[str, Any] = {
+        "temperature": request.temperature,
+        "seed": seed,
+        limit: request.most_tokens,
+        "top_p": options.top_p,
+        "reasoning_effort": options.reasoning_effort,
+        "thinking_token_budget": request.thinking_budget,
+    }
+    if samples > 1:
+        fields["n"] = samples
+    if request.schema is not None:
+        schema = {"name": "reply", "schema": request.schema}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    sent = {k: v for k, v in fields.items() if v is not None and k not in options.omit}
+    return {**sent, **options.extra_body}
 
 
 MAX_COUNT = 10**15
@@ -98,18 +95,8 @@ def read_answer(body: Any) -> Reply | None:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, the reasoning before it in a <think> block.
-
-    Where it said nothing else, that is its refusal, or what it called a tool with.
-    """
+    """Return the text of a message, or its refusal; the reasoning before it in a <think> block."""
     content = _words(message.get("content")) or _words(message.get("refusal"))
-    if not content:
-        calls = message.get("tool_calls")
-        tool_calls = calls if isinstance(calls, list) else []
-        functions = [call.get("function") for call in tool_calls if isinstance(call, dict)]
-        content = "".join(
-            _words(call.get("arguments")) for call in functions if isinstance(call, dict)
-        )
     thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
     if not thought:
         return content
@@ -135,15 +122,10 @@ def _tokens(usage: Any) -> Tokens:
         return details.get(counted) if isinstance(details, dict) else 0
 
     return Tokens(
-        *map(
-            _count,
-            (
-                usage.get("prompt_tokens"),
-                usage.get("completion_tokens"),
-                detail("prompt_tokens_details", "cached_tokens"),
-                detail("completion_tokens_details", "reasoning_tokens"),
-            ),
-        )
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        _count(detail("prompt_tokens_details", "cached_tokens")),
+        _count(detail("completion_tokens_details", "reasoning_tokens")),
     )
 
 

@@ -1,266 +1,206 @@
-"""The client of one server: its answer to a chat, read within bounds, or the fault and whether a retry may help."""
+"""The HTTP client of one server: bounded answers, no redirects, and errors in words without secrets."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
-from enum import StrEnum
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from render_agent.engines.base import Reply
-from render_agent.engines.openai.chat_format import read_answer
-from render_agent.engines.openai.endpoints import Endpoint
+from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.options import OpenAIOptions
-from render_agent.engines.openai.rate_limit import MAX_COOLDOWN_SECONDS, limit_reset, retry_after
-from render_agent.text.reasons import short_repr, shortened
+from render_agent.errors import SetupError
+from render_agent.text.reasons import shortened
 from render_agent.text.redact import without, without_keys
 from render_agent.text.safe_parse import parse_json
+from render_agent.text.sanitize import one_line
 
-MAX_RESPONSE_BYTES = 64 << 20
+LOG = logging.getLogger(__name__)
 
-SPARE_RESPONSE_BYTES = 1 << 20
-"""Of an answer beyond its texts: what servers tell beside them."""
+MAX_RESPONSE_BYTES = 16 << 20
 
-BYTES_WRITTEN = 12
-"""Of an answer for each byte of a text: JSON may write it as \\u0000, and a reasoning may stand there twice."""
+LOOK_UP_SECONDS = 30.0
+"""For everything that a server is asked before a run."""
 
-_most_bytes: ContextVar[int] = ContextVar("most_bytes", default=MAX_RESPONSE_BYTES)
-"""Bytes of the answer to the request that is under way."""
-
-UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
-"""The header that asks for responses that are not packed: a few packed bytes may stand for any number."""
+MODEL_FIELDS = ("owned_by", "max_model_len", "root")
+"""What servers tell of a model that is worth keeping."""
 
 PLACEHOLDER_KEY = "EMPTY"
-"""Sent where there is no key: the client insists on one, and keeps to it rather than the environment's."""
+"""Sent if there is no key: the SDK insists on one, and would look for one in the environment."""
 
 
-class ResponseRefused(Exception):
-    """A response that is not read to its end, and why."""
+def connected(endpoint: Endpoint, options: OpenAIOptions, timeout: float | None = None) -> Any:
+    """Return the SDK's client of one server, which retries by itself and sends that server's key only.
 
-
-class RedirectRefused(ResponseRefused):
-    """A response that points to another server."""
-
-
-async def read_bounded(response: Any) -> None:
-    """Read a response's body before the client does; a hook of `httpx.AsyncClient`.
-
-    ResponseRefused where it is packed, or longer than the answer to the request that is under way may be.
-    """
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("", "identity"):
-        raise ResponseRefused(
-            f"its answer is packed ({short_repr(packed, 40)}), which nobody asked for"
-        )
-    body, most = bytearray(), min(_most_bytes.get(), MAX_RESPONSE_BYTES)
-    async for part in response.aiter_raw():
-        if len(body) + len(part) > most:
-            raise ResponseRefused(f"its answer has more than {most:,} bytes")
-        body += part
-    response._content = bytes(body)  # where the client looks before it reads
-    # as JSON is; the server could name what is no encoding of texts
-    response.encoding = "utf-8"
-
-
-async def refuse_elsewhere(response: Any) -> None:
-    """Raise RedirectRefused where a response points to another server; a hook of `httpx.AsyncClient`.
-
-    Whoever follows takes all prompts and pictures there. The same server with encryption is no other.
-    """
-    if not response.has_redirect_location:
-        return
-    own, target = response.url, response.url.join(response.headers["location"])
-    encrypted = own.scheme == "http" and target.scheme == "https"
-    if target.host != own.host or not (
-        encrypted or (target.scheme == own.scheme and target.port == own.port)
-    ):
-        raise RedirectRefused(
-            f"it points to another server, {target.scheme}://{target.netloc.decode('ascii', 'replace')[:80]}:"
-            " name that by --base-url, or allow it by --follow-redirects"
-        )
-
-
-def connected(endpoint: Endpoint, seconds: float, connect_seconds: float) -> Any:
-    """Return OpenAI's client of one server, which makes each request once and sends the key of its server only.
-
-    seconds: of a whole answer; connect_seconds: of reaching the server.
+    Redirects are not followed: they would take the key, all prompts and pictures to another server. A
+    response that is compressed, too long or too slow is refused without a retry.
     """
     import openai
 
-    hooks = [read_bounded] if endpoint.follow_redirects else [refuse_elsewhere, read_bounded]
+    seconds = timeout or options.timeout
+
+    async def read_bounded(response: Any) -> None:
+        """Read a response's body before the SDK does."""
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise openai.OpenAIError("its answer is compressed, which was not asked for")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(seconds):
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_RESPONSE_BYTES:
+                        raise openai.OpenAIError(
+                            f"its answer has more than {MAX_RESPONSE_BYTES:,} bytes"
+                        )
+        except TimeoutError:
+            raise openai.OpenAIError(f"no whole reply in {seconds:g} s") from None
+        response._content = bytes(body)  # where httpx looks before it reads
+        response.encoding = "utf-8"
+
     http_client = openai.DefaultAsyncHttpxClient(
-        # The proxy of the environment cannot reach this machine.
-        trust_env=not endpoint.loopback,
-        event_hooks={"response": hooks},
-        # What is sent behind an answer would be taken for that of the connection's next request.
+        trust_env=not endpoint.loopback,  # a proxy cannot reach this machine
+        follow_redirects=False,
+        event_hooks={"response": [read_bounded]},
+        # bytes sent behind an answer would be taken for the answer to the connection's next request
         limits=openai.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
     )
     return openai.AsyncOpenAI(
         api_key=PLACEHOLDER_KEY,
         base_url=endpoint.url,
-        default_headers={**UNCOMPRESSED_HEADERS, **endpoint.headers},
-        max_retries=0,
-        timeout=openai.Timeout(seconds, connect=connect_seconds),
+        default_headers={"accept-encoding": "identity", **endpoint.headers},
+        max_retries=options.retries if timeout is None else 0,
+        timeout=openai.Timeout(seconds, connect=options.connect_timeout),
         http_client=http_client,
     )
 
 
-RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
-"""Statuses below 500 that another attempt may cure."""
-
-
-class FaultKind(StrEnum):
-    """What went wrong. The first six may be cured by another attempt."""
-
-    UNREACHABLE = "unreachable"
-    CLOSED = "connection closed"
-    SLOW = "no reply in time"
-    BUSY = "asked to wait"
-    BROKEN = "server error"
-    GARBAGE = "no readable reply"
-    REFUSED = "request refused"
-    BARRED = "access refused"
-
-
-@dataclass(eq=False)
-class ServerFault(Exception):
-    """Why a call gave no answer.
-
-    reason: in words, without secrets. wait: seconds that the server asks for. param, refusal: the
-    field that a refusal names, and all its words.
-    """
-
-    kind: FaultKind
-    reason: str
-    wait: float | None = None
-    param: str | None = None
-    refusal: str = ""
-
-
-class ServerClient:
-    """The connections to one server."""
-
-    def __init__(self, endpoint: Endpoint, options: OpenAIOptions) -> None:
-        self.endpoint = endpoint
-        self._timeout = options.timeout
-        self._client = connected(endpoint, options.timeout, options.connect_timeout)
-
-    async def chat(
-        self,
-        model: str,
-        messages: Sequence[Mapping[str, Any]],
-        fields: Mapping[str, Any],
-        text_bytes: int = MAX_RESPONSE_BYTES,
-    ) -> tuple[Reply, float | None]:
-        """Make one request; return the answer, and for how long a limit is used up now, in seconds.
-
-        text_bytes: of all texts that it asks for, at the most. ServerFault where there is no whole answer in time.
-        """
-        import openai
-
-        _most_bytes.set(SPARE_RESPONSE_BYTES + BYTES_WRITTEN * text_bytes)
-        try:
-            async with asyncio.timeout(self._timeout):
-                raw = await self._client.chat.completions.with_raw_response.create(
-                    model=model, messages=messages, extra_body=dict(fields)
-                )
-        except TimeoutError:
-            raise ServerFault(FaultKind.SLOW, f"no whole reply in {self._timeout:g} s") from None
-        except (openai.OpenAIError, ResponseRefused) as error:
-            raise fault_of(error, self.endpoint) from None
-        try:
-            answer = read_answer(parse_json(raw.text))
-        except ValueError:
-            answer = None
-        if answer is None:
-            shown = first_words(raw.text, self.endpoint.secrets)
-            raise ServerFault(
-                FaultKind.GARBAGE, f"it answered with something else than a chat: {shown!r}"
-            )
-        return answer, limit_reset(raw.headers)
-
-    async def close(self) -> None:
-        """End all connections."""
-        await self._client.close()
-
-
-def fault_of(error: Exception, endpoint: Endpoint) -> ServerFault:
-    """Return what an error of the client means."""
+def reason_of(error: Exception, endpoint: Endpoint) -> str:
+    """Return an error of the SDK in words, without secrets."""
     import openai
 
     if isinstance(error, openai.APIStatusError):
-        response = error.response
-        return status_fault(response.status_code, response.headers, response.text, endpoint.secrets)
-    cause = error.__cause__ or error
-    name = type(cause).__name__
-    if isinstance(cause, RedirectRefused):
-        return ServerFault(FaultKind.BARRED, str(cause))
-    if isinstance(cause, ResponseRefused):
-        return ServerFault(FaultKind.GARBAGE, str(cause))
-    if name == "ConnectTimeout":
-        return ServerFault(FaultKind.UNREACHABLE, "it did not answer in time")
-    if name == "ConnectError":
-        return ServerFault(FaultKind.UNREACHABLE, _connect_reason(cause))
+        if error.response.is_redirect:
+            target = error.response.headers.get("location", "")
+            words = f"it redirects to {target}; give that server's address as --base-url"
+        else:
+            words = _message(error.response.text)
+        return f"status {error.status_code}: {first_words(words, endpoint.secrets)}"
+    if not isinstance(error, openai.APIConnectionError):
+        return str(error)
     if isinstance(error, openai.APITimeoutError):
-        return ServerFault(FaultKind.SLOW, "no reply in time")
-    if isinstance(error, openai.APIConnectionError):
-        return ServerFault(FaultKind.CLOSED, f"the connection broke off ({name})")
-    raise error
-
-
-def _connect_reason(error: BaseException | None) -> str:
-    """Return why a connection failed, in the words of the operating system where it gave any."""
+        return "it did not answer in time"
+    cause: BaseException | None = error
     reason = "connection failed"
-    while error is not None:
-        if isinstance(error, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(error, OSError) and error.strerror:
-            reason = error.strerror
-        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
-        error = inner or error.__cause__ or error.__context__
+    while cause is not None:  # the operating system's words are at the bottom
+        if isinstance(cause, OSError) and cause.strerror:
+            # asyncio puts the address in place of the system's words
+            number = cause.errno or 0
+            reason = os.strerror(number) if number > 0 else cause.strerror
+        inner = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None
+        cause = inner or cause.__cause__ or cause.__context__
     return reason
 
 
-def status_fault(
-    status: int, headers: Mapping[str, str], text: str, secrets: Sequence[str]
-) -> ServerFault:
-    """Return the fault that a status other than 200 means. secrets: words to be left out of the reason."""
-    words, param, code = _error_of(text)
-    shown = first_words(words, secrets)
-    reason = f"status {status}: {shown}" if shown else f"status {status}"
-    wait = retry_after(headers)
-    if status == 429 and ("insufficient_quota" in code or (wait or 0) > MAX_COOLDOWN_SECONDS):
-        return ServerFault(FaultKind.BARRED, reason + (f" (wait {wait:.0f} s)" if wait else ""))
-    if status == 429 or (status == 503 and wait is not None):
-        return ServerFault(FaultKind.BUSY, reason, wait)
-    if status in RETRYABLE_STATUSES or status >= 500:
-        return ServerFault(FaultKind.BROKEN, reason, wait)
-    if status in (401, 403, 404):
-        return ServerFault(FaultKind.BARRED, reason)
-    return ServerFault(FaultKind.REFUSED, reason, param=param, refusal=words)
-
-
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
-    """Return the beginning of a server's text in one line, its secrets blacked out."""
+    """Return the beginning of a server's text in one line, its secrets redacted."""
     return shortened(" ".join(without_keys(without(text, secrets)).split()), most)
 
 
-def _error_of(text: str) -> tuple[str, str | None, str]:
-    """Return the words, the named field and the code of a server's error message, whatever its form."""
+def _message(text: str) -> str:
+    """Return the message of a server's error; the whole text if it has another form."""
     try:
         body = parse_json(text)
     except ValueError:
-        return text, None, ""
+        return text
     error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, dict):
-        return (error if isinstance(error, str) else text), None, ""
-    words = error.get("message") or error.get("detail") or error
-    param, code = error.get("param"), error.get("code") or error.get("type")
-    return (
-        words if isinstance(words, str) else json.dumps(words),
-        param if isinstance(param, str) else None,
-        str(code or ""),
-    )
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else text
+
+
+def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
+    """Return what a server says of itself and the model.
+
+    The keys are `url`, and if known `owned_by`, `max_model_len`, `root`, `version`. SetupError if the
+    server cannot be reached, refuses the key, or serves other models only.
+    """
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+        return thread.submit(asyncio.run, _look_up(endpoint, model, options)).result()
+
+
+async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
+    async with connected(endpoint, options, LOOK_UP_SECONDS) as client:
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                served = await _served(client, endpoint)
+                version = await _version(client, endpoint)
+        except TimeoutError:
+            raise SetupError(
+                f"{endpoint.url} gives no whole answer in {LOOK_UP_SECONDS:g} s: check that it is the"
+                " right server and not overloaded"
+            ) from None
+    if served and model not in served:
+        names = ", ".join(sorted(one_line(name[:80]) for name in served)[:20])
+        raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
+    fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
+    return {
+        "url": endpoint.url,
+        **{
+            name: first_words(value, endpoint.secrets) if isinstance(value, str) else value
+            for name, value in fields.items()
+            if isinstance(value, str | int)
+        },
+    }
+
+
+async def _served(client: Any, endpoint: Endpoint) -> dict[str, dict[str, Any]]:
+    """Return the models that a server lists, by name; none if it lists none."""
+    import openai
+
+    try:
+        raw = await client.models.with_raw_response.list()
+        data = parse_json(raw.text)["data"]
+        return {entry["id"]: entry for entry in data if isinstance(entry["id"], str)}
+    except openai.OpenAIError as error:
+        _raise_if_unusable(error, endpoint)
+        LOG.warning("%s lists no models: %s", endpoint.url, reason_of(error, endpoint))
+    except (ValueError, KeyError, TypeError):
+        LOG.warning("%s lists no models: %r", endpoint.url, first_words(raw.text, endpoint.secrets))
+    return {}
+
+
+def _raise_if_unusable(error: Exception, endpoint: Endpoint) -> None:
+    """Raise SetupError if an error means that the server can answer no request."""
+    import openai
+
+    status, reason = getattr(error, "status_code", 0), reason_of(error, endpoint)
+    if status in (401, 403):
+        sender = "the key in the environment" if endpoint.headers else "a request without a key"
+        raise SetupError(
+            f"{endpoint.url} refuses {sender} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
+        ) from None
+    if status == 404:
+        raise SetupError(
+            f"{endpoint.url}/models does not exist: check that the address ends in /v1"
+        ) from None
+    if 300 <= status < 400 or status in (502, 503, 504):
+        raise SetupError(f"{endpoint.url} cannot be used: {reason}") from None
+    if isinstance(error, openai.APIConnectionError):
+        raise SetupError(
+            f"{endpoint.url} cannot be reached: {reason}; check that the server is up"
+        ) from None
+
+
+async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
+    """Return the version that vLLM and SGLang tell beside their API; nothing for other servers."""
+    import openai
+
+    if endpoint.host == HOSTED_HOST:
+        return {}
+    try:
+        body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+    except (openai.OpenAIError, ValueError, RecursionError):
+        return {}  # most servers have none
+    version = body.get("version") if isinstance(body, dict) else None
+    return {"version": version} if isinstance(version, str) else {}

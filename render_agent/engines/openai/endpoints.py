@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from render_agent.errors import SetupError, UsageError
@@ -22,14 +21,10 @@ KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One server. url: without credentials, safe to be shown. headers: what proves who asks; secret.
-
-    follow_redirects: whether requests follow it to other servers.
-    """
+    """One server. url: without credentials, safe to be shown. headers: what proves who asks; secret."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    follow_redirects: bool = False
 
     @property
     def host(self) -> str:
@@ -57,7 +52,7 @@ class Endpoint:
         return tuple(filter(None, words))
 
 
-def find_endpoints(base_urls: Sequence[str], *, follow_redirects: bool = False) -> list[Endpoint]:
+def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
     """Return where the servers are: as given, else by OPENAI_BASE_URL, else the hosted one with a key.
 
     UsageError where an address is none, or holds credentials although it will be written down;
@@ -78,9 +73,7 @@ def find_endpoints(base_urls: Sequence[str], *, follow_redirects: bool = False) 
                 f" {HOSTED_URL} a key in {KEY_VARIABLES[1]} is enough)"
             )
         addresses = [HOSTED_URL]
-    endpoints = [
-        replace(endpoint(address, key), follow_redirects=follow_redirects) for address in addresses
-    ]
+    endpoints = [endpoint(address, key) for address in addresses]
     return list({entry.url: entry for entry in endpoints}.values())
 
 
@@ -98,11 +91,7 @@ def find_key() -> str | None:
 def endpoint(address: str, key: str | None) -> Endpoint:
     """Return the server at an address. UsageError where that is no address of a server."""
     parts = _parts(address)
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme not in ("http", "https") or not is_host(parts.hostname) or port == -1:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _no_address(address)
     netloc = parts.netloc.rpartition("@")[2]
     url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
@@ -117,26 +106,11 @@ def endpoint(address: str, key: str | None) -> Endpoint:
     return Endpoint(url, {"Authorization": f"Bearer {key}"} if key else {})
 
 
-def is_host(name: str | None) -> bool:
-    """Whether a text may name a machine: an address, or labels that the Internet's names are made of."""
-    if not name:
-        return False
-    if ":" in name:
-        return True  # urlsplit has seen to it
-    import idna  # which comes with the client
-
-    try:
-        idna.encode(name)
-    except idna.IDNAError:
-        # Names of this machine's own network may have more signs than the Internet's.
-        label = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-        return re.fullmatch(rf"{label}(?:\.{label})*", name) is not None
-    return True
-
-
 def _parts(address: str) -> SplitResult:
     try:
-        return urlsplit(address.strip())
+        parts = urlsplit(address.strip())
+        _ = parts.port  # checked when it is read
+        return parts
     except ValueError:
         raise _no_address(address) from None
 

@@ -4,47 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from msgspec import Meta
 
 from render_agent.engines.engine_options import check_engine_options
-from render_agent.text.safe_parse import NotNegative
 
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
-
-LimitField = Literal["max_tokens", "max_completion_tokens"]
-"""What servers call the limit of a reply's tokens."""
-
-LIMIT_FIELDS: tuple[LimitField, ...] = get_args(LimitField)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIOptions:
     """How servers are asked.
 
-    timeout, connect_timeout: seconds of a whole reply, of reaching the server. retries: of one
-    request, after waits that double from first_wait seconds. max_tokens_field: found out where it is
-    not given. extra_body: fields of every request, as they are. price_in, price_out, price_cached: of
-    a million tokens. rate_limit: requests a minute. image_detail: low, high.
+    Attributes:
+        timeout: Seconds that a server may be silent before its reply is complete.
+        connect_timeout: Seconds to reach the server.
+        retries: Retries per request, with the SDK's exponential backoff or the server's Retry-After.
+        max_tokens_field: Name of the field that limits the tokens of a reply; by default
+            `max_completion_tokens` for OpenAI's own servers and if `reasoning_effort` is set.
+        omit: Fields that are not sent, for servers that refuse them.
+        extra_body: Fields of every request, sent as they are.
+        image_detail: `low` or `high`.
     """
 
     timeout: Positive = 600.0
     connect_timeout: Positive = 10.0
     retries: Annotated[int, Meta(ge=0)] = 8
-    first_wait: Positive = 0.5
-    max_tokens_field: LimitField | None = None
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     reasoning_effort: str | None = None
     top_p: Positive | None = None
+    omit: tuple[Literal["seed", "temperature", "n", "response_format"], ...] = ()
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    price_in: NotNegative | None = None
-    price_out: NotNegative | None = None
-    price_cached: NotNegative | None = None
-    rate_limit: Positive | None = None
     image_detail: str | None = None
 
 
 def read_options(given: Mapping[str, Any]) -> OpenAIOptions:
-    """Return the engine options K=V as they were read. UsageError where one is none or makes no sense."""
+    """Return the engine options K=V as they were read. UsageError if one is unknown or invalid."""
     check_engine_options(given, get_type_hints(OpenAIOptions, include_extras=True), "openai")
     return OpenAIOptions(**given)

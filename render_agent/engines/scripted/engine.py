@@ -10,9 +10,9 @@ from dataclasses import replace
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, Tokens
 from render_agent.engines.base import BatchingEngine, Capabilities, Reply, Request
-from render_agent.engines.cost_estimate import picture_tokens
 from render_agent.engines.scripted.base import Policy
 from render_agent.engines.scripted.registry import policy_maker
+from render_agent.engines.token_estimate import picture_tokens
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,8 @@
-"""How a server is asked: limits, retries, dialects, and what a reply holds."""
+"""How a server is asked: limits, retries, fields, and what a reply holds."""
 
 import base64
 import hashlib
 import io
-import itertools
 import json
 import logging
 import random
@@ -34,13 +33,19 @@ pytestmark = pytest.mark.skipif(
     find_spec("openai") is None, reason="the extra openai is not installed"
 )
 
-QUICK = {"retries": 4, "first_wait": 0.01}
+QUICK = {"retries": 4}
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 
 
 def engine_over(*servers, batch_size=8, key=None, **options):
     endpoints = [endpoint(getattr(server, "url", server), key) for server in servers]
     return OpenAIEngine("made", endpoints, OpenAIOptions(**QUICK | options), batch_size)
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    """The SDK retries at once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
 
 
 @pytest.fixture
@@ -239,117 +244,59 @@ FAULTS = [
     "reset",
     "close",
     "cut",
-    "garbage",
-    "no choices",
     (429, {}, "{}"),
     (500, {}, ""),
     (408, {}, ""),
     (409, {}, ""),
-    (425, {}, ""),
     (502, {}, "<html>"),
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_fault_that_passes_is_mended_and_told(made, fault, caplog):
+def test_a_fault_that_passes_is_retried_and_counted(made, fault):
     server = made(StubServer, by_rule(first_text), [fault])
     engine = made(engine_over, server)
-    with caplog.at_level(logging.WARNING, "render_agent"):
-        (reply,) = engine.generate([ask(5)])
+    (reply,) = engine.generate([ask(5)])
     assert reply.text == "question 5"
     assert reply.events == ("retried",)
     assert len(server.bodies) == 2
-    assert [record.getMessage()[:12] for record in caplog.records] == ["q5, turn 0: "]
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
-def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault, monkeypatch):
-    def faulty(body):
-        return first_text(body)
-
-    server = made(StubServer, by_rule(faulty), [fault] * 3)
+@pytest.mark.parametrize("fault", [(500, {}, ""), (429, {}, "{}"), "stall"], ids=str)
+def test_a_fault_that_stays_fails_its_request_after_the_retries(made, fault):
+    server = made(StubServer, by_rule(first_text), [fault] * 3)
     engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
-    told = []
-    monkeypatch.setattr("render_agent.engines.openai.retry.tell", told.append)
     (reply,) = engine.generate([ask(5)])
-    assert [words.partition(", ")[2] for words in told] == ["try 2 of 3", "try 3 of 3"]
-    assert all(words.startswith(f"{server.url}: ") for words in told)
     assert server.url in reply.error
-    assert "after 3 attempts" in reply.error
     if fault != "stall":  # an attempt may have been given up before its server heard of it
         assert len(server.bodies) == 3
-    (other,) = made(engine_over, server).generate([ask(6)])
+    (other,) = engine.generate([ask(6)])
+    assert other.text == "question 6"
+
+
+@pytest.mark.parametrize("fault", ["garbage", "no choices"])
+def test_what_is_no_chat_fails_its_request(made, fault):
+    server = made(StubServer, by_rule(first_text), [fault])
+    engine = made(engine_over, server)
+    failed, other = (engine.generate([ask(number)])[0] for number in (5, 6))
+    assert server.url in failed.error
     assert other.text == "question 6"
 
 
 def test_a_server_that_fails_question_after_question_is_given_up(made):
     server = made(StubServer, by_rule(first_text), [(500, {}, "broken")] * 1000)
     engine = made(engine_over, server, batch_size=1, retries=1)
-    with pytest.raises(EngineError, match=r"answers no more \(status 500: broken, after 2 att"):
+    with pytest.raises(EngineError, match="status 500: broken"):
         engine.generate([ask(number) for number in range(20)])
-    assert len(server.bodies) <= 20  # of the 40 that all questions would take
+    assert len(server.bodies) == 2 * 3
 
 
-def test_a_wait_that_the_server_asks_for_holds_for_all(made):
-    """The first of eight that are refused is told how long; the others are refused once that was heard."""
-    times, refused = [], itertools.count()
-
-    def timed(body):
-        times.append(time.perf_counter())
-        return first_text(body)
-
-    answer = by_rule(timed)
-
-    def busy(method, path, body):
-        if path.endswith("/models") or (number := next(refused)) >= 8:
-            return answer(method, path, body)
-        while number and not engine._sender.servers.servers[0].cooldown.until:
-            time.sleep(0.005)
-        return 429, {} if number else {"retry-after": "0.6"}, b"{}"
-
-    server = made(StubServer, busy)
-    engine = made(engine_over, server, batch_size=8)
+def test_a_wait_that_the_server_asks_for_is_kept(made):
+    server = made(StubServer, by_rule(first_text), [(429, {"retry-after": "1"}, "{}")])
     began = time.perf_counter()
-    replies = engine.generate([ask(number) for number in range(16)])
-    assert [reply.text for reply in replies] == [f"question {number}" for number in range(16)]
-    assert min(times) - began >= 0.6
-    assert len(server.bodies) == 16 + 8
-
-
-def test_a_limit_that_is_used_up_is_waited_for(made):
-    spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "400ms"}
-    answer = by_rule(first_text)
-
-    def limited(method, path, body):
-        status, _, text = answer(method, path, body)
-        return status, spent, text
-
-    engine = made(engine_over, made(StubServer, limited), batch_size=1)
-    began = time.perf_counter()
-    engine.generate([ask(0), ask(1), ask(2)])
-    assert time.perf_counter() - began >= 0.8
-
-
-def test_a_rate_of_ones_own_is_kept(made):
-    engine = made(engine_over, made(StubServer, by_rule(first_text)), rate_limit=1200)
-    began = time.perf_counter()
-    replies = engine.generate([ask(number) for number in range(11)])
-    assert all(reply.error is None for reply in replies)
-    assert time.perf_counter() - began >= 10 * 60 / 1200
-
-
-def test_more_requests_than_a_server_takes_all_get_their_turn(made):
-    """A server that takes two at a time and refuses the rest, again and again."""
-    answer = by_rule(lambda body: (time.sleep(0.05), first_text(body))[1])
-    server = None
-
-    def narrow(method, path, body):
-        return answer(method, path, body) if server.running <= 2 else (429, {}, b"{}")
-
-    server = made(StubServer, narrow)
-    engine = made(engine_over, server, batch_size=12, retries=2)
-    replies = engine.generate([ask(number) for number in range(12)])
-    assert [reply.error for reply in replies] == [None] * 12
+    (reply,) = made(engine_over, server).generate([ask(1)])
+    assert reply.text == "question 1"
+    assert time.perf_counter() - began >= 1
 
 
 def test_a_wait_for_replies_ends_when_woken(made):
@@ -386,7 +333,7 @@ def test_replies_that_came_are_given_before_the_loss_is_told(made):
         time.sleep(0.01)
     assert [reply.text for _, reply in engine.ready()] == ["question 1"]
     for _ in range(2):
-        with pytest.raises(EngineError, match=r"refused.*--continue"):
+        with pytest.raises(EngineError, match=r"(?i)refused.*--continue"):
             list(engine.ready())
 
 
@@ -419,7 +366,7 @@ def test_all_servers_gone_is_one_sentence(made):
     with pytest.raises(EngineError) as told:
         engine.generate([ask(number) for number in range(8)])
     assert all(url in str(told.value) for url in urls)
-    assert str(told.value).count("(connection refused, after ") == 2
+    assert str(told.value).count("Connection refused") == 2
     assert "--continue" in str(told.value)
 
 
@@ -437,45 +384,23 @@ def refusing(name, message=None, param=None, status=400):
     return refuse
 
 
-@pytest.mark.parametrize(
-    ("refused", "expected"),
-    [
-        ("max_tokens", {"max_completion_tokens": 512}),
-        ("seed", {}),
-        ("temperature", {}),
-        ("response_format", {}),
-    ],
-)
-def test_a_field_that_a_server_refuses_is_left_out_from_then_on(made, refused, expected, caplog):
-    server = made(StubServer, refusing(refused))
-    engine = made(engine_over, server, batch_size=4)
-    with caplog.at_level(logging.WARNING, "render_agent"):
-        replies = engine.generate([ask(number, schema=SCHEMA) for number in range(6)])
-    assert [reply.text for reply in replies] == [f"question {number}" for number in range(6)]
-    assert refused not in server.bodies[-1]
-    assert expected.items() <= server.bodies[-1].items()
-    told = len(caplog.records)
-    assert told == (2 if refused == "response_format" else 1)
-    before = len(server.bodies)
-    engine.generate([ask(9, schema=SCHEMA)])
-    assert len(server.bodies) == before + 1
-    assert len(caplog.records) == told
-
-
-def test_a_schema_is_asked_for_as_well_as_the_server_can(made):
-    def no_schema(method, path, body):
-        form = json.loads(body or b"{}").get("response_format", {})
-        if form.get("type") == "json_schema":
-            return 422, {}, b'{"detail": [{"loc": ["body", "response_format", "json_schema"]}]}'
-        return by_rule(first_text)(method, path, body)
-
-    server = made(StubServer, no_schema)
+@pytest.mark.parametrize("field", ["seed", "temperature", "response_format"])
+def test_a_field_that_a_server_refuses_is_told_and_can_be_omitted(made, field):
+    server = made(StubServer, refusing(field))
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, schema=SCHEMA)])
-    assert reply.error is None
-    first, second = server.bodies
-    assert first["response_format"]["json_schema"]["schema"] == SCHEMA
-    assert second["response_format"] == {"type": "json_object"}
+    assert f"'{field}'" in reply.error
+    assert len(server.bodies) == 1
+    (reply,) = made(engine_over, server, omit=(field,)).generate([ask(1, schema=SCHEMA)])
+    assert reply.text == "question 1"
+    assert field not in server.bodies[-1]
+
+
+def test_a_schema_is_asked_for(made):
+    server = made(StubServer, by_rule(first_text))
+    made(engine_over, server).generate([ask(1, schema=SCHEMA)])
+    (body,) = server.bodies
+    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -488,14 +413,6 @@ def test_reasoning_models_get_the_field_of_theirs(made, options):
     assert body["max_completion_tokens"] == 77
     assert "max_tokens" not in body
     assert body.get("reasoning_effort") == options.get("reasoning_effort")
-
-
-def test_what_the_user_asked_for_is_never_left_out(made):
-    server = made(StubServer, refusing("temperature"))
-    engine = made(engine_over, server)
-    (reply,) = engine.generate([ask(1, temperature=0.7)])
-    assert "'temperature' is not supported" in reply.error
-    assert len(server.bodies) == 1
 
 
 def test_extra_fields_go_with_every_request(made):
@@ -513,7 +430,7 @@ TOO_LONG = (
 )
 
 
-def test_a_dialogue_that_is_too_long_fails_alone_with_advice(made):
+def test_a_dialogue_that_is_too_long_fails_alone(made):
     def limited(method, path, body):
         if b"question 3" in body:
             return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
@@ -524,7 +441,6 @@ def test_a_dialogue_that_is_too_long_fails_alone_with_advice(made):
     replies = engine.generate([ask(number) for number in range(10)])
     assert [number for number, reply in enumerate(replies) if reply.error] == [3]
     assert "maximum context length" in replies[3].error
-    assert "lower --image-size or --max-turns" in replies[3].error
     assert len(server.bodies) == 10
 
 
@@ -542,15 +458,13 @@ def test_a_server_that_takes_no_request_at_all_stops_the_run(made):
         (401, {}, "no"),
         (403, {}, "no"),
         (404, {}, "no"),
-        (429, {}, '{"error": {"code": "insufficient_quota", "message": "no"}}'),
-        (429, {"retry-after": "7200"}, "no"),
     ],
     ids=str,
 )
 def test_what_waiting_cannot_cure_stops_the_run_at_once(made, answer):
     server = made(StubServer, by_rule(first_text), [None, answer])
     engine = made(engine_over, server, batch_size=1)
-    with pytest.raises(EngineError, match=f"answers no more .*status {answer[0]}: no"):
+    with pytest.raises(EngineError, match=f"status {answer[0]}: no"):
         engine.generate([ask(number) for number in range(5)])
     assert len(server.bodies) == 2
 
@@ -603,7 +517,6 @@ def test_samples_are_as_many_as_asked_for(made, several):
         ),
         ({"content": None, "reasoning_content": "hm"}, "<think>hm</think>\n"),
         ({"content": None, "refusal": "I will not."}, "I will not."),
-        ({"content": "", "tool_calls": [{"function": {"arguments": '{"a": 1}'}}]}, '{"a": 1}'),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
         ({"content": None}, ""),
         ({}, ""),
@@ -681,7 +594,7 @@ def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
             engine="openai",
             model="made",
             base_url=(server.url,),
-            engine_option=("first_wait=0.01", "retries=20"),
+            engine_option=("retries=20",),
             batch_size=size,
             max_turns=3,
         )

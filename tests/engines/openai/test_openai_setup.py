@@ -11,19 +11,12 @@ from pathlib import Path
 import pytest
 from factories.runs import Silent, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
-from tenacity import RetryCallState
 
 from render_agent.cli.commands.runs import _execute
 from render_agent.config import RunConfig
-from render_agent.engines.openai import servers
+from render_agent.engines.openai import client
 from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
 from render_agent.engines.openai.options import OpenAIOptions, read_options
-from render_agent.engines.openai.rate_limit import (
-    backoff,
-    limit_reset,
-    parse_seconds,
-    retry_after,
-)
 from render_agent.engines.registry import describe_engine, make_engine
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.runner import start_run
@@ -91,8 +84,8 @@ def test_engines_are_made_for_the_servers_there_are(server):
 
 
 def test_what_is_not_installed_is_named(server, monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiolimiter", None)
-    with pytest.raises(SetupError, match=r'needs aiolimiter, .*"render_agent\[openai\]"'):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(SetupError, match=r'needs openai, .*"render_agent\[openai\]"'):
         describe_engine(config(server.url))
 
 
@@ -100,7 +93,7 @@ def test_what_is_not_installed_is_named(server, monkeypatch):
 def test_a_server_that_is_not_there_is_one_sentence(verb):
     url = f"http://{LOOPBACK}:{free_port()}/v1"
     with pytest.raises(
-        SetupError, match=f"^{url} cannot be reached: connection refused; is"
+        SetupError, match=f"(?i)^{url} cannot be reached: connection refused"
     ) as told:
         verb(config(url))
     assert "\n" not in str(told.value)
@@ -111,7 +104,7 @@ def test_a_server_whose_name_is_not_known_is_one_sentence(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(SetupError, match="cannot be reached: Name or service not known; is the"):
+    with pytest.raises(SetupError, match="cannot be reached: Name or service not known"):
         describe_engine(config("http://no-such-host.invalid/v1"))
 
 
@@ -125,8 +118,8 @@ def test_a_server_that_serves_other_models_says_which(server):
     [
         (401, "refuses a request without a key .*set RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
         (403, "refuses a request without a key"),
-        (404, "does the address end in /v1"),
-        (503, "is not ready: status 503"),
+        (404, "ends in /v1"),
+        (503, "status 503"),
     ],
 )
 def test_a_server_that_refuses_is_one_sentence(status, sentence, monkeypatch):
@@ -232,13 +225,13 @@ def test_options_are_read_as_they_are_typed(server):
         "timeout=5",
         "retries=0",
         "extra_body={top_k: 20}",
-        "price_in=0.15",
+        "omit=[seed]",
         "image_detail=low",
     )
     engine = make_engine(config(server.url, engine_option=typed), [])
     engine.close()
     assert engine.options == OpenAIOptions(
-        timeout=5, retries=0, extra_body={"top_k": 20}, price_in=0.15, image_detail="low"
+        timeout=5, retries=0, extra_body={"top_k": 20}, omit=["seed"], image_detail="low"
     )
 
 
@@ -266,7 +259,6 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
                 engine="openai",
                 model="made",
                 base_url=(server.url,),
-                engine_option=("first_wait=0.01",),
                 verbose=True,
                 max_turns=2,
             )
@@ -284,52 +276,8 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("20ms", 0.02),
-        ("1s", 1),
-        ("6m0s", 360),
-        ("1h2m3.5s", 3723.5),
-        ("12.5", 12.5),
-        ("-3", 0),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
-        ("", None),
-        ("soon", None),
-        ("s", None),
-    ],
-)
-def test_waits_are_read_in_every_form(text, seconds):
-    assert parse_seconds(text) == (seconds if seconds is None else pytest.approx(seconds))
-
-
-def test_what_a_server_asks_to_wait():
-    assert retry_after({"retry-after": "3"}) == 3
-    assert retry_after({"retry-after": "3", "retry-after-ms": "250"}) == 0.25
-    limits = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6s"}
-    assert retry_after(limits) == limit_reset(limits) == 6
-    assert limit_reset(limits | {"x-ratelimit-remaining-tokens": "10"}) is None
-    assert retry_after({}) is None
-
-
-def test_backoff_doubles_up_to_its_limit_and_differs():
-    waits = backoff(0.5)
-
-    def after(attempts):
-        state = RetryCallState(None, None, (), {})
-        state.attempt_number = attempts
-        return waits(state)
-
-    for attempts in range(1, 12):
-        most = min(30.0, 0.5 * 2 ** (attempts - 1))
-        found = [after(attempts) for _ in range(50)]
-        assert all(most / 2 <= seconds <= most for seconds in found)
-        assert len(set(found)) > 1
-    assert after(10_000) <= 30
-
-
-@pytest.mark.parametrize(
     "address",
-    ["http://ⓔxample.invalid/v1", "http://[::1", "http://a..b/v1", "http://x" + "y" * 300 + "/v1", "http://-/v1"],
+    ["http://[::1", "http://a:port/v1", "ftp://a/v1", "a"],
 )  # fmt: skip
 def test_what_is_no_address_is_said_in_a_sentence(address):
     with pytest.raises(UsageError, match="is no address: write it like"):
@@ -372,13 +320,13 @@ def dripping(beginning, body):
 
 @pytest.mark.parametrize("where", ["body", "head"])
 def test_a_server_that_drips_is_not_waited_for_without_end(where, monkeypatch):
-    monkeypatch.setattr(servers, "LOOK_UP_SECONDS", 0.4)
+    monkeypatch.setattr(client, "LOOK_UP_SECONDS", 0.4)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     if where == "body":
         head += b"transfer-encoding: chunked\r\n\r\n"
     url, close = dripping(head, b"1\r\n \r\n" if where == "body" else b"x")
     try:
-        with pytest.raises(SetupError, match=r"gives no whole answer in 0\.4 s"):
+        with pytest.raises(SetupError, match=r"no whole (answer|reply) in 0\.4 s"):
             describe_engine(config(url, engine_option=("connect_timeout=0.3",)))
     finally:
         close()
@@ -394,24 +342,16 @@ def test_a_redirect_to_another_server_is_not_followed_in_the_midst_of_a_run(tmp_
 
     with StubServer(by_rule(lambda body: chat_reply(DONE))) as other, StubServer(told) as server:
         given = {"engine": "openai", "model": "made", "base_url": (server.url,)}
-        for follow in (False, True):
-            moved.clear()
-            run = start_run(
-                make_config(tmp_path, make_questions(tmp_path, 2), follow_redirects=follow, **given)
-            )
-            moved.append(other.url)
-            if follow:
-                assert run.go(Silent(), make_engine)["counts"]["failed"] == 0
-                assert other.bodies
-            else:
-                with pytest.raises(EngineError, match="points to another server"):
-                    run.go(Silent(), make_engine)
-                assert not other.bodies
-            run.close()
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **given))
+        moved.append(other.url)
+        with pytest.raises(EngineError, match=other.url):
+            run.go(Silent(), make_engine)
+        assert not other.bodies
+        run.close()
 
 
-def test_an_answer_is_not_read_beyond_what_was_asked_for(tmp_path):
-    """A server that answers with 60 MB costs no more memory than what a reply can be."""
+def test_an_answer_is_not_read_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 20)
     long = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
     with StubServer(by_rule(lambda body: chat_reply(long))) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}

@@ -1,16 +1,15 @@
-"""The upper bound of a run's cost: requests, tokens and price."""
+"""The upper bound of a run's requests and tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import judge_pictures, judge_requests, weighed_by_turn
 from render_agent.dialogue.chat import Message, pictures
-from render_agent.engines.openai.options import read_options
 
 TOKEN_SIDE_PIXELS = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
 """Sides of the square of pixels that is one token, by a part of the model's name.
@@ -39,15 +38,6 @@ JUDGE_REPLY_TOKENS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """The prices of a million tokens, in any currency. cached: of tokens that a prefix cache holds."""
-
-    prompt: float
-    reply: float
-    cached: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """The upper bound of a run: every question uses all its turns and all the tokens of a reply.
 
@@ -65,15 +55,6 @@ class Estimate:
     judge_prompt_tokens: int = 0
     judge_reply_tokens: int = 0
     judge_model: str | None = None
-
-    def cost(self, prices: Prices, *, cache: bool) -> float:
-        """Return the cost, with a prefix cache or without; a judge with a model of its own is left out."""
-        cached = self.cached_tokens if cache else 0
-        price = prices.prompt if prices.cached is None else prices.cached
-        same = self.judge_model is None
-        fresh = self.prompt_tokens - cached + (self.judge_prompt_tokens if same else 0)
-        written = self.reply_tokens + (self.judge_reply_tokens if same else 0)
-        return (fresh * prices.prompt + cached * price + written * prices.reply) / 1e6
 
 
 def picture_tokens(model: str, width: int, height: int) -> int:
@@ -141,31 +122,11 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
     }
 
 
-def find_prices(options: Mapping[str, Any]) -> Prices | None:
-    """Return the prices among engine options, None where price_in or price_out is not given.
-
-    UsageError where one is no number, or below 0.
-    """
-    names = ("price_in", "price_out", "price_cached")
-    given = read_options({name: options[name] for name in names if name in options})
-    if given.price_in is None or given.price_out is None:
-        return None
-    return Prices(given.price_in, given.price_out, given.price_cached)
-
-
-def figures(estimate: Estimate, prices: Prices | None) -> dict[str, Any]:
-    """Return an estimate as JSON holds it; costs only where prices are known."""
-    costs = {} if prices is None else {"cost": estimate.cost(prices, cache=False)}
-    if prices is not None and prices.cached is not None:
-        costs["cost_with_cache"] = estimate.cost(prices, cache=True)
-    return {**asdict(estimate), **costs}
-
-
-def sentence(estimate: Estimate, prices: Prices | None) -> str:
+def sentence(estimate: Estimate) -> str:
     """Return an estimate in words."""
     text = (
         f"at most {estimate.requests:,} requests, about {estimate.prompt_tokens:,} tokens read"
-        f" ({estimate.cached_tokens:,} of them from a prefix cache, where the server has one) and"
+        f" ({estimate.cached_tokens:,} of them from a prefix cache, if the server has one) and"
         f" {estimate.reply_tokens:,} written; an estimate from {CHARACTERS_A_TOKEN} characters a token and"
         " the model's usual cost of a picture"
     )
@@ -175,9 +136,4 @@ def sentence(estimate: Estimate, prices: Prices | None) -> str:
             f"; the judge{whose} is asked at most {estimate.judge_requests:,} times, and reads about"
             f" {estimate.judge_prompt_tokens:,} tokens and writes {estimate.judge_reply_tokens:,}"
         )
-    if prices is None:
-        return text
-    cost = f"; cost: {estimate.cost(prices, cache=False):,.2f} without a prefix cache"
-    if prices.cached is not None:
-        cost += f", {estimate.cost(prices, cache=True):,.2f} with one"
-    return text + cost
+    return text

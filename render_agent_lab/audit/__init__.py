@@ -1,1 +1,0 @@
-"""The audit of a benchmark: how much of it is answered without looking. Start with `audit`."""
