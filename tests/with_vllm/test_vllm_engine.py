@@ -8,6 +8,7 @@ import psutil
 import pytest
 from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
+from factories.prefix_cache import cache_mismatch
 from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
 
@@ -18,7 +19,6 @@ from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.engine import VllmEngine
-from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start_run
 

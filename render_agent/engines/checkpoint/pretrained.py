@@ -11,7 +11,6 @@ from typing import Any
 
 from render_agent.config import AUTO
 from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
-from render_agent.engines.checkpoint.template_check import check_template
 from render_agent.engines.families.registry import family_of
 from render_agent.errors import SetupError
 from render_agent.text.display import Stage, bar_class, stage
@@ -174,9 +173,6 @@ def load_processor(located: FoundModel, thinking: str = AUTO) -> Any:
         raise SetupError(
             f"{located.name} has no chat template (chat_template.jinja): name its Instruct variant"
         )
-    named = processor.chat_template
-    for template in named.values() if isinstance(named, Mapping) else [named]:
-        check_template(template, located.name)
     processor.tokenizer.padding_side = "left"
     family_of(str(located.config.get("model_type"))).thinking.check(processor, thinking)
     return processor

@@ -1,4 +1,4 @@
-"""The check of the KV cache before a run: prompts read with kept keys and values give the scores of reading them anew."""
+"""The check of the KV cache by `doctor --probe`: prompts read with kept keys and values score as those read anew."""
 
 from __future__ import annotations
 

@@ -10,14 +10,12 @@ from render_agent.config import RunConfig
 from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
-from render_agent.engines.transformers.cache_check import cache_mismatch
 from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.options import most_rows
-from render_agent.text.display import stage
 
 LOG = logging.getLogger(__name__)
 
@@ -49,26 +47,22 @@ def engine_of(
     wanted = options.get("reuse", family.reuse)
     memory, device = memory or memory_of(loaded.model), loaded.model.device
     if wanted == "keys":
-        with stage("checking whether keys and values can be kept over the turns", announced=True):
-            why = cache_mismatch(loaded)
-        if why is None:
-            fraction = float(options.get("memory_fraction", FREE_FRACTION))
+        fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
-            def made() -> ContinuousEngine:
-                budget, read_tokens = divide(loaded, memory, fraction, picture_size)
-                return ContinuousEngine(
-                    loaded,
-                    budget=budget,
-                    most_rows=batch_size or most_rows(options, device, ROWS_ON_A_CPU),
-                    dialogue_tokens=round(MEAN_SHARE * tokens),
-                    read_tokens=read_tokens,
-                )
+        def made() -> ContinuousEngine:
+            budget, read_tokens = divide(loaded, memory, fraction, picture_size)
+            return ContinuousEngine(
+                loaded,
+                budget=budget,
+                most_rows=batch_size or most_rows(options, device, ROWS_ON_A_CPU),
+                dialogue_tokens=round(MEAN_SHARE * tokens),
+                read_tokens=read_tokens,
+            )
 
-            engine = attempt_patiently(made, device)
-            if not isinstance(engine, Fault):
-                return engine
-            why = engine.reason
-        LOG.warning("keys and values are not kept over the turns: %s", why)
+        engine = attempt_patiently(made, device)
+        if not isinstance(engine, Fault):
+            return engine
+        LOG.warning("keys and values are not kept over the turns: %s", engine.reason)
     elif family.why:
         LOG.info("keys and values are not kept over the turns: %s", family.why)
     vision = None

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any
@@ -31,7 +30,6 @@ from render_agent.engines.vllm.arguments import (
 )
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_queries
-from render_agent.engines.vllm.prefix_cache_check import cache_mismatch
 from render_agent.engines.vllm.requests import Prompts, Sampling, TokenPrompt, scoring_params
 from render_agent.errors import EngineError
 from render_agent.text.reasons import first_line
@@ -81,7 +79,7 @@ class VllmEngine:
     def __init__(
         self, model: str, *, revision: str | None = None, options: VllmOptions | None = None
     ) -> None:
-        """Load a bundled model, a hub name or a directory, and try whether it answers together as it does alone.
+        """Load a bundled model, a hub name or a directory.
 
         SetupError where vLLM is not installed or cannot run the model.
         """
@@ -176,21 +174,11 @@ class VllmEngine:
         self.core.close()
 
     def _load(self, located: FoundModel, on_cpu: bool) -> VllmCore:
-        """Return the loaded model; without a prefix cache where exact numbers show it to be wrong."""
-        load = partial(VllmCore, located, self.options, on_cpu)
-        core = load()
+        """Return the loaded model."""
+        core = VllmCore(located, self.options, on_cpu)
         suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)
-        mismatch = cache_mismatch(core, self.prompts, self.sampling)
-        if mismatch is None or not core.prefix_caching:
-            return core
-        if core.dtype != "float32":
-            # Rounding alone may turn a greedy choice; it says nothing about the cache.
-            LOG.warning("%s", mismatch)
-            return core
-        LOG.warning("%s: it is switched off", mismatch)
-        core.close()
-        return load(prefix_caching=False)
+        return core
 
     def _begin(self, request: Request, *, waited_for: bool) -> Generation:
         work = self.occupancy.note(len(self._under_way))

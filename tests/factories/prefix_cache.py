@@ -1,4 +1,4 @@
-"""Whether prompts that run together, and out of the prefix cache, are answered as each is alone."""
+"""Whether prompts that run together, and out of vLLM's prefix cache, are answered as each is alone."""
 
 from __future__ import annotations
 
