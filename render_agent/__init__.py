@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from render_agent.api.ask import ask as ask
     from render_agent.api.ask import continue_run as continue_run
     from render_agent.api.ask import run as run
-    from render_agent.api.audits import Audit as Audit
-    from render_agent.api.audits import audit as audit
     from render_agent.api.dialogue import Dialogue as Dialogue
     from render_agent.api.dialogue import DialogueTurn as DialogueTurn
     from render_agent.api.engines import load_engine as load_engine
@@ -40,8 +38,6 @@ _PLACES = {
     "ask": "api.ask",
     "run": "api.ask",
     "continue_run": "api.ask",
-    "audit": "api.audits",
-    "Audit": "api.audits",
     "load_run": "api.results",
     "RunResults": "api.results",
     "Comparison": "api.results",
@@ -58,7 +54,6 @@ _PLACES = {
 }
 
 __all__ = [
-    "Audit",
     "Camera",
     "Comparison",
     "Dialogue",
@@ -69,7 +64,6 @@ __all__ = [
     "RunResults",
     "View",
     "ask",
-    "audit",
     "bundled_rooms",
     "continue_run",
     "load_engine",

@@ -169,7 +169,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "doctor": "render_agent.cli.main:doctor",
         "play": "render_agent.cli.commands.play:play_command",
         "score": "render_agent.cli.main:score",
-        "audit": "render_agent.cli.commands.audit:audit_command",
         "llm-match": "render_agent.cli.commands.llm_match:llm_match_command",
         "judge": "render_agent.cli.commands.judge:judge_command",
         "completion": "render_agent.cli.completion:completion_command",
@@ -189,7 +188,7 @@ LAB: Mapping[Kind, Sequence[str]] = {
         " kimi_k25 gemma4 gemma4_moe gemma4_unified gemma3 mistral3 idefics3 smolvlm ovis2 lfm2_vl minicpmv4_6 aya_vision molmo2"
         " llava_onevision paligemma llama4"
     ).split(),
-    "command": ("train-verifier", "make-rooms", "bench"),
+    "command": ("train-verifier", "make-rooms", "bench", "audit"),
 }
 """Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""
 

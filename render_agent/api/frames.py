@@ -67,13 +67,6 @@ BELIEFS = _columns(
 )
 FIGURES = _columns("text part group figure | float value low high p p_holm | int n scenes")
 POWER = _columns("float correlation deviation_percent | int scenes questions | float seen_percent")
-AUDIT = _columns(
-    "few type method | int n | float score_percent low_percent high_percent chance_percent gain_percent"
-    " gain_low_percent gain_high_percent p p_holm"
-)
-AUDITED = _columns(
-    "text question_id | few type scene | float chance frequency category text | bool falls"
-)
 COMPARED_BELIEFS = _columns("float a b difference low high p p_holm | int scenes n")
 DIFFERENCES = _columns(
     "float a_percent b_percent difference_percent low_percent high_percent error_percent p p_holm | int scenes"
@@ -263,27 +256,6 @@ def power_frame(planned: Mapping[str, Any]) -> pandas.DataFrame:
         for row in planned["needs"]
     ]
     return frame(rows, POWER)
-
-
-def audit_frame(audited: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a type, `mean of tasks` last, and method that does not look: its score and its gain over chance, in percent."""
-    rows = []
-    for name, row in (*audited["types"].items(), ("mean of tasks", audited["overall"])):
-        for method, entry in row["methods"].items():
-            gain = {f"gain_{end}": value for end, value in _ends(entry["gain_interval"]).items()}
-            shares = {"score": entry["score"], "chance": row["chance"], "gain": entry["gain"], **_ends(entry["interval"]), **gain}  # fmt: skip
-            row_start = {"type": name, "method": method, "n": row["n"]}
-            rows.append(
-                {**row_start, **_percents(**shares), "p": entry["p"], "p_holm": entry["p_holm"]}
-            )
-    return frame(rows, AUDIT)
-
-
-def audited_questions_frame(audited: Mapping[str, Any]) -> pandas.DataFrame:
-    """Return a row a question: what every method that does not look scores on it, 0 to 1, and whether it falls."""
-    falling = {*audited["falling"]}
-    rows = [{**row, "falls": row["question_id"] in falling} for row in audited["questions"]]
-    return frame(rows, AUDITED)
 
 
 def _ends(interval: Sequence[float] | None) -> dict[str, float | None]:

@@ -54,17 +54,24 @@ def audit_command(
 
     Other options of a run that choose questions stand before the command.
     """
-    from render_agent.analysis.audit import audit, chosen_questions, overlap
+    from render_agent.config import RunConfig
+    from render_agent.questions.rows import load_rows
+    from render_agent.questions.selection import choose_questions, narrowed
     from render_agent.questions.vsibench import read_ids
     from render_agent.system.whole_files import write_whole
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
+    from render_agent_lab.audit.audit import audit, overlap
 
     if to is not None and Path(to).is_dir():
         raise UsageError(f"--to {to} is a folder: name a file")
     alone = ("ply", "question", "option")
     options = {name: value for name, value in (context.obj or {}).items() if name not in alone}
-    chosen = chosen_questions(questions, options)
+    config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
+    file = Path(questions)
+    chosen = (
+        narrowed(load_rows(file, file.stem), config) if file.is_file() else choose_questions(config)
+    )
     others = None if against is None else read_ids(Path(against))
     figures = audit(chosen, folds, seed)
     if others is not None:

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,19 +110,6 @@ def audit(
             for q in known
         ],
     }
-
-
-def chosen_questions(name: str, options: Mapping[str, Any]) -> Sequence[Question]:
-    """Return the questions of a benchmark or a file, as options of a run narrow them; no scan is looked for."""
-    from render_agent.config import RunConfig
-    from render_agent.questions.rows import load_rows
-    from render_agent.questions.selection import choose_questions, narrowed
-
-    config = RunConfig(**{**options, "batch": True, "benchmark": name, "views": "none"})
-    path = Path(name)
-    return (
-        narrowed(load_rows(path, path.stem), config) if path.is_file() else choose_questions(config)
-    )
 
 
 def overlap(audited: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
