@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from render_agent.errors import RenderAgentError as RenderAgentError
     from render_agent.geometry.camera import Camera as Camera
 
+__version__ = "0.2.0"
+
 _PLACES = {
     "ask": "api.ask",
     "run": "api.ask",

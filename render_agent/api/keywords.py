@@ -37,7 +37,7 @@ class ContinueOptions(TypedDict, total=False):
     """The Ray cluster that the workers run on (default: this machine)."""
 
     max_failures: str | None
-    """Failed questions after which the run stops, a number or a share of them; auto is five in a row that failed alike."""
+    """Failed questions after which the run stops, a number or a share of them; auto is five in a row."""
 
     port: int | None
     """Port of the page of --engine human; 0 is any that is free."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from render_agent import registry
+from render_agent import __version__, registry
 from render_agent.cli import completion, help_page
 from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, NewPath, option, run_option
 from render_agent.config import OPTIONS, RunConfig
@@ -139,7 +139,7 @@ class RunGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="render_agent")
+@click.version_option(__version__)
 @click.pass_context
 def cli(
     context: click.Context,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, fields, replace
-from functools import cache
-from typing import Annotated, Any, get_type_hints
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from render_agent.config.agent import AgentSpec
 from render_agent.config.dialogue import DialogueSpec
@@ -17,10 +16,6 @@ from render_agent.config.questions import QuestionSpec
 from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
 from render_agent.text.reasons import short_repr
-
-MAX_INT = 2**63 - 1
-MAX_SIDE_PIXELS = 65536
-COUNT_OR_AUTO = r"^(auto|[0-9]{1,9})$"
 
 SPECS = (QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec, OutputSpec)
 """What the options of a run consist of, in the order in which they are told."""
@@ -62,11 +57,18 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
-        """Return the options that `to_json` wrote. UsageError where one is unknown, or cannot be so."""
+        """Return the options that `to_json` wrote. UsageError if one is unknown or has the wrong type."""
+        import msgspec  # not at import: --help does not need it
+
+        if unknown := sorted(set(data) - set(OPTIONS)):
+            raise UsageError(f"there is no option {short_repr(unknown[0])}")
         try:
-            return cls(**{name: _saved(name, value) for name, value in data.items()})
-        except SetupError as error:  # a part that no installed package brings
+            config: RunConfig = msgspec.convert(data, cls)
+        except msgspec.ValidationError as error:
             raise UsageError(str(error)) from error
+        except SetupError as error:  # a part that no installed package provides
+            raise UsageError(str(error)) from error
+        return config
 
 
 def fixed_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,47 +94,3 @@ CHANGEABLE = {
     if entry.metadata["group"] in ("speed", "place", "display") or entry.metadata.get("free")
 }
 """Names of the options that may differ when a run is continued."""
-
-
-def _saved_type(entry: Field[Any], hint: Any) -> Any:
-    """Return the type that a saved option has, with its bounds; hint: its annotation."""
-    from msgspec import Meta
-
-    if hint == int | str:  # a number, or auto
-        return Annotated[int, Meta(ge=1, le=MAX_INT)] | Annotated[str, Meta(pattern=COUNT_OR_AUTO)]
-    if hint == tuple[int, int]:
-        side = Annotated[int, Meta(ge=1, le=MAX_SIDE_PIXELS)]
-        return tuple[side, side]
-    if hint in (int, int | None):
-        least = entry.metadata.get("minimum", -MAX_INT)
-        whole = Annotated[int, Meta(ge=least, le=MAX_INT)]
-        return whole | None if hint == int | None else whole
-    if hint is float and "minimum" in entry.metadata:
-        return Annotated[float, Meta(ge=entry.metadata["minimum"])]
-    return hint
-
-
-@cache
-def _saved_types() -> dict[str, Any]:
-    """Return the type of every saved option by name; not at import, as --help needs no msgspec."""
-    return {
-        name: _saved_type(OPTIONS[name], hint)
-        for spec in SPECS
-        for name, hint in get_type_hints(spec).items()
-    }
-
-
-def _saved(name: str, value: object) -> Any:
-    """Return the value of a saved option. UsageError where there is no such option, or it cannot be so."""
-    import msgspec
-
-    if name not in OPTIONS:
-        raise UsageError(f"there is no option {short_repr(name)}")
-    try:
-        converted = msgspec.convert(value, _saved_types()[name])
-    except msgspec.ValidationError as error:
-        reason = str(error).partition(" - at")[0]
-        raise UsageError(
-            f"the option {name} cannot be {short_repr(value)}: {reason[:1].lower()}{reason[1:]}"
-        ) from error
-    return value if isinstance(value, int) else converted  # a fingerprint tells 1 from 1.0

@@ -44,8 +44,7 @@ class ScheduleSpec:
 
     max_failures: str = setting(
         AUTO,
-        "Failed questions after which the run stops, a number or a share of them; auto is five in a row"
-        " that failed alike.",
+        "Failed questions after which the run stops, a number or a share of them; auto is five in a row.",
         metavar="N|X%",
     )
 

@@ -220,15 +220,6 @@ class Engine(Protocol):
         ...
 
 
-def broken(engine: Engine) -> str | None:
-    """Return why an engine fails on the simplest prompt there is, too; None where it does not, or cannot be asked.
-
-    The third, optional verb of an engine: `broken`, which is asked where questions fail.
-    """
-    ask: Callable[[], str | None] | None = getattr(engine, "broken", None)
-    return None if ask is None else ask()
-
-
 @dataclass
 class BatchingEngine(ABC):
     """The free-running form for engines that answer a whole batch at a time.

@@ -19,11 +19,6 @@ NEAR_METRES = 0.05
 """Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
 
 
-PICTURES = 4
-"""Which pictures this version draws; `config.json` keeps it. Raised where any picture of a scan changes so that a
-model could read it differently: 4 since no words of small maps overlap."""
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """What a renderer drew.

@@ -118,7 +118,6 @@ class PhaseController:
             if late := [s for s in states if s.active]:
                 self.observer.began("finishing", late)
                 scheduler.run((self.finish(s) for s in late), together=self.finish_together)
-            self.failures.end()
             self.log.sync()
 
     def finish(self, state: QuestionState) -> TurnCoroutine:
@@ -135,8 +134,7 @@ class PhaseController:
             raise
         except RenderAgentError as error:
             self._fail(state, phase, error, events)
-        # Whatever an agent, a verifier or a shortage of memory raises in a step: it is this question's, until
-        # others fail alike.
+        # Whatever an agent, a verifier or a shortage of memory raises in a step fails this question alone.
         except Exception as error:  # noqa: BLE001
             self._fail(state, phase, step_fault(error), events)
         else:
@@ -290,10 +288,12 @@ class PhaseController:
         sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         of_scene = isinstance(error, SceneError | RenderError)
-        failed = Failed(state.id, len(state.turns), phase, sentence, tuple(events), of_scene)
         state.fail(sentence, events)
+        self.log.append_error(
+            Failed(state.id, len(state.turns), phase, sentence, tuple(events), of_scene=of_scene)
+        )
         self.observer.failed(state)
-        self.failures.failed(state.question, error, partial(self.log.append_error, failed))
+        self.failures.failed(state.question, sentence, of_scene=of_scene)
 
     def _retire(self, dialogues: Iterable[str]) -> None:
         for dialogue in dialogues:

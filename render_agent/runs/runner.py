@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import platform
 import subprocess
@@ -16,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from render_agent import __version__
 from render_agent.agents.candidates import Reranker
 from render_agent.agents.verifiers.registry import describe_choosing, make_panel
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
@@ -23,7 +23,7 @@ from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.base import Engine, broken
+from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.errors import UsageError
 from render_agent.observation import FreeViews
@@ -31,7 +31,6 @@ from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds
 from render_agent.questions.selection import choose_questions
-from render_agent.render.base import PICTURES
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
@@ -49,8 +48,6 @@ from render_agent.runs.workers.driver import dispatch
 from render_agent.scene.cache import SceneCache
 from render_agent.system.interrupts import raise_again
 from render_agent.text.display import stage
-
-logger = logging.getLogger(__name__)
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
@@ -80,18 +77,6 @@ class Run:
     def max_batched_turns(self) -> int:
         """The batched turns, never more than there are turns."""
         return min(self.config.max_batched_turns, self.config.max_turns)
-
-    @property
-    def changed_pictures(self) -> str | None:
-        """What is said where the run began with other pictures than this version draws, and goes on."""
-        if self.log.folder.record.get("pictures", 1) == PICTURES or not any(
-            state.active for state in self.states
-        ):
-            return None
-        return (
-            f"{self.path.name} began with a version that drew some pictures differently, maps above all: what is"
-            " shown from here on is drawn by this one, so start a new run where the difference may count"
-        )
 
     @property
     def path(self) -> Path:
@@ -158,11 +143,7 @@ def play(
         observer,
         config.agent_plan.build(config, prompt, Reranker(panel, views)),
         panel,
-        Failures(
-            config.max_failures,
-            [state.question for state in states if state.active],
-            partial(broken, engine),
-        ),
+        Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
         sampling=Sampling(
@@ -297,18 +278,7 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     except BaseException:
         log.close()
         raise
-    if run.changed_pictures:
-        logger.warning("%s", run.changed_pictures)
     return run
-
-
-@cache
-def _program() -> str:
-    """Return the program's version; a checkout need not be installed."""
-    try:
-        return version("render_agent")
-    except PackageNotFoundError:
-        return "a checkout"
 
 
 def record(
@@ -317,9 +287,8 @@ def record(
     """Return the content of `config.json` beside its format: the options, and what the run depends on."""
     prompt = make_prompt(config)
     return {
-        "program": _program(),
+        "program": __version__,
         "commit": _commit(),
-        "pictures": PICTURES,
         "fingerprint": config.fingerprint,
         "config": config.to_json(),
         "engine": dict(engine),

@@ -19,7 +19,7 @@ PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"
 """What a picture may be called: a PNG below `views`, in plain letters."""
 
 OWN = (
-    "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "run.owner", "results.json",
+    "config.json", "questions.jsonl", "turns.jsonl", "run.log", "run.lock", "results.json",
     "results.csv", "views", "report",
 )  # fmt: skip
 """What a run folder consists of."""

@@ -17,7 +17,7 @@ from render_agent.agents.verifiers.judge.model_queries import scorer
 from render_agent.api.engines import BorrowedEngine
 from render_agent.cli.main import cli
 from render_agent.config.flags import with_keywords
-from render_agent.engines.base import Capabilities, Scores, broken
+from render_agent.engines.base import Capabilities, Scores
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import SceneError, SetupError, UsageError
@@ -180,14 +180,10 @@ class Scoring(ScriptedEngine):
     def score(self, requests, choices):
         return [Scores((0.0,) * len(each)) for each in choices]
 
-    def broken(self):
-        return "no memory"
-
 
 def test_an_engine_that_outlives_its_run_keeps_its_optional_verbs():
     borrowed = BorrowedEngine(Scoring(Replies({"*": [DONE]})))
     assert scorer(borrowed).score(["a request"], [("yes", "no")]) == [Scores((0.0, 0.0))]
-    assert broken(borrowed) == "no memory"
     assert borrowed.reuse == "keys"
 
 

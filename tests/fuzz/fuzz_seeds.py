@@ -15,8 +15,8 @@ from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sam
 from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
 
 TESTS = Path(__file__).parents[1]
-RUNS = TESTS / "upgrades" / "formats" / "1"
-"""A folder of runs that a release left behind."""
+RUNS = TESTS / "fuzz" / "runs"
+"""A folder of runs."""
 
 RUN = "20260101T000001_batched"
 """One of them, finished, whose turns were chosen among candidates."""

@@ -223,8 +223,6 @@ def continue_run(
         console.print(f"{folder.name} is complete: nothing is left to do")
         _print_results(folder.results() or {}, run, console, as_json=run.config.json)
         return 0
-    if run.changed_pictures:
-        _console().print(run.changed_pictures, soft_wrap=True)
     return _execute(run)
 
 
@@ -261,6 +259,8 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
             with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
                 note = (lambda words: None) if run.config.quiet else display.note
                 note(f"run folder: {run.path}")
+                if run.log.warning:
+                    display.warn(run.log.warning)
                 progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
                 with (
                     logged(run, progress, display.warn, note) as observer,
@@ -383,6 +383,8 @@ def list_them(output: Path, *, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}: {NO_RUNS}")
         return
+    for error in filter(None, (row["error"] for row in rows)):
+        click.echo(error, err=True)
     for line in _lines(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         click.echo(line)
 
@@ -442,7 +444,7 @@ def _began(path: Path) -> datetime:
 
 def _run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run in `ls`; minutes: of its rendering and generating, over all processes."""
-    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name}
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS) | {"run": path.name, "error": None}
     try:
         folder = RunFolder(path)
         results = folder.results()
@@ -465,8 +467,8 @@ def _run_row(path: Path) -> dict[str, Any]:
                 "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
                 "official": figure(results["official_over_scored"]["score"]),
             }
-    except (RunLogError, KeyError, TypeError, AttributeError, ValueError, OSError):
-        return row | {"status": "unreadable"}
+    except (RunLogError, OSError) as error:
+        return row | {"status": "unreadable", "error": str(error)}
     return row
 
 

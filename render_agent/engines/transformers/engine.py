@@ -161,10 +161,6 @@ class ContinuousEngine:
         """Have `ready` give what it has after its next step."""
         self._woken.set()
 
-    def broken(self) -> str | None:
-        """Return why a prompt of one token cannot be read; None where it can."""
-        return self.scheduler.broken()
-
     def retire(self, question_id: str) -> None:
         """Give up the question's pages and its pictures."""
         self.loaded.inputs.retire(question_id)

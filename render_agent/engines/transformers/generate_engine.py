@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
-from PIL import Image
 
 from render_agent.dialogue.state import Tokens
 from render_agent.engines.base import (
@@ -153,13 +152,6 @@ class TransformersEngine(BatchingEngine):
 
         self._scoring.most_rows = self.sizing.most_rows
         return score_choices(self.loaded, requests, choices, self._scoring)
-
-    def broken(self) -> str | None:
-        """Return why a prompt of one token cannot be answered; None where it can."""
-        prompt = PreparedPrompt("", ids=(self.loaded.pad,))
-        tiny = Row(Request("", 0, (), picture=lambda _: Image.new("RGB", (1, 1))), 0, prompt, 1)
-        outcome = attempt(lambda: generate_rows(self.loaded, [tiny]), self.model.device)
-        return outcome.reason if isinstance(outcome, Fault) else None
 
     def close(self) -> None:
         """Give back the model's memory."""

@@ -293,14 +293,6 @@ class Scheduler:
     def _fail(self, sample: Sample, fault: Fault) -> None:
         self._deliver(sample, Reply(error=self.loaded.fault_text(fault, sample.in_flight.prompt)))
 
-    def broken(self) -> str | None:
-        """Return why a prompt of one token cannot be read; None where it can."""
-        outcome = attempt(self._tiny, self._device)
-        return outcome.reason if isinstance(outcome, Fault) else None
-
-    def _tiny(self) -> None:
-        self.cache.evict(self._read_alone(PreparedPrompt("", ids=(self.loaded.pad,)), evicts=True))
-
     def close(self) -> None:
         """Give back the memory of pages and graphs."""
         LOG.info(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-import secrets
-import shutil
-import stat
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.config.option import did_you_mean
@@ -49,18 +43,8 @@ from render_agent.system.whole_files import (
 from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
 
-T = TypeVar("T")
-
-DRAFT = ".new-"
-DRAFT_SECONDS = 600.0
-"""What a run folder is called until it has its name, and for how long it may be."""
-
 NAME_FORMAT = "%Y%m%dT%H%M%S"
-"""How a run folder is named after the second it began, local time."""
-
-
-MAX_OLD_LINE_BYTES = 4 * MAX_LINE_BYTES
-"""Of a line of `turns.jsonl` that is read; earlier versions wrote longer ones than MAX_LINE_BYTES."""
+"""Name of a run folder: the second it was created, in local time."""
 
 
 class RunFolder:
@@ -76,7 +60,7 @@ class RunFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What `config.json` holds. RunLogError where it was edited into something else."""
+        """The content of `config.json`. RunLogError if a required field is missing or has the wrong type."""
         try:
             convert(self._record, Record)
         except ValueError as error:
@@ -92,21 +76,20 @@ class RunFolder:
 
     @property
     def config(self) -> RunConfig:
-        """The options of the run. RunLogError where `config.json` was edited."""
+        """The options of the run. RunLogError if `config.json` was edited."""
         saved = self.record["config"]
+        if fingerprint_of(saved) != self.record["fingerprint"]:
+            raise RunLogError(
+                f"{self.path / 'config.json'} was edited after the run began: its options do not match their"
+                " fingerprint; undo the change, or start a new run with the options you want"
+            )
         try:
-            config = RunConfig.from_json(saved)
+            return RunConfig.from_json(saved)
         except UsageError as error:
             raise RunLogError(
                 f"{self.path} cannot be read ({error}): it was written by render_agent"
                 f" {shortened(self.record['program'], 40)}; use that version, or a newer one"
             ) from error
-        if fingerprint_of(saved) != self.record["fingerprint"]:
-            raise RunLogError(
-                f"{self.path / 'config.json'} was edited after the run began: its options do not fit"
-                " their fingerprint; undo the change, or start a new run with the options you want"
-            )
-        return config
 
     @property
     def has_questions(self) -> bool:
@@ -120,35 +103,21 @@ class RunFolder:
         )[0]
 
     def turns(self, of: str | None = None) -> list[Line]:
-        """Return the whole lines of `turns.jsonl`, none where it is not there yet.
+        """Return the whole lines of `turns.jsonl`, empty if it does not exist yet.
 
-        of: the id of a question whose lines alone are read, all unless given.
-        RunLogError where one is no line of a log.
+        of: id of a question; other questions' lines are left out. RunLogError if a line is damaged.
         """
-        return [line for line, _ in self._read_turns(lambda line: (read_line(line), None), of)]
-
-    def lines(self, of: str | None = None) -> list[dict[str, Any]]:
-        """Return the same lines as plain values, with whatever else stands in them."""
-        return [
-            values for _, values in self._read_turns(lambda s: (read_line(s), parse_json(s)), of)
-        ]
-
-    def _read_turns(
-        self, read: Callable[[bytes], tuple[Line, T]], of: str | None
-    ) -> list[tuple[Line, T]]:
         turns = self.path / "turns.jsonl"
         if not turns.exists():
             return []
-        if of is None:
-            return read_lines(turns, read, MAX_OLD_LINE_BYTES)[0]
-        own = encode(of)[1:-2]
+        lines = read_lines(turns, read_line)[0]
+        return [line for line in lines if of in (None, line.head.question_id)]
 
-        def read_own(line: bytes) -> tuple[Line, T] | None:
-            owner = _OWNER.match(line)
-            return None if owner and owner[1] != own else read(line)
-
-        lines = read_lines(turns, read_own, MAX_OLD_LINE_BYTES)[0]
-        return [entry for entry in lines if entry is not None and entry[0].head.question_id == of]
+    def lines(self, of: str | None = None) -> list[dict[str, Any]]:
+        """Return the same lines as plain values."""
+        turns = self.path / "turns.jsonl"
+        lines: list[dict[str, Any]] = read_lines(turns)[0] if turns.exists() else []
+        return [line for line in lines if of in (None, line["question_id"])]
 
     def replay(
         self,
@@ -188,10 +157,6 @@ class RunFolder:
         return saved
 
 
-_OWNER = re.compile(rb'\{"question_id": "([^"\\]*)"')
-"""How a line of the log begins where nothing in the id of its question had to be escaped."""
-
-
 class RunLog:
     """A run folder being written, locked against every other process until `close`."""
 
@@ -201,29 +166,20 @@ class RunLog:
         self._lock = FolderLock(self.path)
         self.pictures = Pictures(self.path, self._lock.check)
         self._turns: FileIO | None = None
-        self._size = 0
         self._pending: list[bytes] = []
 
     @classmethod
     def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
-        """Make a new run folder named by the present second; `config.json` is in it from the start.
+        """Make a new run folder named after the present second and write its `config.json`.
 
-        kind: `batched` or `single`. record: what `config.json` holds. RunLogError where the folder
-        cannot be written.
+        kind: `batched` or `single`. record: the content of `config.json`. RunLogError if the folder cannot be
+        written.
         """
         make_folders(output, durable=True)
-        _remove_old_drafts(output)
         with writing(output):
-            draft = output / f"{DRAFT}{secrets.token_hex(4)}"
-            draft.mkdir()
-        try:
-            write_whole(draft / "config.json", json_bytes({"format": FORMAT, **record}))
-            with writing(output):
-                path = _claim(draft, output, kind)
-            sync_folder(output)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+            path = _new_folder(output, kind)
+        write_whole(path / "config.json", json_bytes({"format": FORMAT, **record}))
+        sync_folder(output)
         return cls(RunFolder(path))
 
     def write_questions(self, questions: Iterable[Question]) -> None:
@@ -236,6 +192,11 @@ class RunLog:
         """Whether the run folder is still the one that was opened."""
         return self._lock.there
 
+    @property
+    def warning(self) -> str:
+        """What to tell the user if the folder could not be locked; else empty."""
+        return self._lock.warning
+
     def append(self, question_id: str, turn: Turn) -> None:
         """Append one turn; it exists from the next `sync` on."""
         self.append_line(turn_to_json(question_id, turn))
@@ -245,10 +206,10 @@ class RunLog:
         self.append_line(error_to_json(failed))
 
     def sync(self) -> None:
-        """Write what was appended; when this returns it survives the machine's death, with its pictures.
+        """Write what was appended; it survives the machine's death when this returns, with its pictures.
 
-        Its pictures were durable before it was appended, so that whatever a line on disk names is there.
-        RunLogError where the disk takes no more, and where something else writes the log.
+        Pictures are durable before their turn is appended, so that every file that a line names exists. RunLogError if
+        the disk is full or the folder is gone.
         """
         if not self._pending:
             return
@@ -257,15 +218,8 @@ class RunLog:
         with writing(self.path / "turns.jsonl"):
             if self._turns is None:
                 self._turns = self._open_turns()
-            status = os.fstat(self._turns.fileno())
-            if stat.S_ISREG(status.st_mode) and status.st_size != self._size:
-                raise RunLogError(
-                    f"{self.path / 'turns.jsonl'} has {status.st_size:,} bytes where this process wrote"
-                    f" {self._size:,}: another process writes this run; stop one of them, then go on"
-                )
             write_all(self._turns, lines)
             os.fsync(self._turns.fileno())
-            self._size += len(lines)
 
     def write_results(self, results: Mapping[str, Any], table: str) -> None:
         """Write `results.csv`, then `results.json`, which marks the end."""
@@ -290,9 +244,9 @@ class RunLog:
             self._lock.close()
 
     def append_line(self, line: Mapping[str, Any]) -> None:
-        """Append a line, such as another run's log holds."""
+        """Append a line, such as one of another run's log."""
         written = encode(dict(line))
-        if len(written) > MAX_LINE_BYTES:  # a reader refuses it, and the whole log with it
+        if len(written) > MAX_LINE_BYTES:  # readers would refuse it, and the whole log with it
             raise RenderAgentError(
                 f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
                 f" {MAX_LINE_BYTES:,}: lower --max-new-tokens or the number of candidates"
@@ -301,11 +255,9 @@ class RunLog:
 
     def _open_turns(self) -> FileIO:
         path = self.path / "turns.jsonl"
-        self._size = 0
         if path.is_file():
-            _, self._size = read_lines(path, most=MAX_OLD_LINE_BYTES)
-            with path.open("r+b") as torn:
-                torn.truncate(self._size)
+            _, whole = read_lines(path)
+            os.truncate(path, whole)
         file = path.open("ab", buffering=0)
         sync_folder(self.path)
         return file
@@ -337,40 +289,14 @@ def list_runs(output: Path) -> list[Path]:
     return sorted(path for path in folders if (path / "config.json").is_file())
 
 
-def _remove_old_drafts(output: Path) -> None:
-    """Remove the drafts of run folders whose processes were killed: one has its name within the second."""
-    for draft in output.glob(f"{DRAFT}????????"):
-        with suppress(OSError):
-            names = {path.name for path in draft.iterdir()}
-            old = time.time() - draft.lstat().st_mtime > DRAFT_SECONDS
-            if old and not draft.is_symlink() and names <= {"config.json", ".config.json.part"}:
-                shutil.rmtree(draft)
-
-
-def _claim(draft: Path, output: Path, kind: str) -> Path:
-    """Give a new run folder its name: the present second, or the next that is free."""
-    moment = max(datetime.now(), _after_the_newest(output))
-    for later in range(600):
-        name = (moment + timedelta(seconds=later)).strftime(NAME_FORMAT)
-        if any((output / f"{name}_{taken}").exists() for taken in ("batched", "single")):
+def _new_folder(output: Path, kind: str) -> Path:
+    """Make a folder named after the present second, or after the next one that is free."""
+    moment = datetime.now()
+    while True:
+        name = moment.strftime(NAME_FORMAT)
+        moment += timedelta(seconds=1)
+        if any(output.glob(f"{name}_*")):
             continue
-        try:
-            return draft.rename(output / f"{name}_{kind}")
-        except OSError as error:
-            # where not another process took the name in between
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-    raise RunLogError(f"cannot make a run folder in {output}: its names are taken")
-
-
-def _after_the_newest(output: Path) -> datetime:
-    """Return the second after the newest run's, where that is of the last day: a clock may be set back.
-
-    So the newest run is the one that began last, also in the hour that summer time has twice.
-    """
-    runs = list_runs(output)
-    try:
-        newest = datetime.strptime(runs[-1].name[:15], NAME_FORMAT) + timedelta(seconds=1)
-    except (IndexError, ValueError):  # there is none, or it has another name
-        return datetime.min
-    return newest if newest < datetime.now() + timedelta(days=1) else datetime.min
+        with suppress(FileExistsError):  # another process was faster
+            (output / f"{name}_{kind}").mkdir()
+            return output / f"{name}_{kind}"

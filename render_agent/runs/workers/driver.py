@@ -11,20 +11,19 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from render_agent.config import AUTO, RunConfig
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
 from render_agent.engines.registry import MakeEngine
-from render_agent.errors import EngineError, RenderAgentError, RunStoppedError, SceneError
+from render_agent.errors import EngineError, RenderAgentError
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.log.lines import Failed
@@ -75,20 +74,18 @@ class WorkerSlot:
     """Where one worker after another works: the next takes the place of one that died.
 
     stream: what the present worker tells of its present task. scenes: those that it has. deaths:
-    how many died here in a row without a turn. failed: the questions that failed here since its last turn. process: its number where it runs on this machine. silent: for how
+    how many died here in a row without a turn.  process: its number where it runs on this machine. silent: for how
     many seconds it has told of no turn.
     """
 
     number: int
     config: RunConfig
-    failures: Failures
     worker: Any = None
     stream: Any = None
     scenes: list[str] = field(default_factory=list)
     batch_size: int = 0
     deaths: int = 0
     label: str = ""
-    failed: list[QuestionState] = field(default_factory=list)
     process: int | None = None
     silent: float = 0.0
 
@@ -129,11 +126,8 @@ class Driver:
         scenes = [scene for scene in self.by_scene if self._work(scene)]
         self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
         active = [state.question for state in states if state.active]
-        together = Failures(most, active)
-        self.slots = [
-            WorkerSlot(number, config, Failures(most, active) if most == AUTO else together)
-            for number, config in enumerate(configs)
-        ]
+        self.failures = Failures(most, active)
+        self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
         self.gpus = gpus
         self.raylets = own_raylets()
         self.last_error: RenderAgentError = EngineError("no worker could be started")
@@ -162,8 +156,6 @@ class Driver:
                 slot.silent += waited
                 if slot.stream is not None and self._stuck(slot):
                     self._give_up(slot)
-        for slot in self.slots:
-            slot.failures.end()
         self.log.sync()
 
     def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
@@ -283,15 +275,14 @@ class Driver:
                 state.take(turn)
                 slot.deaths = 0
                 self._heard(slot)
-                slot.failures.went_on()
-                slot.failed.clear()
+                self.failures.went_on()
                 self.observer.took(state, turn)
             case Failed():
                 self._heard(slot)
-                state, error = self.states[message.question_id], message.error
-                fault = SceneError(error) if message.of_scene else RenderAgentError(error)
-                state.fail(error, message.events)
-                self._count(slot, state, fault, partial(self._write, message))
+                state, reason = self.states[message.question_id], message.error or ""
+                state.fail(reason, message.events)
+                self._write(message)
+                self.failures.failed(state.question, reason, of_scene=message.of_scene)
             case logging.LogRecord():
                 logging.getLogger(message.name).handle(message)
             case Ready(batch_size, process, machine):
@@ -304,32 +295,11 @@ class Driver:
             case RenderAgentError():  # what it stops is seen to where it was heard
                 pass
 
-    def _count(
-        self,
-        slot: WorkerSlot,
-        state: QuestionState,
-        fault: RenderAgentError,
-        write: Callable[[], None],
-    ) -> None:
-        """Count a failure; one worker's too many close its slot, and others take its questions."""
-        if slot.failures.most is None:
-            slot.failed.append(state)
-        try:
-            slot.failures.failed(state.question, fault, write)
-        except RunStoppedError as error:
-            if slot.failures.most is not None:  # those of all workers are counted together
-                raise
-            self._close(slot, error)
-
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
         """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
         logger.warning("%s is closed: %s", slot.label, error)
         self.last_error = error
-        for state in slot.failed:
-            state.retry()
-        scenes = dict.fromkeys([*slot.scenes, *(state.question.scene for state in slot.failed)])
-        slot.failures.forget()
-        slot.failed, slot.scenes = [], []
+        scenes, slot.scenes = slot.scenes, []
         self._dismiss(slot)
         self.queue.put_back(scenes)
 

@@ -386,19 +386,6 @@ def test_a_device_that_still_answers_is_short_of_memory(make, plain, monkeypatch
     assert "out_of_memory" in [event for reply in replies for event in reply.events]
 
 
-def test_a_model_that_always_fails_is_told_from_questions_that_do(make, monkeypatch):
-    engine = make()
-    assert engine.broken() is None
-
-    def broken(*args, **more):
-        raise ValueError("no such layer")
-
-    monkeypatch.setattr(engine.loaded.model, "forward", broken)
-    (reply,) = engine.generate([shown("64x64-1.png")])
-    assert "no such layer" in reply.error
-    assert "no such layer" in engine.broken()
-
-
 def test_questions_that_fail_by_themselves_end_no_run(make, plain, monkeypatch):
     engine = make(read_tokens=1)
     forward = engine.loaded.model.forward

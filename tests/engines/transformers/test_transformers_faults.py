@@ -295,13 +295,6 @@ def test_a_lost_device_ends_the_engine(engine, monkeypatch):
         engine.generate(REQUESTS)
 
 
-def test_a_model_that_always_fails_is_told_from_requests_that_do(engine, monkeypatch):
-    assert engine.broken() is None
-    failing(engine, monkeypatch, raising(ValueError("no such layer"), lambda *_: True))
-    assert all("no such layer" in reply.error for reply in engine.generate(REQUESTS))
-    assert "no such layer" in engine.broken()
-
-
 def test_an_interrupt_is_not_held_back(engine, monkeypatch):
     failing(engine, monkeypatch, raising(KeyboardInterrupt(), lambda *_: True))
     with pytest.raises(KeyboardInterrupt):
