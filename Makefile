@@ -46,7 +46,7 @@ bench: $(VENV)/ready-bench ## set up, then time the renderers
 	$(VENV)/bin/python benchmarks/render.py
 
 train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
-	$(VENV)/bin/python -m training.make .training
+	$(MAKE) -f training/Makefile PYTHON=$(VENV)/bin/python
 
 audit: $(TOOLS)/ready ## check every pinned package for known vulnerabilities; needs a network
 	$(TOOLS)/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt -r constraints-cpu.txt

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from training.curriculum import Curriculum, Dialogue, Example, parts, shared, tokens_of
-from training.language import Language, batch_of
+from training.networks import batch_of, predict
 from training.optimizer import Masters, computing, done, give, rate_at, save, weights_of
 
 PART = 1200
@@ -39,8 +39,8 @@ class Lesson:
     """
 
     def __init__(self, model: Any, tokenizer: Any, seen: Any, *, joint: bool) -> None:
-        self.picture, self.padding, _ = tokens_of(tokenizer)
-        self.language = Language(model, self.picture)
+        _, self.padding, _ = tokens_of(tokenizer)
+        self.model = model
         self.seen = seen
         self.joint = joint
 
@@ -81,14 +81,13 @@ class Lesson:
             [example.ids for example in some],
             [example.weights for example in some],
             [[rows[number] for number in example.pictures] for example in some],
-            self.picture,
             self.padding,
         )
         features = None
-        if leaves is not None and len(batch.pictures):
-            which = torch.from_numpy(batch.pictures)
+        if leaves is not None and len(batch.images):
+            which = torch.from_numpy(batch.images)
             features = tuple(leaf[which] for leaf in leaves)
-        scores, learned = self.language.scores(batch, features)
+        scores, learned = predict(self.model, batch, features)
         truth = torch.from_numpy(batch.ids.ravel())[learned]
         weights = torch.from_numpy(batch.weights.ravel())[learned]
         each = functional.cross_entropy(scores, truth, reduction="none")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from render_agent.geometry.camera import Camera
 from render_agent.text.safe_parse import convert
-from training.language import attended, normed
 from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
 
@@ -117,7 +116,9 @@ class Finder:
         cos, sin = self.text.rotary_emb(both, torch.from_numpy(places)[:, None])
         sees = torch.full((both.shape[1], both.shape[1]), -torch.inf, dtype=both.dtype)
         sees[:, :TOKENS] = 0  # of the tokens of a picture alone
-        seen = attended(
-            first.self_attn, normed(both, first.input_layernorm), cos[:, None], sin[:, None], sees
+        seen, _ = first.self_attn(
+            first.input_layernorm(both),
+            position_embeddings=(cos, sin),
+            attention_mask=sees[None, None],
         )
         return self.layer((both + seen)[:, TOKENS:]).float()

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from training.labels import CELLS, TARGETS
 from training.name_attention import Finder, places_of
+from training.networks import encode_images
 from training.optimizer import Masters, computing, done, rate_at, save
 from training.perception_pictures import KINDS, TOLD
 from training.phrases import LABELS
 from training.shape import GRID, MERGED, TOKENS, WIDTH
-from training.tower import Tower
 
 CLASSES = len(LABELS) + 1
 EACH = 16
@@ -160,7 +160,7 @@ def main() -> None:
     torch.manual_seed(asked.seed)
     tokenizer = small_tokenizer()
     model = new_model(tokenizer, asked.seed).to(computing())
-    learner = Learner(Tower(model), Reader(), Finder(model, tokenizer))
+    learner = Learner(model, Reader(), Finder(model, tokenizer))
     masters = Masters(learner.modules, decay=0.02)
     data, held_out = Pictures(asked.pictures), Pictures([asked.validation])
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -191,21 +191,25 @@ def main() -> None:
 class Learner:
     """All that learns: the tower, what reads parts of pictures off it, what finds names in them."""
 
-    def __init__(self, tower: Tower, reader: Reader, finder: Finder) -> None:
-        self.tower, self.reader, self.finder = tower, reader, finder
+    def __init__(self, model: Any, reader: Reader, finder: Finder) -> None:
+        self.model, self.reader, self.finder = model, reader, finder
         for layer in (reader.layer, finder.layer):
             layer.to(computing())
 
     @property
     def modules(self) -> dict[str, Any]:
         """The modules, by the beginning of their weights' names."""
-        return {"visual": self.tower.visual, "reader": self.reader.layer, **self.finder.modules}
+        return {
+            "visual": self.model.model.visual,
+            "reader": self.reader.layer,
+            **self.finder.modules,
+        }
 
     def loss(
         self, pictures: Any, seen: Seen, chance: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
         """Return the loss of pictures, which show what `seen` says, and figures of it."""
-        tokens = self.tower(pictures)
+        tokens = encode_images(self.model, pictures)
         read, figures = self.reader.loss(tokens, seen)
         found, more = self.finder.loss(tokens[0], seen.places, chance)
         return read + found, {**figures, **more}

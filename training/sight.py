@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from training.dialogue_file import PICTURES
+from training.networks import encode_images
 from training.optimizer import computing, give, weights_of
 from training.shape import TOKENS, WIDTH
 
@@ -54,16 +55,15 @@ class Kept:
 class Computed(Kept):
     """Features of pictures as a tower sees them now; arrays: the pictures."""
 
-    def __init__(self, tower: Any, arrays: Sequence[Any]) -> None:
+    def __init__(self, model: Any, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
-        self.tower = tower
+        self.model = model
 
     def __call__(self, numbers: Sequence[int]) -> tuple[Any, Any]:
         """Return the features of pictures, two of (n, 70, 256), with the way back into the tower."""
         import torch
 
-        features: tuple[Any, Any] = self.tower(torch.from_numpy(self.rows(numbers)))
-        return features
+        return encode_images(self.model, torch.from_numpy(self.rows(numbers)))
 
 
 def kept(folders: Sequence[Path]) -> Kept:
@@ -73,9 +73,7 @@ def kept(folders: Sequence[Path]) -> Kept:
 
 def computed(model: Any, folders: Sequence[Path]) -> Computed:
     """Return the features of the pictures in folders of dialogues as a model's tower sees them."""
-    from training.tower import Tower
-
-    return Computed(Tower(model), [np.load(folder / PICTURES, mmap_mode="r") for folder in folders])
+    return Computed(model, [np.load(folder / PICTURES, mmap_mode="r") for folder in folders])
 
 
 def keep(model: Any, folder: Path) -> int:

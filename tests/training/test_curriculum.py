@@ -20,11 +20,10 @@ from training.curriculum import (
 )
 from training.dialogue import Lesson
 from training.dialogue_file import DIALOGUES, Encoded, gathered
-from training.language import Language, batch_of
+from training.networks import batch_of, encode_images, predict
 from training.shape import TOKENS, new_model
 from training.sight import Computed, Kept
 from training.tokenizer import small_tokenizer
-from training.tower import Tower
 
 torch = pytest.importorskip("torch")
 
@@ -45,7 +44,7 @@ def encoded(scene, number, pictures, *, length=30):
     ids = np.concatenate(
         [
             chance.integers(TEXT, 900, length - 9),
-            *([picture] * TOKENS for _ in pictures),
+            *([*[picture] * TOKENS, TEXT] for _ in pictures),  # text stands between images
             chance.integers(TEXT, 900, 3),
             [answered],
             chance.integers(TEXT, 900, 5),
@@ -224,15 +223,11 @@ def by_hand(model, pictures):
     """Return loss and gradients of all examples as one batch, straight through both networks."""
     some = examples()
     numbers, rows = shared(some)
-    features = Tower(model)(torch.from_numpy(np.concatenate(pictures)[numbers]))
+    features = encode_images(model, torch.from_numpy(np.concatenate(pictures)[numbers]))
     shown = [[rows[number] for number in one.pictures] for one in some]
-    batch = batch_of(
-        [one.ids for one in some], [one.weights for one in some], shown, *special()[:2]
-    )
-    which = torch.from_numpy(batch.pictures)
-    scores, learned = Language(model, special()[0]).scores(
-        batch, tuple(part[which] for part in features)
-    )
+    batch = batch_of([one.ids for one in some], [one.weights for one in some], shown, special()[1])
+    which = torch.from_numpy(batch.images)
+    scores, learned = predict(model, batch, tuple(part[which] for part in features))
     truth = torch.from_numpy(batch.ids.ravel())[learned]
     weights = torch.from_numpy(batch.weights.ravel())[learned]
     each = torch.nn.functional.cross_entropy(scores, truth, reduction="none")
@@ -247,7 +242,7 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
     loss, wanted = by_hand(model, pictures)
     monkeypatch.setattr(dialogue, "PART", 300)
     assert len(parts(examples(), 300)) > 1
-    lesson = Lesson(model, small_tokenizer(), Computed(Tower(model), pictures), joint=joint)
+    lesson = Lesson(model, small_tokenizer(), Computed(model, pictures), joint=joint)
     figures = lesson.gather(examples())
     assert figures["loss"] == pytest.approx(loss, rel=1e-5)
     found = gradients(model)
