@@ -42,8 +42,8 @@ docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs
 	$(SITE)
 	@echo build/docs/index.html
 
-bench: $(VENV)/ready-bench ## set up, then time the renderers
-	$(VENV)/bin/python benchmarks/render.py
+bench: $(VENV)/ready-run ## set up, then time the renderers
+	$(VENV)/bin/python -m benchmarks.render
 
 train: $(VENV)/ready-test ## set up, then make the small model from nothing: hours on a processor; goes on where it stopped
 	$(MAKE) -f training/Makefile PYTHON=$(VENV)/bin/python
@@ -80,7 +80,6 @@ clean: ## remove all environments and caches; runs are kept
 $(VENV)/ready-run: EXTRAS := report
 $(VENV)/ready-test: EXTRAS := test
 $(VENV)/ready-lint: EXTRAS := test,lint,docs
-$(VENV)/ready-bench: EXTRAS := test,bench
 
 # The stamp is written last: a set-up that was interrupted begins again. All sets of extras lie in one environment and
 # hold what a run needs: after any of them nothing is left to do for `make run`.

@@ -1,33 +1,25 @@
-"""Do the controls come out in the order in which they must, and do mirrored rooms flip left and right?
+"""Do the controls come out in the order in which they must?
 
-    python benchmarks/fair_controls.py --output benchmarks/results/fair_controls
+    python -m benchmarks.fair_controls --output benchmarks/results/fair_controls.md
 
-The witness answers from the truth once its views have shown well what a question names, and guesses
-otherwise. So whoever chooses its views well makes it right, and where nothing of the room is shown it
-is as right as chance. The bundled rooms are asked more questions than come with them, by the same
-rules, since a single view seldom shows all that one of them names.
+The policy `witness` answers from the truth once its views have clearly shown what a question names, and guesses
+otherwise. So whoever chooses its views well makes it right; if it sees nothing of the room, it scores chance. The
+bundled rooms are asked more questions than they come with, as a single view seldom shows all that one names.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
 from render_agent.engines.registry import MakeEngine
-from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
 from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
@@ -52,15 +44,8 @@ ORDER = (
 Results = Mapping[str, Any]
 
 
-LACKING = (
-    "; none is given here: those of before were of the percentile bootstrap, too narrow over eight rooms,"
-    " and so were p; the runs are not kept"
-)
-"""What a record says whose intervals were taken off."""
-
-
 def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
-    """Ask `each` questions of every bundled room; return their file, links to the rooms beside it."""
+    """Ask `each` questions about every bundled room; return their file, with links to the rooms beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     truths = sorted(BUNDLED.glob("room*.json"))
     for truth in truths:
@@ -75,14 +60,8 @@ def play(
     questions: Path, output: Path, make: MakeEngine = make_engine, **options: Any
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Let the witness answer the questions of a file; return the run and its results."""
-    config = RunConfig(
-        batch=True,
-        benchmark=str(questions),
-        output=str(output),
-        engine="scripted",
-        model="witness",
-        **options,
-    )
+    place = {"benchmark": str(questions), "output": str(output)}
+    config = RunConfig(batch=True, engine="scripted", model="witness", **place, **options)
     run = start_run(config)
     try:
         return run.log.folder, run.go(Silent(), make)
@@ -91,14 +70,14 @@ def play(
 
 
 def pooled(name: str, runs: Sequence[Results]) -> Side:
-    """Return one side of a comparison: every question with its mean score over runs of several seeds."""
+    """Return one side of a comparison: every question with its mean score over runs with several seeds."""
     scores = np.mean([[row["score"] for row in run["questions"]] for run in runs], axis=0)
     rows = [row | {"score": float(s)} for row, s in zip(runs[0]["questions"], scores, strict=True)]
     return Side(name, {"questions": rows}, {})
 
 
 def steps(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:
-    """Return how much better the second of every pair of ORDER is: the paired difference, in points."""
+    """Return by how many points the second of every pair of ORDER is better, paired by question."""
     found = []
     for worse, better in ORDER:
         both = compare(pooled(worse, runs[worse]), pooled(better, runs[better]))
@@ -107,159 +86,52 @@ def steps(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:
     return found
 
 
-def of_sides(real: Results, questions: Sequence[Question]) -> float:
-    """Return the mean score, in percent, of the questions that `results["mirrored"]` is about."""
-    asked = {q.id for q in questions if names_sides(q) and mirrored_truth(q) is not None}
-    scores = [row["score"] for row in real["questions"] if row["question_id"] in asked]
-    return 100 * float(np.mean(scores))
+def answers(found: Results) -> dict[str, str | None]:
+    """Return the answers of a run by question id."""
+    return {row["question_id"]: row["answer"] for row in found["questions"]}
 
 
 @click.command()
 @click.option("--each", default=120, show_default=True, help="Questions about each of the 8 rooms.")
 @click.option("--seeds", default=3, show_default=True, help="Runs of each control.")
-@click.option("--size", default="128x96", show_default=True, help="Pixels of a view.")
-@click.option("--output", help="Write OUTPUT.json and OUTPUT.md.")
-def main(each: int, seeds: int, size: str, output: str | None) -> None:
-    """Run every control and the stress tests with the witness, and set them against each other."""
+@click.option("--size", default="128x96", show_default=True, help="Size of a view in pixels.")
+@OUTPUT
+def main(each: int, seeds: int, size: str, output: Path | None) -> None:
+    """Run every control with the witness, and compare them."""
     width, height = map(int, size.split("x"))
-    began = time.process_time()
     with tempfile.TemporaryDirectory() as scratch:
         questions = ask_bundled(Path(scratch) / "rooms", each)
 
-        def run(**options: Any) -> tuple[RunFolder, dict[str, Any]]:
-            found = play(questions, Path(scratch), image_size=(width, height), **options)
-            click.echo(f"{options}: {found[1]['official']:.1f}", err=True)
-            return found
+        def run(views: str, seed: int) -> dict[str, Any]:
+            click.echo(f"{views}, seed {seed}", err=True)
+            options = {"views": views, "seed": seed, "image_size": (width, height)}
+            return play(questions, Path(scratch), **options)[1]
 
-        runs = {views: [run(views=views, seed=seed)[1] for seed in range(seeds)] for views in VIEWS}
-        stress = {
-            kind: run(views="free", pictures=kind)[1] for kind in ("black", "noise", "shuffled")
-        }
-        mirrored = {}
-        for views in ("free", "oracle"):
-            folder, turned = run(views=views, pictures="mirrored")
-            mirrored[views] = {
-                "real": of_sides(runs[views][0], folder.questions()),
-                **turned["mirrored"],
-            }
-    controls = {views: pooled_figures(found) for views, found in runs.items()}
-    record = {
-        "when": datetime.now(UTC).isoformat(timespec="minutes"),
-        "command": " ".join(["python", "benchmarks/fair_controls.py", *sys.argv[1:]]),
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "processor_seconds": round(time.process_time() - began),
-        "questions": len(runs["none"][0]["questions"]),
-        "seeds": seeds,
-        "size": size,
-        "controls": controls,
-        "steps": steps(runs),
-        "stress": {
-            name: {
-                "official": found["official"],
-                "interval": found["intervals"]["official"],
-                "same_answers_as_none": answers(found) == answers(runs["none"][0]),
-            }
-            for name, found in stress.items()
-        },
-        "mirrored": mirrored,
-    }
-    text = table(record)
-    click.echo(text)
-    if output:
-        Path(output + ".json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-        Path(output + ".md").write_text(text, "utf-8")
-
-
-def answers(found: Results) -> dict[str, str | None]:
-    """Return the answers of a run by the ids of its questions."""
-    return {row["question_id"]: row["answer"] for row in found["questions"]}
-
-
-def pooled_figures(runs: Sequence[Results]) -> dict[str, Any]:
-    """Return the official score over several seeds with its interval, and what it was shown."""
-    side = pooled("a", runs)
-    nothing = Side(
-        "0", {"questions": [row | {"score": 0.0} for row in side.results["questions"]]}, {}
-    )
-    entry = compare(nothing, side)["differences"][OFFICIAL]
-    turns = sum(found["totals"]["turns"] for found in runs) / len(runs)
-    return {"official": entry["b"], "interval": entry["interval"], "turns": turns}
-
-
-def table(record: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown."""
-    count = record["questions"]
+        runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
+    means = {views: np.mean([r["official"] for r in found]) for views, found in runs.items()}
     lines = [
-        "# Controls and stress tests with the witness",
+        f"The bundled rooms, {8 * each} questions, {seeds} seeds, views of {size} pixels; the official score in percent.",
         "",
-        f"The 8 bundled rooms, {count} questions, {record['seeds']} seeds, views of {record['size']}"
-        " pixels, at most 9 turns. The official score in percent with its 95 % interval over rooms"
-        f"{LACKING if record['steps'][0]['interval'] is None else ''}.",
+        *table(
+            ["`--views`", "score"], [[f"`{views}`", f"{mean:.1f}"] for views, mean in means.items()]
+        ),
         "",
-        "| `--views` | score | 95 % interval | turns a question |",
-        "|---|---|---|---|",
+        "Each pair on the same questions, in points, with intervals over rooms:",
+        "",
+        *table(
+            ["better than", "by", "95 %", "p"],
+            [
+                [
+                    f"`{step['better']}` than `{step['worse']}`",
+                    f"{step['difference']:.1f}",
+                    interval(step["interval"]),
+                    f"{step['p']:.3f}",
+                ]
+                for step in steps(runs)
+            ],
+        ),
     ]
-    lines += [
-        f"| `{name}` | {entry['official']:.1f} | {within(entry['interval'])} |"
-        f" {entry['turns'] / count:.1f} |"
-        for name, entry in record["controls"].items()
-    ]
-    lines += [
-        "",
-        "Each pair on the same questions, in points:",
-        "",
-        "| better than | by | 95 % interval | p |",
-        "|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{entry['better']}` than `{entry['worse']}` | {entry['difference']:.1f} |"
-        f" {within(entry['interval'])} | {probability(entry['p'])} |"
-        for entry in record["steps"]
-    ]
-    lines += [
-        "",
-        "With `--views free` and one seed: "
-        + "; ".join(
-            f"`--pictures {name}` {entry['official']:.1f}, "
-            + ("the very answers" if entry["same_answers_as_none"] else "other answers than those")
-            + " of `--views none`"
-            for name, entry in record["stress"].items()
-        )
-        + ".",
-        "",
-        "Mirrored rooms: questions whose options name left or right, mean of questions in percent; the"
-        " turns of routes, which no box tells, are guessed.",
-        "",
-        "| `--views` | n | real room | mirrored, against the mirrored truth | mirrored, against the"
-        " original truth | answers that turned, of those that should |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, entry in record["mirrored"].items():
-        truths = " | ".join(
-            f"{entry[truth]['micro']:.1f} ({within(entry[truth]['intervals']['micro'])})"
-            for truth in ("mirrored", "original")
-        )
-        share = entry["turned"]["mirrored"]
-        turned = f"{share['share']:.1f} ({within(share['interval'])}) of {entry['turned']['n']}"
-        lines.append(f"| `{name}` | {entry['n']} | {entry['real']:.1f} | {truths} | {turned} |")
-    lines += [
-        "",
-        f"{record['machine']}; {record['when'][:10]}; {record['processor_seconds']} s of processor time.",
-        "",
-        f"    {record['command']}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def within(interval: Sequence[float] | None) -> str:
-    """Return an interval as it is written."""
-    return "–" if interval is None else f"{interval[0]:.1f} … {interval[1]:.1f}"
-
-
-def probability(p: float | None) -> str:
-    """Return a probability as it is written."""
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    publish(output, "Controls with the witness", lines, machine("numpy", "numba"))
 
 
 if __name__ == "__main__":

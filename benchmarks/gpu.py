@@ -1,22 +1,20 @@
 """All that a GPU is asked to do, measured from a checkout in some nine minutes.
 
-    python benchmarks/gpu.py --output benchmarks/results/gpu
+    python -m benchmarks.gpu --output benchmarks/results/gpu.md
 
 Models have published shapes and random weights, made on the GPU. Replies are forced where nothing else is
 said, so that every way does the same work. What needs one question after the other is measured over few
 questions of few turns, as its time is proportional to what they write; ratios are those of tokens written a
 second, and fewer turns make them smaller. The floor is the least time for the same work at the rates of copies
 and products that are measured here. Steps are done in order of importance until the time is up; what was left out is
-said. Writes OUTPUT.json and OUTPUT.md after every step.
+said. The page is written after every step.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import statistics
-import sys
 import threading
 import time
 import traceback
@@ -29,23 +27,20 @@ from typing import Any
 
 import click
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from render_agent.config import AUTO, RunConfig  # noqa: E402
-from render_agent.dialogue import chat  # noqa: E402
-from render_agent.engines.base import Request  # noqa: E402
-from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
-from render_agent.questions.selection import choose_questions  # noqa: E402
-from render_agent_lab.bench.command import about  # noqa: E402
-from render_agent_lab.bench.compared_engines import Engines, tokenizing  # noqa: E402
-from render_agent_lab.bench.figures import summary  # noqa: E402
-from render_agent_lab.bench.measure import Bench  # noqa: E402
-from render_agent_lab.bench.physical_floor import measured_rates  # noqa: E402
-from render_agent_lab.bench.report import circumstances  # noqa: E402
-from render_agent_lab.bench.script import Lengths, ScriptedWalk  # noqa: E402
-from render_agent_lab.bench.variants import Variant  # noqa: E402
-from render_agent_lab.random_models.random_model import random_model  # noqa: E402
+from benchmarks.harness import OUTPUT, machine, publish, table
+from render_agent.config import AUTO, RunConfig
+from render_agent.dialogue import chat
+from render_agent.engines.base import Request
+from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.questions.selection import choose_questions
+from render_agent_lab.bench.command import about
+from render_agent_lab.bench.compared_engines import Engines, tokenizing
+from render_agent_lab.bench.figures import summary
+from render_agent_lab.bench.measure import Bench
+from render_agent_lab.bench.physical_floor import measured_rates
+from render_agent_lab.bench.script import Lengths, ScriptedWalk
+from render_agent_lab.bench.variants import Variant
+from render_agent_lab.random_models.random_model import random_model
 
 BIG, LESS = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FORCED = Lengths((1, 9), 60.0)
@@ -168,7 +163,9 @@ class Monitor:
 class Measurement:
     """The steps so far, in files that are written after each."""
 
-    def __init__(self, output: Path, config: RunConfig, seconds: float, only: str | None) -> None:
+    def __init__(
+        self, output: Path | None, config: RunConfig, seconds: float, only: str | None
+    ) -> None:
         self.output, self.config, self.only = output, config, only
         self.until = time.perf_counter() + seconds
         self.done: list[dict[str, Any]] = []
@@ -306,24 +303,11 @@ class Measurement:
                 known = row["model"] == (self.only or BIG) and base in speeds
                 times = round(row["tokens_a_second"] / speeds[base], 1) if known else None
                 row[f"times_{base.replace('-', '_')}"] = times
-        command = shlex.join(["python", *sys.argv])
-        found = {
-            **circumstances(command, {}, models=self.found),
-            "steps": self.done,
-            "left_out": self.left_out,
-        }
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        self.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
         heads = ["step", "model", *COLUMNS]
-        lines = ["# On a GPU", "", f"`{command}`", ""]
-        lines += [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
-        lines += ["", "| " + " | ".join(heads) + " |", "|" + "--|" * len(heads)]
-        for row in self.done:
-            cells = ["–" if row.get(name) is None else str(row[name]) for name in heads]
-            lines.append("| " + " | ".join(cells) + " |")
-        lines += ["", __doc__.partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
-        lines += [f"Left out: {name}" for name in self.left_out]
-        self.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        lines = [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
+        lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.done])]
+        lines += ["", *(f"Left out: {name}" for name in self.left_out)]
+        publish(self.output, "On a GPU", lines, machine())
 
 
 def _noise(file: str) -> Any:
@@ -355,16 +339,16 @@ def _in_use(device: Any) -> tuple[float, float]:
 
 
 @click.command()
-@click.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
-)
+@OUTPUT
 @click.option("--minutes", default=8.5, show_default=True, help="Nothing begins later.")
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--model", help="One shape instead of all.")
 @click.option("--many", default=128, show_default=True, help="Questions side by side.")
 @click.option("--image-size", default="640x480", show_default=True)
 @click.option("--only", help="Only these steps, | between them.")
-def main(output: Path, minutes: float, model: str | None, only: str | None, **given: Any) -> None:
+def main(
+    output: Path | None, minutes: float, model: str | None, only: str | None, **given: Any
+) -> None:
     """Measure one GPU within a time limit."""
     width, _, height = given["image_size"].partition("x")
     config = RunConfig(

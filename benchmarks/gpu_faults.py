@@ -1,6 +1,6 @@
 """Memory that runs out on a GPU, again and again: nothing may be lost, and nothing may change.
 
-    python benchmarks/gpu_faults.py --output benchmarks/results/gpu_faults
+    python -m benchmarks.gpu_faults --output benchmarks/results/gpu_faults.md
 
 The same questions are answered undisturbed, then while something outside of PyTorch fills all of the
 device's memory and gives it back, many times by a seed, then with every error injected that libraries raise
@@ -14,8 +14,6 @@ import contextlib
 import ctypes
 import json
 import random
-import shlex
-import sys
 import threading
 import time
 import traceback
@@ -27,20 +25,17 @@ from typing import Any
 
 import click
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from render_agent.config import RunConfig  # noqa: E402
-from render_agent.dialogue.state import Question  # noqa: E402
-from render_agent.engines.base import Engine  # noqa: E402
-from render_agent.engines.transformers.scheduler import Scheduler  # noqa: E402
-from render_agent_lab.bench.command import about  # noqa: E402
-from render_agent_lab.bench.compared_engines import Engines  # noqa: E402
-from render_agent_lab.bench.figures import Trial, summary  # noqa: E402
-from render_agent_lab.bench.measure import Bench  # noqa: E402
-from render_agent_lab.bench.report import circumstances  # noqa: E402
-from render_agent_lab.bench.variants import Variant  # noqa: E402
-from render_agent_lab.random_models.random_model import random_model  # noqa: E402
+from benchmarks.harness import OUTPUT, machine, publish, table
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question
+from render_agent.engines.base import Engine
+from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent_lab.bench.command import about
+from render_agent_lab.bench.compared_engines import Engines
+from render_agent_lab.bench.figures import Trial, summary
+from render_agent_lab.bench.measure import Bench
+from render_agent_lab.bench.variants import Variant
+from render_agent_lab.random_models.random_model import random_model
 
 WORDS = (
     "CUDA out of memory. Tried to allocate 2.00 GiB.",
@@ -141,7 +136,9 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
 class Comparison:
     """Runs under lack of memory beside an undisturbed one, in files that are written after each."""
 
-    def __init__(self, output: Path, bench: Bench, variant: Variant, config: RunConfig) -> None:
+    def __init__(
+        self, output: Path | None, bench: Bench, variant: Variant, config: RunConfig
+    ) -> None:
         self.output = output
         self.rounds: dict[str, list[Trial]] = {}
         self.said: dict[str, dict[str, Any]] = {}
@@ -169,25 +166,14 @@ class Comparison:
                 undisturbed = self.rounds["undisturbed"][0].work
                 rows[name] = {**summary(rounds, {}, undisturbed), **rows[name]}
         names = "runs filled faults seconds questions failed questions_that_differ events".split()
-        command = shlex.join(["python", *sys.argv])
-        found = {**circumstances(command, self.model), "rows": rows}
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        self.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-        lines = ["# Memory that runs out on a GPU", "", f"`{command}`", "", json.dumps(self.model)]
-        lines += ["", "| run | " + " | ".join([*names, "broke off"]) + " |"]
-        lines += ["|" + "--|" * (len(names) + 2)]
-        for name, row in rows.items():
-            cells = [str(row.get(key, "–")) for key in [*names, "broke off"]]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-        lines += ["", (__doc__ or "").partition("\n\n    ")[2].partition("\n\n")[2].strip(), ""]
-        self.output.with_suffix(".md").write_text("\n".join(lines))
-        click.echo("\n".join(lines[6:-2]))
+        names += ["broke off"]
+        cells = [[name, *(row.get(key) for key in names)] for name, row in rows.items()]
+        lines = [json.dumps(self.model), "", *table(["run", *names], cells)]
+        publish(self.output, "Memory that runs out on a GPU", lines, machine())
 
 
 @click.command()
-@click.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="Without its suffix."
-)
+@OUTPUT
 @click.option("--model", default="Qwen/Qwen3-VL-2B-Instruct", show_default=True)
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--questions", default=32, show_default=True)
@@ -198,7 +184,7 @@ class Comparison:
     "--image-size", default=640, show_default=True, help="Width; the height is 3/4 of it."
 )
 @click.option("--seed", default=0, show_default=True)
-def main(output: Path, **given: Any) -> None:
+def main(output: Path | None, **given: Any) -> None:
     """Compare runs under lack of memory with an undisturbed one."""
     width, until = given["image_size"], time.perf_counter() + 60 * given["minutes"]
     config = RunConfig(

@@ -1,6 +1,6 @@
 """How often do the intervals hold, and how often do equal runs differ? With few scenes and with many.
 
-    python benchmarks/interval_coverage.py --output benchmarks/results/coverage
+    python -m benchmarks.interval_coverage --output benchmarks/results/coverage.md
 
 Real runs over freshly made rooms are the populations; scenes are drawn from them with replacement, so the truth
 is known: the score over all of them. Populations: the sighted witness; answers at random; answers that hang on
@@ -10,14 +10,8 @@ first is tossed in every scene.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
@@ -218,8 +213,8 @@ def _share(values: FloatArray) -> float | None:
 @click.option(
     "--runs", help="Where rooms and runs are kept; those that are there are not made again."
 )
-@click.option("--output", help="Write OUTPUT.json and OUTPUT.md.")
-def main(rooms: int, questions: int, number: int, runs: str | None, output: str | None) -> None:
+@OUTPUT
+def main(rooms: int, questions: int, number: int, runs: str | None, output: Path | None) -> None:
     """Measure coverage and false alarms of the intervals and p values that the program shows."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(runs or scratch)
@@ -232,11 +227,7 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: str 
         }
         oracle = answered(place, asked, "oracle", 0)
     two["by scene"] = [mixed(oracle, two["random"][seed], seed) for seed in (0, 1)]
-    began = time.process_time()
     record: dict[str, Any] = {
-        "when": datetime.now(UTC).isoformat(timespec="minutes"),
-        "command": " ".join(["python", "benchmarks/interval_coverage.py", *sys.argv[1:]]),
-        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rooms": len(oracle.sums),
         "questions": int(oracle.counts.sum()),
         "samples": number,
@@ -254,78 +245,69 @@ def main(rooms: int, questions: int, number: int, runs: str | None, output: str 
             found["intervals"][str(scenes)] = coverage(one, scenes, number)
             found["comparisons"][str(scenes)] = alarms(one, other, scenes, number)
             click.echo(f"{name}, {scenes} scenes: {found['comparisons'][str(scenes)]}", err=True)
-    record["processor_seconds"] = round(time.process_time() - began)
-    text = table(record)
-    click.echo(text)
-    if output:
-        Path(output + ".json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-        Path(output + ".md").write_text(text, "utf-8")
+    publish(
+        output,
+        "How often intervals hold, and equal runs differ",
+        page(record),
+        machine("numpy", "scipy"),
+    )
 
 
-def table(record: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown."""
+def page(record: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the page."""
     populations = record["populations"]
     sizes = [str(scenes) for scenes in SCENES]
-    head = ["scenes", *sizes]
     lines = [
-        "# How often intervals hold, and equal runs differ",
-        "",
-        f"Scenes drawn with replacement from {record['rooms']} freshly made rooms with {record['questions']}"
-        f" questions, {record['samples']:,} samples of each size (2,000 of the bootstrap). Populations, with"
-        " their official scores: "
+        f"Scenes drawn with replacement from {record['rooms']} freshly made rooms with {record['questions']} questions,"
+        f" {record['samples']:,} samples of each size (2,000 of the bootstrap). Populations with their official scores: "
         + "; ".join(f"{name} {entry['score']:.1f}" for name, entry in populations.items())
-        + ". `by scene`: every second room is answered rightly, the others at random. Shares in percent; –: no"
-        " interval is given.",
+        + ". `by scene`: every second room is answered correctly, the others at random. Shares in percent.",
         "",
         "## Coverage of the 95 % interval of the official score",
         "",
     ]
     for name, entry in populations.items():
-        lines += [f"### {name}", "", *_head(head)]
-        for method in METHODS:
-            shares = [entry["intervals"][size]["methods"][method] for size in sizes]
-            lines.append(_row(method, shares))
-        widths = [entry["intervals"][size]["width"] for size in sizes]
-        lines += [_row("its width, points", widths, 1.0), ""]
-    lines += ["## The program's interval of other figures", "", *_head(["", *head])]
+        found = [entry["intervals"][size] for size in sizes]
+        rows = [[method, *(percent(one["methods"][method]) for one in found)] for method in METHODS]
+        rows.append(["its width, points", *(f"{one['width']:.1f}" for one in found)])
+        lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
+    others, compared = [], []
     for name, entry in populations.items():
+        found = [entry["intervals"][size] for size in sizes]
         for label in (MICRO, MEAN_OF_TYPES):
-            shares = [entry["intervals"][size]["means"][label] for size in sizes]
-            lines.append(_row(f"{name} | {label}", shares))
+            shares = [one["means"][label] for one in found]
+            others.append([name, label, *map(percent, shares)])
         for label, pick in (("type, lowest", min), ("type, highest", max)):
-            shares = [_of_types(entry["intervals"][size]["types"], pick) for size in sizes]
-            lines.append(_row(f"{name} | {label}", shares))
-    lines += [
-        "",
-        "A type has few scenes of few questions, each right or wrong: so coarse a figure cannot be met on the"
-        " point.",
-        "",
-        "## Comparisons",
-        "",
-        "Equal runs: two runs of a population with other seeds, their sides tossed in every scene. Covered: the"
-        " interval of the difference between them, where it is a real one.",
-        "",
-        *_head(["", *head]),
-    ]
-    for name, entry in populations.items():
+            shares = [pick(known(one["types"].values()), default=None) for one in found]
+            others.append([name, label, *map(percent, shares)])
         for label in ("p <= .05", "p <= .01", "covered"):
             shares = [entry["comparisons"][size][label] for size in sizes]
-            lines.append(_row(f"{name} | {label}", shares))
-    return "\n".join([*lines, "", f"    {record['command']}", ""])
+            compared.append([name, label, *map(percent, shares)])
+    lines += [
+        "## The program's interval of other figures",
+        "",
+        *table(["", "scenes", *sizes], others),
+        "",
+    ]
+    lines += [
+        "## Comparisons",
+        "",
+        "Equal runs: two runs of a population with different seeds, their sides tossed in every scene. Covered: the interval of"
+        " the difference between them holds, if it is a real one.",
+        "",
+        *table(["", "scenes", *sizes], compared),
+    ]
+    return lines
 
 
-def _of_types(types: Mapping[str, float | None], pick: Callable[..., float]) -> float | None:
-    known = [share for share in types.values() if share is not None]
-    return pick(known) if known else None
+def known(shares: Iterable[float | None]) -> list[float]:
+    """Return the shares that are not None."""
+    return [share for share in shares if share is not None]
 
 
-def _head(cells: Sequence[str]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |", "|" + "---|" * len(cells)]
-
-
-def _row(label: str, values: Sequence[float | None], scale: float = 100.0) -> str:
-    cells = ["–" if value is None else f"{scale * value:.1f}" for value in values]
-    return "| " + " | ".join([label, *cells]) + " |"
+def percent(share: float | None) -> str | None:
+    """Return a share in percent."""
+    return None if share is None else f"{100 * share:.1f}"
 
 
 if __name__ == "__main__":

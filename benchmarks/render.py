@@ -1,228 +1,180 @@
-"""Milliseconds a view of each renderer, side by side.
+"""Milliseconds per view of each renderer, side by side.
 
-    python benchmarks/render.py --output benchmarks/results/render
+    python -m benchmarks.render --output benchmarks/results/render.md
 
-Every renderer lives in a process of its own; they take turns, one run each, so that whatever else
-the machine does meets all of them alike. A run draws four views of a furnished room (colours and
-depth in main memory); a figure is the best run's time a view. What is not installed or cannot draw
-a scene is reported as absent, with the reason. A load average well above the renderers' own (about
-the number of cores) says that the machine had other work.
+The renderers take turns, one run each, so that other load on the machine affects all of them alike. A run draws four
+views of a furnished room (colours and depth); the figure is the best run's time per view.
 """
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
-import platform
-import sys
 import time
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 
-RENDERERS = "rasteriser,vtk,pyrender,open3d-window"
-SCENES = "150000f,1000000f,5000000f,1000000p,10000000p"
-PACKAGES = ("numpy", "numba", "vtk", "pyrender", "open3d-cpu", "open3d")
-PATIENCE = 4.0
-"""A renderer whose first run took longer than this many seconds has no further runs."""
+from benchmarks.harness import OUTPUT, machine, publish, table
+from render_agent.geometry.camera import Camera
+from render_agent.render.base import Renderer
+from render_agent.render.registry import make_renderer
+from render_agent.scene.model import Scene
+
+LOW, HIGH = np.array([0.0, 0.0, 0.0]), np.array([7.0, 5.0, 2.7])
+
+BOXES = [
+    ((0.3, 0.2, 0.0), (2.3, 1.1, 0.8)),
+    ((2.9, 1.8, 0.7), (4.5, 2.8, 0.75)),
+    ((3.0, 1.9, 0.0), (3.1, 2.0, 0.7)),
+    ((4.3, 2.6, 0.0), (4.4, 2.7, 0.7)),
+    ((5.9, 0.3, 0.0), (6.8, 0.9, 2.0)),
+    ((5.0, 3.6, 0.0), (6.8, 4.8, 0.5)),
+    ((0.2, 3.2, 0.0), (0.6, 4.8, 1.9)),
+    ((2.4, 3.4, 0.0), (2.9, 3.9, 0.9)),
+    ((4.8, 1.4, 0.0), (5.2, 1.8, 0.9)),
+]
+BALLS = [((1.2, 2.4, 0.4), 0.4), ((3.7, 2.3, 0.95), 0.2), ((5.6, 2.6, 1.9), 0.25)]
+
+VIEWS = [
+    Camera((1.6, 2.9, 1.5), -20.0, -10.0),
+    Camera((5.4, 2.2, 1.6), 155.0, -15.0),
+    Camera((3.6, 0.8, 1.5), 80.0, -5.0),
+    Camera((4.4, 4.3, 1.6), -110.0, -25.0),
+]
+
+Patch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def serve(name: str, pipe: Connection) -> None:
-    """Draw what the pipe asks for, with one renderer; the answers are seconds, or what is wrong."""
-    from made_room import VIEWS, cloud_room, mesh_room
-    from other_renderers import renderer_of
-
-    try:
-        renderer = renderer_of(name)
-    except Exception as error:  # noqa: BLE001 (others' renderers fail in any way: absent)
-        pipe.send(f"{type(error).__name__}: {error}")
-        return
-    pipe.send(None)
-    scene: Any = None
-    while (task := pipe.recv()) is not None:
-        kind, *what = task
-        try:
-            if kind == "load":
-                scene = None
-                scene = (mesh_room if what[0][-1] == "f" else cloud_room)(int(what[0][:-1]))
-                pipe.send(None)
-                continue
-            width, height = what
-            start = time.perf_counter()
-            for camera in VIEWS[: 1 if kind == "warm up" else None]:
-                frame = renderer.draw(scene, camera, width, height)
-            seconds = time.perf_counter() - start
-            if np.isfinite(frame.depth).mean() < 0.9:
-                raise ValueError("its picture of a closed room has holes")
-            pipe.send(seconds if kind == "warm up" else seconds / len(VIEWS))
-        except Exception as error:  # noqa: BLE001 (as above)
-            pipe.send(f"{type(error).__name__}: {error}")
-    renderer.close()
+def _patches() -> list[Patch]:
+    """Return every rectangle of the room as its corner and its two edges, metres."""
+    patches = []
+    for low, high in [(LOW, HIGH), *BOXES]:
+        corner, size = np.array(low), np.subtract(high, low)
+        for axis in range(3):
+            edges = [np.eye(3)[other] * size[other] for other in range(3) if other != axis]
+            ends = (corner + np.eye(3)[axis] * end for end in (0.0, size[axis]))
+            patches.extend((end, *edges) for end in ends)
+    return patches
 
 
-class Worker:
-    """One renderer in its own process."""
-
-    def __init__(self, name: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.name = name
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(name, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
-        self.absent: str | None = self._answer()
-
-    def ask(self, *task: Any) -> Any:
-        """Return the answer to a task: seconds, None, or the sentence that says what is wrong."""
-        if self.absent is not None:
-            return self.absent
-        self._pipe.send(task)
-        return self._answer()
-
-    def _answer(self) -> Any:
-        try:
-            return self._pipe.recv()
-        except EOFError:
-            self._process.join()
-            self.absent = f"its process ended with {self._process.exitcode}"
-            return self.absent
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process.is_alive() and self.absent is None:
-            self._pipe.send(None)
-        self._process.join(10)
+def _shade(points: np.ndarray, patch: int) -> np.ndarray:
+    """Return the colours, (n, 3) uint8, of points (n, 3) on one patch: a base and a soft pattern."""
+    base = np.random.default_rng(patch).uniform(70, 220, 3)
+    wave = 20 * np.sin(points @ [9.0, 11.0, 7.0]) + 10 * np.sin(points @ [41.0, 37.0, 53.0])
+    return np.clip(base + wave[:, None], 0, 255).astype(np.uint8)
 
 
-def measure(workers: list[Worker], size: tuple[int, int], rounds: int) -> dict[str, Any]:
-    """Return each renderer's figures at one size of picture: first and best milliseconds, or why not."""
-    first = {worker.name: worker.ask("warm up", *size) for worker in workers}
-    runs: dict[str, list[float]] = {worker.name: [] for worker in workers}
-    for _ in range(rounds):
-        for worker in workers:
-            done = runs[worker.name]
-            if isinstance(first[worker.name], str) or (done and done[0] * 4 > PATIENCE):
-                continue
-            answer = worker.ask("draw", *size)
-            if isinstance(answer, str):
-                first[worker.name] = answer
-            else:
-                done.append(answer)
-    return {
-        name: {"absent": first[name]}
-        if isinstance(first[name], str)
-        else {"first_ms": first[name] * 1e3, "best_ms": min(done) * 1e3, "runs": len(done)}
-        for name, done in runs.items()
-    }
+def _on_ball(centre: tuple[float, ...], radius: float, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return points (n, 3) at longitudes 2 pi u and heights -1 … 1 of v, on a ball."""
+    level, turn = np.sqrt(np.maximum(1 - v**2, 0)), 2 * np.pi * u
+    ring = np.stack([level * np.cos(turn), level * np.sin(turn), v], axis=-1)
+    return np.asarray(centre) + radius * ring
 
 
-def machine() -> dict[str, Any]:
-    """Return what was measured on, with which versions, and how."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    processor = platform.processor()
-    details = Path("/proc/cpuinfo")
-    if details.exists():
-        names = [line for line in details.read_text().splitlines() if line.startswith("model name")]
-        processor = names[0].split(":")[1].strip() if names else processor
-    return {
-        "when": datetime.now(UTC).isoformat(timespec="minutes"),
-        "command": " ".join(["python", "benchmarks/render.py", *sys.argv[1:]]),
-        "processor": processor,
-        "cores": len(os.sched_getaffinity(0)),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": versions,
-        "load_before": round(os.getloadavg()[0], 2),
-    }
+def _grid(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return coordinates u and v in 0 … 1, (n,), and faces (2 columns rows, 3) of a grid."""
+    u, v = np.meshgrid(np.linspace(0, 1, columns + 1), np.linspace(0, 1, rows + 1))
+    first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
+    quads = np.column_stack([first, first + 1, first + columns + 2, first + columns + 1])
+    return u.ravel(), v.ravel(), np.concatenate([quads[:, :3], quads[:, [0, 2, 3]]])
 
 
-def table(results: list[dict[str, Any]], names: list[str]) -> str:
-    """Return the figures as a Markdown table: milliseconds, and the ratio to the first renderer."""
-    lines = [
-        "| scene | picture | " + " | ".join(names) + " |",
-        "|---|---|" + "---|" * len(names),
-    ]
-    for row in results:
-        ours = row["figures"][names[0]].get("best_ms")
-        cells = []
-        for name in names:
-            best = row["figures"][name].get("best_ms")
-            ratio = f" ({best / ours:.1f}×)" if best and ours and name != names[0] else ""
-            cells.append(f"{best:,.1f}{ratio}" if best else "absent")
-        lines.append(f"| {row['scene']} | {row['picture']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def _area() -> float:
+    flat = sum(np.linalg.norm(a) * np.linalg.norm(b) for _, a, b in _patches())
+    return float(flat + sum(4 * np.pi * radius**2 for _, radius in BALLS))
 
 
-def page(report: dict[str, Any], names: list[str]) -> str:
-    """Return the report as Markdown."""
-    where = report["machine"]
-    absent = {
-        f"* {name}, {row['scene']}: {figures['absent']}"
-        for row in report["results"]
-        for name, figures in row["figures"].items()
-        if "absent" in figures
-    }
-    return "\n".join(
-        [
-            "# Milliseconds a view",
-            "",
-            f"Best of interleaved runs of four views each; in brackets the ratio to {names[0]}.",
-            "",
-            table(report["results"], names),
-            "",
-            *sorted(absent),
-            *([""] if absent else []),
-            f"{where['processor']}, {where['cores']} cores, {where['system']}, "
-            f"Python {where['python']}, "
-            + ", ".join(f"{name} {number}" for name, number in where["versions"].items())
-            + f"; {where['when']}; load average {where['load_before']} before, "
-            f"{where['load_after']} after.",
-            "",
-            f"    {where['command']}",
-            "",
-        ]
+def _scene(
+    name: str, parts: list[tuple[np.ndarray, np.ndarray]], faces: np.ndarray | None
+) -> Scene:
+    points = np.concatenate([part[0] for part in parts])
+    points += np.random.default_rng(0).normal(0, 0.001, points.shape)
+    return Scene(
+        name,
+        points.astype(np.float32),
+        np.concatenate([part[1] for part in parts]),
+        faces,
+        0.0,
+        float(HIGH[2]),
+        np.array([LOW, HIGH]),
     )
 
 
+def mesh_room(count: int) -> Scene:
+    """Return the room as a mesh of about `count` faces, all of about the same size."""
+    step = np.sqrt(2 * _area() / count)
+    parts, faces, used = [], [], 0
+    for number, (corner, a, b) in enumerate(_patches()):
+        u, v, triangles = _grid(*(max(1, round(np.linalg.norm(e) / step)) for e in (a, b)))
+        points = corner + u[:, None] * a + v[:, None] * b
+        parts.append((points, _shade(points, number)))
+        faces.append(triangles + used)
+        used += len(points)
+    for number, (centre, radius) in enumerate(BALLS):
+        u, v, triangles = _grid(
+            max(3, round(2 * np.pi * radius / step)), max(2, round(np.pi * radius / step))
+        )
+        points = _on_ball(centre, radius, u, -np.cos(np.pi * v))
+        parts.append((points, _shade(points, 100 + number)))
+        faces.append(triangles + used)
+        used += len(points)
+    return _scene(f"{count:,} faces", parts, np.concatenate(faces).astype(np.int32))
+
+
+def cloud_room(count: int) -> Scene:
+    """Return the room as a cloud of about `count` points, strewn evenly over its surface."""
+    dice, density = np.random.default_rng(1), count / _area()
+    parts = []
+    for number, (corner, a, b) in enumerate(_patches()):
+        area = np.linalg.norm(a) * np.linalg.norm(b)
+        u, v = dice.random((2, round(area * density), 1))
+        points = corner + u * a + v * b
+        parts.append((points, _shade(points, number)))
+    for number, (centre, radius) in enumerate(BALLS):
+        u, v = dice.random((2, round(4 * np.pi * radius**2 * density)))
+        points = _on_ball(centre, radius, u, 2 * v - 1)
+        parts.append((points, _shade(points, 100 + number)))
+    return _scene(f"{count:,} points", parts, None)
+
+
+def milliseconds(renderer: Renderer, scene: Scene, width: int, height: int) -> float:
+    """Draw every view once; return the mean time per view."""
+    began = time.perf_counter()
+    for camera in VIEWS:
+        renderer.draw(scene, camera, width, height)
+    return 1000 * (time.perf_counter() - began) / len(VIEWS)
+
+
 @click.command()
-@click.option("--renderers", default=RENDERERS, show_default=True, help="The first is the measure.")
-@click.option("--scenes", default=SCENES, show_default=True, help="Faces (f) or points (p).")
+@click.option("--renderers", default="rasteriser,pyrender", show_default=True)
+@click.option("--scenes", default="150000f,1000000f,5000000f,1000000p,10000000p", show_default=True)
 @click.option("--pictures", default="640x480,1024x1024", show_default=True)
-@click.option("--rounds", default=5, show_default=True, help="Runs of each renderer.")
-@click.option("--output", type=click.Path(path_type=Path), help="Writes OUTPUT.json and OUTPUT.md.")
+@click.option("--rounds", default=5, show_default=True)
+@OUTPUT
 def main(renderers: str, scenes: str, pictures: str, rounds: int, output: Path | None) -> None:
-    """Measure renderers side by side."""
+    """Measure renderers side by side; --scenes are numbers of faces (f) or points (p)."""
     names = renderers.split(",")
-    workers = [Worker(name) for name in names]
-    report: dict[str, Any] = {"machine": machine(), "results": []}
-    for scene in scenes.split(","):
-        for worker in workers:
-            worker.ask("load", scene)
+    drawing = [make_renderer(name) for name in names]
+    rows = []
+    for wanted in scenes.split(","):
+        scene = (mesh_room if wanted[-1] == "f" else cloud_room)(int(wanted[:-1]))
         for picture in pictures.split(","):
-            width, height = (int(side) for side in picture.split("x"))
-            figures = measure(workers, (width, height), rounds)
-            kind = "faces" if scene[-1] == "f" else "points"
-            row = {"scene": f"{int(scene[:-1]):,} {kind}", "picture": picture, "figures": figures}
-            report["results"].append(row)
-            click.echo(table([row], names).splitlines()[-1])
-    report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
-    for worker in workers:
-        worker.close()
-    click.echo("\n" + page(report, names))
-    if output is not None:
-        output.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-        output.with_suffix(".md").write_text(page(report, names))
+            width, height = map(int, picture.split("x"))
+            for renderer in drawing:
+                renderer.draw(
+                    scene, VIEWS[0], width, height
+                )  # upload and compilation are not timed
+            runs = [
+                [milliseconds(one, scene, width, height) for one in drawing] for _ in range(rounds)
+            ]
+            best = np.min(runs, axis=0)
+            rows.append([scene.id, picture, *(f"{ms:.1f} ({ms / best[0]:.1f}×)" for ms in best)])
+            click.echo(rows[-1], err=True)
+    for renderer in drawing:
+        renderer.close()
+    told = f"Best of {rounds} interleaved runs of four views each; in brackets the ratio to {names[0]}."
+    lines = [told, "", *table(["scene", "picture", *names], rows)]
+    publish(output, "Milliseconds per view", lines, machine("numpy", "numba", "pyrender"))
 
 
 if __name__ == "__main__":

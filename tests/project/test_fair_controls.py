@@ -1,11 +1,10 @@
 """The controls come out in the order in which they must, and mirrored rooms flip left and right."""
 
-import importlib.util
 from functools import partial
 
 import pytest
-from factories import TREE
 
+from benchmarks import fair_controls as controls
 from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
@@ -25,17 +24,6 @@ pytestmark = [
 SMALL = {"image_size": (64, 48)}
 EACH = 24
 VIEWS = ("none", "start", "free", "tour", "oracle")
-
-
-def load_benchmark():
-    path = TREE / "benchmarks" / "fair_controls.py"
-    spec = importlib.util.spec_from_file_location("fair_controls", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-controls = load_benchmark()
 
 
 @pytest.fixture(scope="module")
