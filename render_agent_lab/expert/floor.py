@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,7 @@ COARSE = 2
 TIGHT = 3.0
 """So many times as long a way counts where it is free, but not in comfort."""
 
-NEIGHBOURS = tuple(
-    (i, j, COARSE * CELL * math.hypot(i, j))
-    for i in (-1, 0, 1)
-    for j in (-1, 0, 1)
-    if (i, j) != (0, 0)
-)
-"""Steps to the nodes beside one: rows, columns, metres."""
+NEIGHBOURS = tuple((i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
 
 Point = tuple[float, float]
 """Metres on the floor plan."""
@@ -44,10 +38,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """The shortest ways from one place: to each node metres, longer where it is tight, and the node before."""
+    """The shortest ways from one place.
+
+    metres: (rows, columns) to each node, longer through tight places, inf if no way leads there.
+    before: (rows, columns) the flat index of the node before each, negative at the start.
+    """
 
     metres: NDArray[np.float64]
-    before: dict[Node, Node]
+    before: NDArray[np.int32]
 
 
 class Floor:
@@ -94,8 +92,8 @@ class Floor:
     def along(self, ways: Ways, goal: Node) -> list[Point]:
         """Return the places on the way to a node, the first first."""
         way = [goal]
-        while way[-1] in ways.before:
-            way.append(ways.before[way[-1]])
+        while (before := int(ways.before[way[-1]])) >= 0:
+            way.append(self._node(before))
         points = self._from_file(np.array([self._nodes[node] for node in way[::-1]]))
         return [(float(x), float(y)) for x, y in points]
 
@@ -123,28 +121,37 @@ class Floor:
         return costs
 
     def _found(self, start: Point) -> Ways:
-        """Return the shortest ways from a place, by Dijkstra's algorithm."""
-        costs = self._costs
-        metres = np.full(costs.shape, np.inf)
-        before: dict[Node, Node] = {}
+        from scipy.sparse.csgraph import dijkstra
+
         apart = np.linalg.norm(self._nodes - self._in_file(np.array([start]))[0], axis=-1)
-        first = _least(np.where(np.isfinite(costs), apart, np.inf))
-        waiting = [] if first is None else [(0.0, first)]
-        if first is not None:
-            metres[first] = 0.0
-        while waiting:
-            gone, node = heapq.heappop(waiting)
-            if gone > metres[node]:
-                continue
-            for i, j, length in NEIGHBOURS:
-                other = node[0] + i, node[1] + j
-                if not (0 <= other[0] < costs.shape[0] and 0 <= other[1] < costs.shape[1]):
-                    continue
-                there = gone + length * float(costs[other])
-                if there < metres[other]:
-                    metres[other], before[other] = there, node
-                    heapq.heappush(waiting, (there, other))
-        return Ways(metres, before)
+        first = _least(np.where(np.isfinite(self._costs), apart, np.inf))
+        shape = self._costs.shape
+        if first is None:
+            return Ways(np.full(shape, np.inf), np.full(shape, -1, np.int32))
+        index = int(np.ravel_multi_index(first, shape))
+        metres, before = dijkstra(self._steps, indices=index, return_predecessors=True)
+        return Ways(metres.reshape(shape), before.reshape(shape))
+
+    @cached_property
+    def _steps(self) -> Any:
+        """The steps between neighbouring nodes as a sparse matrix: metres times the cost of the node reached."""
+        from scipy.sparse import csr_matrix
+
+        free = np.argwhere(np.isfinite(self._costs))
+        shape = self._costs.shape
+        starts, ends, metres = [], [], []
+        for step in NEIGHBOURS:
+            reached = free - step  # the nodes from which this step leads to a free one
+            inside = ((reached >= 0) & (reached < shape)).all(axis=1)
+            starts.append(np.ravel_multi_index(tuple(reached[inside].T), shape))
+            ends.append(np.ravel_multi_index(tuple(free[inside].T), shape))
+            metres.append(self._costs[tuple(free[inside].T)] * COARSE * CELL * math.hypot(*step))
+        edges = np.concatenate(metres), (np.concatenate(starts), np.concatenate(ends))
+        return csr_matrix(edges, shape=(self._costs.size, self._costs.size))
+
+    def _node(self, index: int) -> Node:
+        row, column = np.unravel_index(index, self._costs.shape)
+        return int(row), int(column)
 
     @cached_property
     def _in_rooms(self) -> list[Mask]:
