@@ -179,10 +179,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
     "view policy": ("oracle",),
-    "scripted policy": (
-        *("oracle", "witness", "seeker", "expert", "stumbler", "surveyor"),
-        *("believer", "forgetful", "misperceiver", "misreasoner"),
-    ),
+    "scripted policy": (*("oracle", "witness", "seeker", "expert", "stumbler", "surveyor"),),
     "small model": (
         "qwen3_vl qwen3_vl_moe qwen2_5_vl internvl qwen3_5 qwen3_5_moe qwen4_exp glm4v glm4v_moe glm46v"
         " kimi_k25 gemma4 gemma4_moe gemma4_unified gemma3 mistral3 idefics3 smolvlm ovis2 lfm2_vl minicpmv4_6 aya_vision molmo2"

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 from conftest import mostly_slow
+from factories.believers import FAULTS, run_of
 
 import render_agent
-from benchmarks.beliefs import FAULTS, run_of
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
 from render_agent.analysis.report.question.question_page import page_of_part, question_part

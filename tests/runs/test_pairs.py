@@ -15,7 +15,6 @@ from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.export.loggers import scalars
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
-from render_agent.analysis.report.plots.belief_plots import revisions
 from render_agent.analysis.report.question.question_page import page_of_part, question_part
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import UsageError
@@ -26,7 +25,6 @@ from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
 from render_agent.text.console import plain_console
-from render_agent_lab.oracles.believers import Reviser
 
 ROOM = "remove add move move:other swap recolour scale:1.5 rotate".split()
 WORDS = "order letters units:cm units:ft inverse names".split()
@@ -190,40 +188,6 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     before = (path / "results.json").read_bytes()
     assert type_in("rescore", path, folder=tmp_path)[0] == 0
     assert (path / "results.json").read_bytes() == before
-
-
-def test_a_belief_is_revised_or_clung_to(folder, tmp_path, type_in):
-    given = {"change": ("move", "remove:chair", "add:chair"), "change_at": 1, "max_turns": 3, "probe": ("map",)}  # fmt: skip
-    given |= {"type": ("object_counting", "object_abs_distance"), "image_size": (64, 48)}
-    paths = []
-    for clings, (revised, clung) in {True: (0, 100), False: (100, 0)}.items():
-        run = start_run(make_config(folder, folder / "questions.jsonl", output=str(tmp_path / str(clings)), **given))  # fmt: skip
-        try:
-            results = run.go(Silent(), lambda config, asked, clings=clings: ScriptedEngine(Reviser(asked, config, clings=clings)))  # fmt: skip
-        finally:
-            run.close()
-        paths.append(run.path)
-        beliefs, pairs = results["beliefs"], results["causal"]
-        assert {name: entry["value"] for name, entry in beliefs["revision"].items()} == {"revised": revised, "clung": clung}  # fmt: skip
-        assert beliefs["revision"]["revised"]["n"] == 4
-        assert beliefs["revision"]["revised"]["scenes"] == 1
-        assert beliefs["changes"]["add:chair"]["revised"]["value"] == revised
-        assert [pairs[name] for name in ("revised", "clung")] == [{"share": share, "n": 3, "interval": None} for share in (revised, clung)]  # fmt: skip
-        frame = render_agent.load_run(run.path).figures.set_index(["part", "group", "figure"]).value
-        assert frame["beliefs", "all changes", "revised"] == frame["causal", "all", "revised"] == revised  # fmt: skip
-        if clings:
-            continue
-        words = f"of 1 known that changed {revised // 100} revised, {clung // 100} left as before"
-        assert words in type_in("show", run.path, "far-move", folder=tmp_path)[1]
-        plot = revisions(results)
-        assert plot is not None
-        assert ("maps, all changes", 4, "100", "0.00") in plot.rows
-        assert ("answers, move", 1, "100", "0.00") in plot.rows
-    code, out, told = type_in("compare", *paths, "--json", folder=tmp_path)
-    assert code == 0, told
-    compared = json.loads(out)["beliefs"]
-    assert compared["revised"]["difference"] == -compared["clung"]["difference"] == 100
-    assert compared["found"]["n"] == 2
 
 
 def test_who_answers_before_the_room_changes_is_no_pair(folder, tmp_path):

@@ -1,30 +1,35 @@
-"""Policies that answer probes by what their views showed, rightly or with one fault: the proof of the diagnosis.
+"""Policies that answer probes by what their views showed, with at most one known fault: they test the diagnosis.
 
-`believer` knows what `witness` has seen. The others answer wrongly, each for a reason of its own: `forgetful` loses from
-its map what it had on it, `misperceiver` never has it where it is, `misreasoner` has all of it and answers
-something else. No model is like them; a diagnosis that tells them apart is right about its branches. `Reviser` knows all of
-its room, and where that changes in the midst of a dialogue revises what it believes, or does not.
+`believer` knows what `witness` has seen. The others answer wrongly, each for its own reason: `forgetful` loses what was
+on its map, `misperceiver` puts objects in the wrong place, and `misreasoner` answers wrongly in spite of a true map.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.diagnosis.failure_summary import failure_summary
+from render_agent.analysis.diagnosis.model import Failure
+from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
-from render_agent.engines.scripted.base import NamedPolicy
+from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.engine import belief_of_nothing
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.ground_truth import Facts
-from render_agent.questions.mentions import named_categories
+from render_agent.questions.mentions import kind_of, named_categories
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start_run
 from render_agent.score.official import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
@@ -144,42 +149,6 @@ class Believer:
         self._witness.close()
 
 
-class Reviser:
-    """Knows the room as shown, looks until the last turn, then answers; with `clings` it keeps the room from before its change."""
-
-    def __init__(self, questions: Sequence[Question], config: RunConfig, *, clings: bool) -> None:
-        self.questions = {question.id: question for question in questions}
-        self.eyes = QuestionVisibility.of(config, questions)
-        self.clings = clings
-
-    def _known(self, request: Request) -> tuple[Question, Facts]:
-        question = self.questions[request.question_id]
-        question = question.unchanged if self.clings else question.at(request.turn)
-        return question, self.eyes.room(question).facts
-
-    def reply(self, request: Request) -> str:
-        """Return a turn to the side, or at last the answer."""
-        if not request.last:
-            return json.dumps({"rotation_angle_degrees": 90})
-        question, facts = self._known(request)
-        answer = true_answer(question, facts) or question.truth
-        return json.dumps({"answer": answer, "done": True})
-
-    def believe(self, request: Request) -> str:
-        """Return the map of the room that it knows."""
-        _, facts = self._known(request)
-        things = [
-            {"category": label, "position": box.centre[:2].round(3).tolist(), "sure": 100}
-            for label, some in facts.boxes.items()
-            for box in some
-        ]
-        return json.dumps({"objects": things})
-
-    def close(self) -> None:
-        """Give back what it looks with."""
-        self.eyes.close()
-
-
 def wrong_answer(question: Question, answer: str) -> str:
     """Return an answer that scores 0 against the truth and differs from the given one."""
     right = {answer, question.truth}
@@ -204,14 +173,56 @@ def believer(
     return Believer(questions, seed, eyes, walks=walks, fault=fault)
 
 
-def _named(fault: Fault, words: str) -> NamedPolicy:
-    note = f"{words}: a test of the diagnosis, no model"
-    return NamedPolicy(partial(believer, fault=fault), note, knows_boxes=True)
+FAULTS = {
+    "believer": (Fault(), Failure.RIGHT),
+    "forgetful": (Fault(forgets=True), Failure.MEMORY),
+    "misperceiver": (Fault(misperceives=True), Failure.PERCEPTION),
+    "misreasoner": (Fault(misreasons=True), Failure.REASONING),
+}
+"""By policy: its fault, and the branch of the questions whose objects it saw."""
 
 
-BELIEVER = _named(
-    Fault(), "answers from the truth once its views have shown it, and believes what it saw"
-)
-FORGETFUL = _named(Fault(forgets=True), "forgets what it saw, and answers wrongly")
-MISPERCEIVER = _named(Fault(misperceives=True), "sees things in wrong places, and answers wrongly")
-MISREASONER = _named(Fault(misreasons=True), "has a true map, and answers something else")
+def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
+    """Run a policy over the bundled rooms; return its questions by diagnosed cause, and how many causes are right.
+
+    Questions that the policy without a fault had to guess are left out: it saw too little, or no box answers them.
+    """
+    given = {"batch": True, "benchmark": "rooms", "image_size": (160, 120), "probe": ("map",)}
+    config = RunConfig(engine="scripted", output=str(output / name), **given | options)
+    fault, branch = FAULTS[name]
+
+    def make(config: RunConfig, questions: Any) -> ScriptedEngine:
+        return ScriptedEngine(partial(believer, fault=fault)(questions, 0, config))
+
+    run = start_run(config)
+    try:
+        results = run.go(Silent(), make)
+    finally:
+        run.close()
+    states = read_states(run.log.folder)
+    diagnoses = diagnose_run(run.log.folder, 1, states)
+    branches: Counter[str] = Counter()
+    expected = right = 0
+    for state in states:
+        found = diagnoses[state.id]
+        if found.belief is None or found.belief.failure is None:
+            raise AssertionError(f"question {state.id} was not judged")
+        branches[str(found.belief.failure)] += 1
+        if not fault.any and not (found.shown and kind_of(state.question) in SOLVED_TYPES):
+            continue
+        expected += 1
+        right += found.belief.failure is (branch if found.shown else Failure.NEVER_SEEN)
+    last = results["beliefs"]["last"]
+    summary = failure_summary(states, diagnoses, config.image_size)
+    seen_found = summary and summary["all"]["seen_found"]
+    return {
+        "branches": dict(branches),
+        "seen": sum(bool(d.shown) for d in diagnoses.values()),
+        "questions": len(states),
+        "expected": expected,
+        "right": right,
+        "percent": round(100 * right / expected, 1) if expected else None,
+        "found": last["found"]["value"],
+        "seen_found": seen_found and seen_found["value"],
+        "invented": last["invented"]["value"] if "invented" in last else None,
+    }
