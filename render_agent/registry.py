@@ -33,7 +33,6 @@ Kind = Literal[
     "change",
     "toolset",
     "scripted policy",
-    "small model",
     "logger",
     "command",
 ]
@@ -51,7 +50,6 @@ KINDS: dict[Kind, tuple[str, str]] = {
     "change": ("changes", "render_agent.questions.counterfactual.base:ChangePlan"),
     "toolset": ("toolsets", "render_agent.observation.toolsets:Toolset"),
     "scripted policy": ("policies", "render_agent.engines.scripted.base:Policy"),
-    "small model": ("small_models", "render_agent.engines.checkpoint.pretrained:Pretrained"),
     "logger": ("loggers", "render_agent.analysis.export.loggers:RunLogger"),
     "command": ("commands", "click:Command"),
 }
@@ -146,7 +144,6 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
         "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
         "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
     },
-    "small model": {},
     "logger": {
         "wandb": "render_agent.analysis.export.loggers:WandbLogger",
         "trackio": "render_agent.analysis.export.loggers:TrackioLogger",
@@ -179,12 +176,7 @@ BUILT_IN: dict[Kind, Mapping[str, str]] = {
 LAB: Mapping[Kind, Sequence[str]] = {
     "verifier": ("learned",),
     "view policy": ("oracle",),
-    "scripted policy": (*("oracle", "witness", "seeker", "expert", "stumbler", "surveyor"),),
-    "small model": (
-        "qwen3_vl qwen3_vl_moe qwen2_5_vl internvl qwen3_5 qwen3_5_moe qwen4_exp glm4v glm4v_moe glm46v"
-        " kimi_k25 gemma4 gemma4_moe gemma4_unified gemma3 mistral3 idefics3 smolvlm ovis2 lfm2_vl minicpmv4_6 aya_vision molmo2"
-        " llava_onevision paligemma llama4"
-    ).split(),
+    "scripted policy": ("oracle", "witness", "seeker", "expert", "stumbler", "surveyor"),
     "command": ("train-verifier", "make-rooms", "bench", "audit"),
 }
 """Names of the parts of `render_agent_lab`, the second package of this repository, which setup.cfg declares."""

@@ -382,7 +382,7 @@ def merge(runs: tuple[str, ...], output: str) -> None:
 @option(
     "--probe",
     is_flag=True,
-    help="Let a small model of each family answer, and --model where it is here.",
+    help="Let the bundled model answer, and --model if it is on this machine.",
 )
 @click.pass_context
 def doctor(context: click.Context, as_json: bool, probe: bool) -> None:

@@ -1,5 +1,5 @@
-"""Models with random weights: of a published shape, to measure engines by, or a small one of each family, to try them.
+"""Models with random weights of published shapes, to measure engines by.
 
-Holds how one is made (`random_model`), the `published_shapes`, and the `small_families` that `doctor --probe` asks for.
+Holds how one is made (`random_model`) and the `published_shapes`.
 It imports `render_agent`'s transformers engine, and transformers within functions. Start with `random_model`.
 """

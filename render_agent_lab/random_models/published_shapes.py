@@ -127,7 +127,6 @@ def find_shape(name: str) -> Shape:
     shapes = [shape for known, shape in SHAPES.items() if name in (known, known.split("/")[-1])]
     if not shapes:
         raise SetupError(
-            f"no shape of {name} is known: name one of {', '.join(SHAPES)}, a family such as qwen3_5 or"
-            " glm46v, or a directory with all files of a model but its weights"
+            f"no shape of {name} is known: name one of {', '.join(SHAPES)}, or a directory with all files of a model but its weights"
         )
     return shapes[0]

@@ -1,4 +1,4 @@
-"""Models with random weights: of a published shape, or a small one, made where they are to run."""
+"""Models with random weights, of a published shape or a small one, made where they are to run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def random_model(
 ) -> Pretrained:
     """Return a model of the shape that a name stands for, its weights random, made on its device.
 
-    name: one of SHAPES, a small model of any family, or a directory with the files of a published model but its
+    name: one of SHAPES, or a directory with the files of a published model but its
     weights. dtype auto: bfloat16, on a CPU float32. attention: as transformers takes it. SetupError where there is
     no such shape or device.
     """
@@ -70,10 +70,6 @@ def random_model(
     if dtype not in DTYPES:
         raise SetupError(f"--dtype {dtype} does not exist: use one of {', '.join(DTYPES)}")
     kind = ("float32" if place == "cpu" else "bfloat16") if dtype == "auto" else dtype
-    from render_agent_lab.random_models.small_families import SMALL_FAMILIES, small_family
-
-    if name in SMALL_FAMILIES:
-        return small_family(name, place, kind, seed)
     folder = Path(name).expanduser()
     if folder.is_dir():
         config, processor = _published(folder)

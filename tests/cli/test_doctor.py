@@ -12,10 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import test_data
+from factories.models import small_model
 
-from render_agent.cli.commands.doctor import data, engines, examine, families, machine, renderers
+from render_agent.cli.commands.doctor import data, engines, examine, machine, model_probe, renderers
 from render_agent.cli.commands.doctor.probe import Finding, ask
 from render_agent.config import OPTIONS
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.system import system_libraries
 from render_agent.text.console import plain_console
 from render_agent.text.display import shown_on
@@ -271,55 +273,24 @@ def test_annotations_are_counted_where_the_option_points(tmp_path):
     assert not none.works
 
 
-@pytest.fixture(scope="module")
-def small():
-    import torch
-
-    torch.set_num_threads(1)
-    return families.small_models()["internvl"]("cpu")
-
-
-def test_a_family_that_answers_as_it_should_says_so(small, monkeypatch):
-    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": lambda device: small})
-    found = families.probe_families("cpu")["families"]["InternVL"]
+def test_a_model_that_answers_as_it_should_says_so():
+    found = model_probe.probe_model(str(small_model()), "cpu", "float32")
     assert found["batch"] is None
     assert found["reuse"] is None
-    told = engines._probed("InternVL", found)
+    told = engines._probed("small", found)
     assert told.works
-    assert told.detail.startswith("batch = single, reuse = recompute")
+    assert "batch = single, reuse = recompute" in told.detail
 
 
-def test_a_family_whose_batches_say_something_else_is_found_out(small, monkeypatch):
+def test_a_model_whose_batches_say_something_else_is_found_out(monkeypatch):
     def disturb(module, inputs, scores):
         return scores.roll(1, -1) if scores.shape[0] > 1 else scores
 
-    hook = small.model.lm_head.register_forward_hook(disturb)
-    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": lambda device: small})
-    found = families.probe_families("cpu")["families"]["InternVL"]
-    hook.remove()
+    loaded = open_model(str(small_model()), device="cpu", dtype="float32")
+    loaded.model.lm_head.register_forward_hook(disturb)
+    found = model_probe._probed(loaded)
     assert "differs when others are answered with it" in found["batch"]
-    assert not engines._probed("InternVL", found).works
-
-
-def test_a_family_that_there_was_no_time_for_blames_no_batches(monkeypatch):
-    monkeypatch.setattr(families, "CPU_SECONDS", 0.0)
-    monkeypatch.setattr(families, "small_models", lambda: {"InternVL": pytest.fail})
-    told = engines._probed("InternVL", families.probe_families("cpu")["families"]["InternVL"])
-    assert not told.works
-    assert (told.detail, told.remedy) == (
-        "not tried: the time for it was over",
-        "type it again while nothing else runs here",
-    )
-
-
-def test_a_family_that_a_library_lacks_is_a_sentence(monkeypatch):
-    def make(device):
-        raise ImportError("no such class")
-
-    monkeypatch.setattr(families, "small_models", lambda: {"New": make})
-    assert (
-        families.probe_families("cpu")["families"]["New"]["batch"] == "ImportError: no such class"
-    )
+    assert not engines._probed("small", found).works
 
 
 def test_what_is_not_installed_is_named_with_its_extra():

@@ -1,9 +1,7 @@
-"""Toolsets, changes, loggers and small models of a package: the kinds whose parts no page shows whole."""
+"""Toolsets, changes and loggers of a package: the kinds whose parts no page shows whole."""
 
 from factories.packages import install
 
-from render_agent import registry
-from render_agent.cli.commands.doctor.families import small_models
 from render_agent.runs.log.folder import RunFolder, list_runs
 
 PROJECT = """
@@ -16,15 +14,12 @@ whisper = "four_parts:Whisper"
 please = "four_parts:Please"
 [project.entry-points."render_agent.loggers"]
 notebook = "four_parts:Notebook"
-[project.entry-points."render_agent.small_models"]
-tiny = "four_parts:tiny"
 """
 
 SOURCE = '''
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.engines.checkpoint.pretrained import Pretrained
 from render_agent.observation.toolsets import Toolset
 from render_agent.questions.counterfactual.wordings import Rewording, WordingPlan
 
@@ -52,9 +47,6 @@ class Notebook:
 
     def close(self):
         self.file.close()
-
-def tiny(device):
-    return Pretrained("a processor", f"a model on {device}", 0, 1.0)
 '''
 
 
@@ -76,9 +68,3 @@ def test_a_toolset_a_change_and_a_logger_of_a_package_make_a_run(monkeypatch, tm
     assert counterpart.text == f"Please: {question.text}"
     assert counterpart.change.said == "it is asked politely"
     assert (path / "notebook.txt").read_text("utf-8").splitlines() == ["2.0"]
-
-
-def test_a_small_model_of_a_package_is_one_that_the_doctor_tries(monkeypatch, tmp_path):
-    install(monkeypatch, tmp_path, PROJECT, {"four_parts": SOURCE})
-    assert small_models()["tiny"]("cpu").model == "a model on cpu"
-    assert registry.make("small model", "tiny", "cpu").processor == "a processor"

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from factories.families import SMALL_FAMILIES, small_family
 from render_agent.engines.checkpoint.pretrained import Pretrained
 from render_agent.models import bundled_model as bundled_folder
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, save
-from render_agent_lab.random_models.small_families import NORM, SMALL_FAMILIES, small_family
 
-__all__ = ["CHAT_TEMPLATE", "NORM"]
+__all__ = ["CHAT_TEMPLATE"]
 
 SPECIAL_TOKENS = (
     "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|>"
@@ -69,7 +69,7 @@ def _written(name: str) -> Callable[..., Path]:
     """Return what writes a small model of a family, its tokenizer one of about 320 tokens."""
 
     def write(directory: Path, seed: int = 0) -> Path:
-        named = dict(SMALL_FAMILIES[name].special)
+        named = dict(SMALL_FAMILIES[name].get("special", {}))
         tokenizer = small_tokenizer(extra_special_tokens=named) if named else small_tokenizer()
         return _saved(directory, small_family(name, seed=seed, tokenizer=tokenizer))
 

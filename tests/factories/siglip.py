@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from factories.models import NORM, small_tokenizer
+from factories.models import small_tokenizer
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 
 NAMES = {
@@ -22,7 +22,9 @@ def small_siglip(folder, seed=0, text_width=32):
 
     tokenizer = small_tokenizer()
     size = {"height": 32, "width": 32}
-    SiglipProcessor(SiglipImageProcessor(size=size, **NORM), tokenizer).save_pretrained(folder)
+    SiglipProcessor(
+        SiglipImageProcessor(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3), tokenizer
+    ).save_pretrained(folder)
     ids = {
         "bos_token_id": 0,
         "eos_token_id": tokenizer.eos_token_id,

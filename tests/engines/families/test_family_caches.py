@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import mostly_slow
 from factories.dialogues import Dialogues, UncachedModel
+from factories.families import SMALL_FAMILIES, small_family
 from factories.models import speckled_file
 
 from render_agent.dialogue import chat
@@ -19,7 +20,6 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.model.recurrent_state import StateCall
 from render_agent.errors import SetupError
-from render_agent_lab.random_models.small_families import SMALL_FAMILIES, small_family
 
 ELSEWHERE = ("qwen3_vl", "qwen2_5_vl", "internvl")
 """Those that other files try, and more so."""

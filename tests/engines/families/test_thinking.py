@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import mostly_slow
 from factories.dialogues import Dialogues
+from factories.families import small_family
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import without_thinking
@@ -16,7 +17,6 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.vllm.requests import Prompts
 from render_agent.errors import SetupError, UsageError
-from render_agent_lab.random_models.small_families import small_family
 
 FAMILIES = ("qwen3_5", "kimi_k25", "glm46v", "gemma4", "mistral3")
 """One for each pair of marks and each switch."""

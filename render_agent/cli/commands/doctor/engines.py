@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from render_agent.cli.commands.doctor.families import LATE
 from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.checkpoint.locate import find_model
@@ -16,10 +15,10 @@ from render_agent.errors import SetupError
 
 PART = "engines"
 TRANSFORMERS, BUNDLED_MODEL = "transformers", "bundled model"
-FAMILIES = "render_agent.cli.commands.doctor.families"
+PROBE = "render_agent.cli.commands.doctor.model_probe"
 LIBRARY_SECONDS, HUB_SECONDS, CONNECT_SECONDS = 120.0, 20.0, 4.0
 
-PROBE_SECONDS, LOAD_SECONDS = 300.0, 1800.0
+LOAD_SECONDS = 1800.0
 
 NO_MODEL = "use --engine scripted, which needs no model"
 BUNDLED = "small"
@@ -36,8 +35,8 @@ OPTIONAL = (
 def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Finding]:
     """Give the findings about the engines.
 
-    options: `model`, where `engine` is transformers; `device` and `dtype`. probe: also let a small
-    model of every family answer, the bundled one, and the named model where it is on this machine.
+    options: `model`, where `engine` is transformers; `device` and `dtype`. probe: also let the bundled
+    model answer, and the named one if it is on this machine.
     """
     scripted = options.get("engine") == "scripted"
     name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
@@ -55,10 +54,9 @@ def examine_engines(options: Mapping[str, Any], *, probe: bool = False) -> Itera
         yield _model(name, answer)
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
-        yield from _families(ask(FAMILIES, "probe_families", device, dtype, seconds=PROBE_SECONDS))
         here = {BUNDLED: bundled.works, name: bool(answer.found.get("folder"))}
         for model in (model for model, is_here in here.items() if is_here):
-            tried = ask(FAMILIES, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
+            tried = ask(PROBE, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
             yield _probed(model, tried.found, tried.error)
 
 
@@ -88,22 +86,12 @@ def _bundled() -> Finding:
     return Finding(PART, BUNDLED_MODEL, True, f"--model {BUNDLED}: {model.folder}")
 
 
-def _families(answer: Answer) -> Iterator[Finding]:
-    if answer.error is not None:
-        yield Finding(PART, "families", False, answer.error, NO_MODEL)
-        return
-    for name, result in answer.found["families"].items():
-        yield _probed(name, result)
-
-
 def _probed(name: str, result: Mapping[str, Any], error: str | None = None) -> Finding:
-    """Return what the probe of a model says, of a family or of a named one."""
+    """Return what the probe of a model says."""
     if error is None and result["batch"] is None:
         reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
         return Finding(PART, name, True, f"batch = single, {reuse}; {result['seconds']:.1f} s")
     reason = error or result["batch"]
-    if reason == LATE["batch"]:
-        return Finding(PART, name, False, reason, "type it again while nothing else runs here")
     return Finding(PART, name, False, reason, "use --batch-size 1, or " + NO_MODEL)
 
 

@@ -1,0 +1,78 @@
+"""Whether a model answers here as it should: in batches as alone, and the same with what is kept over the turns."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+NEW_TOKENS = 8
+
+ROUGH = 0.03
+"""By how much of their range scores in half precision may differ, by the root of their mean square."""
+
+
+def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
+    """Return why a model does not answer as it should, and the seconds that the probe took.
+
+    `batch`: whether two requests answered together get what each gets alone. `reuse`: whether what is
+    kept over the turns changes nothing. Each is None if it holds, else a sentence. Prompts are a token
+    longer than multiples of 32, at which kernels of GPUs were wrong before. SetupError if the model
+    cannot be loaded.
+    """
+    from render_agent.engines.transformers.model.load import open_model
+
+    began = time.perf_counter()
+    loaded = open_model(name, device=device, dtype=dtype)
+    return {**_probed(loaded), "seconds": time.perf_counter() - began}
+
+
+def _probed(loaded: Any) -> dict[str, str | None]:
+    from render_agent.engines.transformers.cache_check import cache_mismatch
+
+    why = loaded.inputs.family.why or cache_mismatch(loaded)
+    return {"batch": _why_batch_differs(loaded), "reuse": why}
+
+
+def _why_batch_differs(loaded: Any) -> str | None:
+    """Return in one sentence how a batch says something else than its requests alone."""
+    import torch
+
+    from render_agent.dialogue import chat
+    from render_agent.engines.base import Request
+    from render_agent.engines.transformers.cache_check import (
+        misaligned,
+        row_differences,
+        uncached_scores,
+    )
+    from render_agent.engines.transformers.generate_engine import TransformersEngine
+
+    def request(text: str, *files: str) -> Request:
+        pieces = [chat.text(text), *(chat.picture(file) for file in files)]
+        plain = Request(text, 0, [chat.message("user", *pieces)], _picture)
+        return replace(misaligned(loaded, plain), max_new_tokens=NEW_TOKENS)
+
+    requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
+    if loaded.model.dtype == torch.float32 or loaded.inputs.family.alone:
+        together = TransformersEngine(loaded, batch_size=2).generate(requests)
+        alone = TransformersEngine(loaded, batch_size=1).generate(requests)
+        for batched, single in zip(together, alone, strict=True):
+            if reason := batched.error or single.error:
+                return reason
+            if batched.samples != single.samples:
+                return "a reply differs when others are answered with it"
+        return None
+    # Rounding alone may turn a greedy choice.
+    prompts = [loaded.inputs.prepare(each) for each in requests]
+    apiece = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
+    difference = float(row_differences(uncached_scores(loaded, prompts), apiece, exact=False).max())
+    if difference <= ROUGH:
+        return None
+    return f"scores differ by {difference:.2g} of their range when others are read with them"
+
+
+def _picture(file: str) -> Any:
+    from PIL import Image
+
+    slope = Image.linear_gradient("L").resize((96, 64))
+    return Image.merge("RGB", [slope, slope.rotate(180 if file == "a.png" else 90), slope])

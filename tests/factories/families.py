@@ -1,0 +1,114 @@
+"""A small model of every known family, with random weights: the table is `families.yaml`.
+
+A family's entries: `kind`, the classes of its model and configuration; `processor`, a class, its parts in order and its
+settings; `text`, `vision`, `more`, its configuration; `tokens`, which the configuration knows by number; `special`,
+tokens beside Qwen's by the names that the processor knows; `picture`, the placeholder in its chat template; `thinks`,
+how the template opens a thought; `sized`, whether the configuration has the vocabulary's size too; `first`, the token
+that prompts begin with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from render_agent.engines.checkpoint.pretrained import Pretrained, choose_device
+from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, made_tokenizer
+
+SMALL_FAMILIES: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text("utf-8")
+)["families"]
+
+QWEN_PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+
+
+def small_family(
+    name: str, device: str = "cpu", dtype: str = "float32", seed: int = 0, tokenizer: Any = None
+) -> Pretrained:
+    """Return a small model of a family on a device, with its processor.
+
+    tokenizer: one that has Qwen's special tokens and the family's own; by default it is made.
+    """
+    from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+
+    cure_torchvision()
+    import torch
+    import transformers
+
+    family = SMALL_FAMILIES[name]
+    tokenizer = tokenizer or made_tokenizer(**family.get("special", {}))
+    if "first" in family:
+        tokenizer.bos_token = family["first"]
+    processor = _built(family["processor"], tokenizer)
+    processor.chat_template = chat_template(family)
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    kind = getattr(transformers, f"{family['kind']}ForConditionalGeneration")
+    model = kind(_config(family, tokenizer)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            # Gemma 3's projection begins at zero: no picture would change anything.
+            if weight.dim() > 1 and not weight.any():
+                torch.nn.init.normal_(weight, std=0.2)
+    torch.set_rng_state(state)
+    for part in (*model.parameters(), *model.buffers()):
+        if part.is_floating_point():  # complex ones, as of Llama 4, would lose a part
+            part.data = part.data.to(getattr(torch, dtype))
+    model = model.to(choose_device(device))
+    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    model.generation_config.update(
+        eos_token_id=ends,
+        pad_token_id=ends[1],
+        do_sample=False,
+        temperature=None,
+        top_k=None,
+        top_p=None,
+    )
+    tokenizer.padding_side = "left"
+    return Pretrained(processor, model, top_k=0, top_p=1.0)
+
+
+def chat_template(family: dict[str, Any]) -> str:
+    """Return ChatML with a family's pictures, and with its thoughts if it thinks; earlier ones are left out."""
+    template = CHAT_TEMPLATE.replace(QWEN_PICTURE, family.get("picture", QWEN_PICTURE))
+    if "thinks" not in family:
+        return template
+    thinks = {
+        "switch": "enable_thinking | default(true)",
+        "opens": "<think>\\n",
+        "closes": "\\n</think>\\n\\n",
+        **family["thinks"],
+    }
+    thought = (
+        f"assistant\\n{thinks['opens']}' + ('' if ({thinks['switch']}) else '{thinks['closes']}')"
+    )
+    return template.replace("assistant\\n'", thought)
+
+
+def _built(recipe: str | list[Any], tokenizer: Any) -> Any:
+    """Make a processor, or a part of one: a class, its parts, and last its settings; or the tokenizer."""
+    import transformers
+
+    if recipe == "tokenizer":
+        return tokenizer
+    kind, *parts = recipe
+    settings = parts.pop() if parts and isinstance(parts[-1], dict) else {}
+    return getattr(transformers, kind)(*(_built(part, tokenizer) for part in parts), **settings)
+
+
+def _config(family: dict[str, Any], tokenizer: Any) -> Any:
+    import transformers
+
+    token, size = tokenizer.convert_tokens_to_ids, {"vocab_size": len(tokenizer)}
+    end, between = token("<|im_end|>"), token("<|endoftext|>")
+    ends = {"bos_token_id": between, "eos_token_id": end, "pad_token_id": between}
+    return getattr(transformers, f"{family['kind']}Config")(
+        text_config={**ends, **size, **family["text"]},
+        vision_config=dict(family["vision"]),
+        tie_word_embeddings=False,
+        **{name: token(text) for name, text in family["tokens"].items()},
+        **(size if family.get("sized") else {}),
+        **family.get("more", {}),
+    )
