@@ -180,13 +180,10 @@ def cli(
     if not starts and not any(_typed(context, name) for name in options):
         click.echo(help_page.overview(context))
         context.exit(0)
-    from render_agent.runs.preflight import idle_model_options, refuse_idle_options
+    from render_agent.runs.preflight import refuse_idle_options
 
     config, typed = RunConfig(**options), [name for name in options if _typed(context, name)]
     refuse_idle_options(config, typed)
-    if not config.quiet:
-        for note in idle_model_options(config, typed):
-            click.echo(note, err=True)
     if not (dry_run or allow_code or context.get_parameter_source("model") in SAID):
         refuse_code(config, "the file of --config")
     context.exit(commands.dry_run(config) if dry_run else commands.new_run(config))

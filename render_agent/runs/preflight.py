@@ -10,7 +10,6 @@ from render_agent import registry
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
 from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
-from render_agent.config.engine import code_of
 from render_agent.dialogue.state import Question
 from render_agent.engines.registry import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
@@ -78,57 +77,19 @@ def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: 
 
 
 def refuse_idle_options(config: RunConfig, typed: Iterable[str]) -> None:
-    """Raise UsageError where an option that was typed for a new run would do nothing.
+    """Raise UsageError if an option that was typed for a new run has no effect, and the user would be misled.
 
-    typed: their names. Those of the environment or of a file may be meant for other runs, and stay without effect.
+    typed: names of options. Those of the environment or of a file may be meant for other runs.
     """
-    engine = engine_choice(config)
-    idle: dict[str, tuple[bool, str]] = {
-        **dict.fromkeys(
-            NARROWING,
-            (config.ply is not None, "chooses among a benchmark's questions, and --ply asks one"),
-        ),
-        **dict.fromkeys(
-            ("up", "unit"),
-            (
-                config.frame != (config.up, config.unit),
-                "is for your own scans, not for the bundled rooms",
-            ),
-        ),
-        "probe_every": (not config.probe, "says when --probe asks, and there is none"),
-        "fusion": (
-            not config.verifiers,
-            f"fuses scores, and --agent {config.agent} has no verifiers",
-        ),
-        "judge_mode": (not config.judges, "is for --verifier judge"),
-        "rubric": (not config.judges, "is for --verifier judge"),
-    }
-    for name, belongs in (
-        ("port", "human"),
-        ("base_url", "openai"),
-    ):
-        foreign = isinstance(engine, BuiltIn) and config.engine != belongs and not config.judges
-        idle[name] = (foreign, f"is for --engine {belongs}")
     for name in typed:
-        is_idle, reason = idle.get(name, (False, ""))
-        if is_idle and getattr(config, name) != OPTIONS[name].default:
-            raise UsageError(f"--{name.replace('_', '-')} {reason}: leave it out")
-
-
-def idle_model_options(config: RunConfig, typed: Iterable[str]) -> list[str]:
-    """Return a sentence for each option for models that was typed, where no model answers; the run goes on.
-
-    A policy of somebody's own may heed them, and agents that compare replies ask for a temperature.
-    """
-    own = {*registry.names("scripted policy")} - {*registry.built_in("scripted policy")}
-    if config.asks_model or config.judges or code_of(config) or config.model_name in own:
-        return []
-    needed = ("temperature",) if config.agent_plan.chooses else ()
-    return [
-        f"--{name.replace('_', '-')} is for models and has no effect with --engine {config.engine}"
-        for name in ("temperature", "max_new_tokens")
-        if name in typed and name not in needed and getattr(config, name) != OPTIONS[name].default
-    ]
+        flag = f"--{name.replace('_', '-')}"
+        if getattr(config, name) == OPTIONS[name].default:
+            continue
+        if name in NARROWING and config.ply is not None:
+            raise UsageError(f"{flag} selects questions of a benchmark: leave it out with --ply")
+        built_in = isinstance(engine_choice(config), BuiltIn)
+        if name == "base_url" and built_in and config.engine != "openai" and not config.judges:
+            raise UsageError(f"{flag} is for --engine openai, not for --engine {config.engine}")
 
 
 def input_hashes(

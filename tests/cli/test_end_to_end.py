@@ -218,48 +218,13 @@ def test_what_is_wrong_is_said_in_one_sentence(type_in, tmp_path, arguments, cod
     assert not list(tmp_path.glob("experiment_logs/*/config.json"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--probe-every", "2"), "--probe-every says when --probe asks"),
-        (("--port", "8000"), "--port is for --engine human"),
-        (("--base-url", "http://localhost:1/v1"), "--base-url is for --engine openai"),
-        (("--fusion", "normalised"), "--fusion fuses scores, and --agent single has no verifiers"),
-        (("--judge-mode", "json"), "--judge-mode is for --verifier judge"),
-        (("--rubric", "blur"), "--rubric is for --verifier judge"),
-        (("--up", "y"), "--up is for your own scans"),
-        (("--unit", "ft"), "--unit is for your own scans"),
-    ],
-)
-@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_an_option_that_would_do_nothing_is_refused(type_in, tmp_path, arguments, said, dry):
-    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, *dry)
+def test_a_base_url_for_another_engine_is_refused(type_in, tmp_path):
+    batch = ("--batch", "--benchmark", "rooms", "--base-url", "http://localhost:1/v1")
     got, out, err = type_in(*batch, folder=tmp_path)
     assert (got, out) == (2, "")
-    assert said in err
-    assert err.rstrip().endswith(": leave it out")
+    assert "--base-url" in err
+    assert "--engine openai" in err
     assert not (tmp_path / "experiment_logs").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--temperature", "1"), ["--temperature"]),
-        (("--temperature", "1", "--max-new-tokens", "9"), ["--temperature", "--max-new-tokens"]),
-        (("--model", "replies.json", "--max-new-tokens", "9"), ["--max-new-tokens"]),
-        (("--model", "own.py", "--max-new-tokens", "9"), []),
-        (("--temperature", "0", "--max-new-tokens", "512"), []),
-        (("--temperature", "1", "--max-new-tokens", "9", "--quiet"), []),
-        (("--temperature", "1", "--model", "wanderer", "--agent", "vote:3"), []),
-    ],
-)
-def test_options_for_models_are_said_to_have_no_effect_on_rules(type_in, tmp_path, arguments, told):
-    (tmp_path / "replies.json").write_text('{"id": "*", "replies": ["{}"]}')
-    (tmp_path / "own.py").write_text("def policy(questions, seed):\n    return None\n")
-    batch = ("--batch", "--benchmark", "rooms", *QUICK, *arguments, "--limit", "1", "--dry-run")
-    code, _, err = type_in(*batch, folder=tmp_path)
-    said = [f"{flag} is for models and has no effect with --engine scripted" for flag in told]
-    assert (code, [line for line in err.splitlines() if "no effect" in line]) == (0, said)
 
 
 @pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
@@ -267,15 +232,16 @@ def test_what_chooses_among_questions_is_refused_beside_one_that_is_typed(type_i
     one = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
     got, _, err = type_in(*one, folder=tmp_path)
     assert got == 2
-    assert (
-        f"--{flag} chooses among a benchmark's questions, and --ply asks one: leave it out" in err
-    )
+    assert f"--{flag}" in err
+    assert "--ply" in err
 
 
 def test_an_option_of_the_environment_may_be_meant_for_other_runs(type_in, tmp_path, monkeypatch):
-    monkeypatch.setenv("RENDER_AGENT_PROBE_EVERY", "2")
-    batch = ("--batch", "--benchmark", "rooms", *QUICK, "--limit", "1", "--dry-run")
-    assert type_in(*batch, folder=tmp_path)[0] == 0
+    make_questions(tmp_path)
+    monkeypatch.setenv("RENDER_AGENT_LIMIT", "2")
+    one = ("--ply", "room.ply", "--question", "?", *QUICK, "--dry-run")
+    assert type_in(*one, folder=tmp_path)[0] == 0
+
 
 
 def test_options_in_the_environment_hold_for_commands_and_for_continuing(

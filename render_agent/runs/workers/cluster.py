@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-import psutil
-
 from render_agent.config import AUTO, RunConfig
 from render_agent.errors import SetupError
 from render_agent.extras import require
@@ -46,26 +44,20 @@ def check_ray(config: RunConfig) -> None:
     if config.alone:
         return
     require("a run with --workers, --devices or --ray", "ray")
-    if config.ray is not None and config.ray.startswith("ray://"):
+    host, _, port = (config.ray or "").rpartition(":")
+    if config.ray in (None, *RAY_WORDS):
+        return
+    if "/" in host or not (host and port.isdecimal()):
         raise SetupError(
-            f"--ray {config.ray}: Ray's client cannot send turns as they come; start the run on a"
-            " machine of the cluster with --ray auto, or give the address HOST:6379"
+            f"--ray {config.ray} is not an address of a Ray cluster: pass HOST:6379, or auto on a machine of the"
+            " cluster"
         )
-    host, colon, port = (config.ray or "").rpartition(":")
-    if config.ray and config.ray not in RAY_WORDS and not (host and port.isdecimal()):
+    try:  # Ray itself would try for minutes
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
         raise SetupError(
-            f"--ray {config.ray} is no address of a Ray cluster: write HOST:6379, or auto on a machine of the cluster"
-        )
-    if config.ray == AUTO:
-        with cluster(AUTO, 0):
-            pass
-    if colon and port.isdecimal():  # Ray itself would try for minutes
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            raise SetupError(
-                f"--ray {config.ray}: no Ray cluster answers there ({error}); {NO_CLUSTER}"
-            ) from error
+            f"--ray {config.ray}: no Ray cluster answers there ({error}); {NO_CLUSTER}"
+        ) from error
 
 
 @contextmanager
@@ -131,11 +123,6 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
         "num_gpus": config.tensor_parallel if on_gpu else 0,
         "scheduling_strategy": "SPREAD",
     }
-
-
-def own_raylets() -> list[psutil.Process]:
-    """Return Ray's processes of this machine without which no worker is heard of; none where others started Ray."""
-    return [child for child in psutil.Process().children() if child.name() == "raylet"]
 
 
 @contextmanager

@@ -1,24 +1,16 @@
-"""The driver: dispatches scenes to worker processes, logs their turns, and replaces workers that die."""
+"""The driver: dispatches scenes to worker processes, logs their turns, and restarts workers that die."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
-import platform
-import secrets
-import shutil
-import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
@@ -28,12 +20,7 @@ from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
 from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer
-from render_agent.runs.workers.cluster import cluster, own_raylets, resources
-from render_agent.runs.workers.scene_queue import (
-    MAX_DEATHS_IN_A_ROW,
-    MAX_DEATHS_PER_SCENE,
-    SceneQueue,
-)
+from render_agent.runs.workers.cluster import cluster, resources
 from render_agent.runs.workers.worker import (
     Drawn,
     Message,
@@ -50,32 +37,30 @@ from render_agent.text.reasons import reason_of
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-"""Seconds after which the driver stops waiting for workers, to wait again."""
+"""Longest wait for a message of the workers."""
 
 CLOSE_SECONDS = 10.0
-"""Seconds that a worker gets for giving its engine back at the end."""
+"""Seconds that workers get to close their engines at the end."""
 
-MIN_SILENT_SECONDS = 120.0
-MAX_SILENT_TIMES = 10
-UNLEARNED_SILENT_SECONDS = 3600.0
-"""A worker that was silent for so long is given up: so many times what any took for as much, not less than the first.
+STALL_SECONDS = 3600.0
+"""A worker without a message for this long counts as dead; loading a large model takes minutes."""
 
-The third is for what none of the run has done yet.
-"""
+MAX_SCENE_DEATHS = 2
+"""Workers that may die with a scene before its questions fail: it is retried once."""
 
-RAY_KILLED = (
-    "Ray's own process on this machine, its raylet, was killed (by the system for want of memory, as a rule: fewer"
-    " --workers need less); nothing that was logged is lost, go on with --continue"
-)
+MAX_SLOT_DEATHS = 5
+"""Consecutive deaths without a turn after which a slot stays empty."""
+
+MAX_BATCHES_PER_TASK = 8
+"""Maximum size of a task, in full batches."""
 
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """Where one worker after another works: the next takes the place of one that died.
+    """The place of one worker and of its successors after it dies.
 
-    stream: what the present worker tells of its present task. scenes: those that it has. deaths:
-    how many died here in a row without a turn.  process: its number where it runs on this machine. silent: for how
-    many seconds it has told of no turn.
+    stream: the messages of its current task. scenes: those of the task. deaths: consecutive deaths without a turn.
+    heard: when its last message came.
     """
 
     number: int
@@ -85,23 +70,17 @@ class WorkerSlot:
     scenes: list[str] = field(default_factory=list)
     batch_size: int = 0
     deaths: int = 0
+    heard: float = 0.0
     label: str = ""
-    process: int | None = None
-    silent: float = 0.0
 
     @property
     def ready(self) -> bool:
         """Whether its worker has an engine and nothing to do."""
         return self.worker is not None and self.stream is None and self.batch_size > 0
 
-    @property
-    def deed(self) -> str:
-        """What it is waited for to do."""
-        return "turn" if self.batch_size else "beginning"
-
 
 class Driver:
-    """Owns the log, the states and the workers; nothing else writes any of them."""
+    """Owns the log, the states and the workers; nothing else changes any of them."""
 
     def __init__(
         self,
@@ -112,114 +91,80 @@ class Driver:
         log: RunLog,
         observer: Observer,
         gpus: float | None,
-        most: str,
+        most_failures: str,
     ) -> None:
         self.ray = ray
         self.setup = ray.put(setup)
         self.log = log
         self.observer = observer
+        self.gpus = gpus
         self.states = {state.id: state for state in states}
-        self.lacking = {state.id for state in states if not state.active and self._lacks(state)}
         self.by_scene: dict[str, list[QuestionState]] = {}
         for state in states:
             self.by_scene.setdefault(state.question.scene, []).append(state)
-        scenes = [scene for scene in self.by_scene if self._work(scene)]
-        self.queue = SceneQueue(scenes, lambda scene: len(self._work(scene)))
-        active = [state.question for state in states if state.active]
-        self.failures = Failures(most, active)
+        scenes = [scene for scene in self.by_scene if self._active(scene)]
+        self.fresh = sorted(scenes, key=lambda scene: (-len(self._active(scene)), scene))
+        self.returned: list[str] = []
+        """Scenes of workers that died; each is a task of its own, after all others."""
+        self.scene_deaths = Counter[str]()
+        self.failures = Failures(most_failures, [s.question for s in states if s.active])
         self.slots = [WorkerSlot(number, config) for number, config in enumerate(configs)]
-        self.gpus = gpus
-        self.raylets = own_raylets()
         self.last_error: RenderAgentError = EngineError("no worker could be started")
-        self.longest: dict[str, float] = {}
 
     def run(self) -> None:
-        """Dispatch until every question is at its end. EngineError or RunStoppedError where no worker is left."""
+        """Dispatch until every question is done. EngineError or RunStoppedError if no worker is left."""
         for slot in self.slots:
             self._start(slot)
-        while self.queue or any(slot.scenes for slot in self.slots):
-            open_slots = [slot for slot in self.slots if slot.worker is not None]
-            if not open_slots:
+        while self.fresh or self.returned or any(slot.scenes for slot in self.slots):
+            working = [slot for slot in self.slots if slot.worker is not None]
+            if not working:
                 raise self.last_error
-            for slot in open_slots:
+            for slot in working:
                 if slot.ready:
-                    self._dispatch(slot, open_slots)
-            streams = {slot.stream: slot for slot in open_slots if slot.stream is not None}
-            began = time.monotonic()
-            for stream in self._wait(list(streams)):
-                self._hear(streams[stream])
-            if not all(map(_alive, self.raylets)):
-                raise EngineError(RAY_KILLED)
-            # no more than was waited for: this process may have been stopped itself
-            waited = min(time.monotonic() - began, 2 * POLL_SECONDS)
+                    self._dispatch(slot, working)
+            streams = {slot.stream: slot for slot in working if slot.stream is not None}
+            heard = [streams[stream] for stream in self._wait([*streams])]
+            for slot in heard:
+                self._hear(slot)
             for slot in streams.values():
-                slot.silent += waited
-                if slot.stream is not None and self._stuck(slot):
-                    self._give_up(slot)
+                if slot not in heard and time.monotonic() - slot.heard > STALL_SECONDS:
+                    self._died(slot, f"no message for {STALL_SECONDS:.0f} s")
         self.log.sync()
 
-    def _wait(self, streams: Sequence[Any]) -> Sequence[Any]:
-        """Return those of the workers' streams that tell something, after a while none."""
+    def close(self) -> None:
+        """Close the engines of idle workers, and end all workers."""
+        closing = [slot.worker.close.remote() for slot in self.slots if slot.ready]
+        if closing:
+            self.ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
+        for slot in self.slots:
+            self._end(slot)
+
+    def _wait(self, streams: list[Any]) -> list[Any]:
+        """Return the streams that have messages, empty after POLL_SECONDS."""
         try:
-            ready, _ = self.ray.wait([*streams], num_returns=1, timeout=POLL_SECONDS)
+            ready, _ = self.ray.wait(streams, num_returns=1, timeout=POLL_SECONDS)
         except SystemError as error:
-            # Ray covers what a signal's handler raised as its wait came to its end
+            # Ray wraps what a signal handler raised during its wait
             if error.__cause__ is None:
                 raise
             raise error.__cause__ from None
         return list(ready)
 
-    def _stuck(self, slot: WorkerSlot) -> bool:
-        """Whether a worker has told nothing for longer than the run's other turns, or beginnings, let expect."""
-        learned = self.longest.get(slot.deed)
-        most = (
-            UNLEARNED_SILENT_SECONDS
-            if learned is None
-            else max(MIN_SILENT_SECONDS, MAX_SILENT_TIMES * learned)
-        )
-        return slot.silent > most and not self.ray.wait([slot.stream], timeout=0)[0]
-
-    def _give_up(self, slot: WorkerSlot) -> None:
-        """End a worker that tells nothing more, as if it had died: another one gets its scenes."""
-        logger.warning("%s is ended: it told of no turn for %d s", slot.label, slot.silent)
-        if slot.process is not None:
-            # Ray only asks it to end, and one that is stopped does not hear.
-            with suppress(OSError):
-                os.kill(slot.process, signal.SIGKILL)
-        self._died(slot)
-
-    def _heard(self, slot: WorkerSlot) -> None:
-        """Learn how long a worker may be silent."""
-        self.longest[slot.deed] = max(slot.silent, self.longest.get(slot.deed, 0.0))
-        slot.silent = 0.0
-
-    def close(self) -> None:
-        """Send the workers home: those with nothing to do orderly, the others at once."""
-        if not all(map(_alive, self.raylets)):
-            return  # there is nobody who would send them
-        leaving = [slot.worker.close.remote() for slot in self.slots if slot.ready]
-        if leaving:
-            self.ray.wait(leaving, num_returns=len(leaving), timeout=CLOSE_SECONDS)
-        for slot in self.slots:
-            self._dismiss(slot)
-
     def _start(self, slot: WorkerSlot) -> None:
-        """Begin a worker; it tells when it is ready."""
+        """Start a worker; it sends Ready when it has its engine."""
         actor = self.ray.remote(Worker)
         needs = resources(slot.config, self.gpus)
         slot.worker = actor.options(max_restarts=0, **needs).remote(
             slot.config, self.setup, slot.number
         )
-        slot.label = f"worker {slot.number}"
-        slot.batch_size, slot.process, slot.silent = 0, None, 0.0
+        slot.label, slot.batch_size = f"worker {slot.number}", 0
+        slot.heard = time.monotonic()
         slot.stream = slot.worker.begin.options(num_returns="streaming").remote()
 
-    def _dispatch(self, slot: WorkerSlot, slots: Sequence[WorkerSlot]) -> None:
-        """Give the next scenes to a free worker, if there are any for it."""
-        free = sum(not other.scenes for other in slots)
-        numbers = [other.number for other in slots]
-        slot.scenes = self.queue.take(slot.number, slot.batch_size, numbers, free)
-        states = [state for scene in slot.scenes for state in self._work(scene)]
+    def _dispatch(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> None:
+        """Give the next scenes to a free worker, if any are left."""
+        slot.scenes = self._take(slot, working)
+        states = [state for scene in slot.scenes for state in self._active(scene)]
         if not states:
             return
         files = {
@@ -235,37 +180,47 @@ class Driver:
         }
         batch = TaskBatch([(state.question, state.turns) for state in states], pictures)
         logger.info("%s gets %s", slot.label, ", ".join(slot.scenes))
-        slot.silent = 0.0
-        if active := [state for state in states if state.active]:
-            self.observer.began(self._phase(active[0]), active)
+        self.observer.began(self._phase(states[0]), states)
+        slot.heard = time.monotonic()
         slot.stream = slot.worker.play.options(num_returns="streaming").remote(batch)
 
+    def _take(self, slot: WorkerSlot, working: Sequence[WorkerSlot]) -> list[str]:
+        """Take scenes off the queue: the largest first, fewer at a time towards the end."""
+        if not self.fresh:
+            return [self.returned.pop(0)] if self.returned else []
+        free = sum(not other.scenes for other in working)
+        left = sum(len(self._active(scene)) for scene in (*self.fresh, *self.returned))
+        wanted = share(left, slot.batch_size, len(working), free)
+        taken = [self.fresh.pop(0)]
+        count = len(self._active(taken[0]))
+        while self.fresh and count + len(self._active(self.fresh[0])) <= wanted:
+            taken.append(self.fresh.pop(0))
+            count += len(self._active(taken[-1]))
+        return taken
+
     def _hear(self, slot: WorkerSlot) -> None:
-        """Write down the next that a worker tells, and learn whether it is done or dead."""
+        """Handle the next messages of a worker, or the end of its task or of the worker."""
         errors = self.ray.exceptions
         try:
             messages = self.ray.get(next(slot.stream))
         except StopIteration:
-            slot.stream = None
-            self._done(slot.scenes)
-            slot.scenes = []
+            slot.stream, slot.scenes = None, []
         except errors.RayTaskError:
-            raise  # a fault of the program
+            raise  # a bug
         except errors.RayError as error:
-            logger.warning("%s died: %s", slot.label, reason_of(error))
-            self._died(slot)
+            self._died(slot, reason_of(error))
         else:
+            slot.heard = time.monotonic()
             for message in messages:
-                if slot.worker is not None or isinstance(message, logging.LogRecord):
-                    self._take(slot, message)
+                self._handle(slot, message)
             self.log.sync()
             stopped = [message for message in messages if isinstance(message, RenderAgentError)]
-            if stopped and slot.worker is not None:
-                if not isinstance(stopped[0], EngineError):  # no other worker can mend it
-                    raise stopped[0]
+            if stopped and not isinstance(stopped[0], EngineError):  # every worker has it
+                raise stopped[0]
+            if stopped:
                 self._close(slot, stopped[0])
 
-    def _take(self, slot: WorkerSlot, message: Message) -> None:
+    def _handle(self, slot: WorkerSlot, message: Message) -> None:
         match message:
             case Drawn(file, png):
                 self.log.pictures.store(file, png)
@@ -274,91 +229,79 @@ class Driver:
                 self.log.append(question_id, turn)
                 state.take(turn)
                 slot.deaths = 0
-                self._heard(slot)
                 self.failures.went_on()
                 self.observer.took(state, turn)
             case Failed():
-                self._heard(slot)
-                state, reason = self.states[message.question_id], message.error or ""
-                state.fail(reason, message.events)
-                self._write(message)
-                self.failures.failed(state.question, reason, of_scene=message.of_scene)
+                self._fail(message)
+                question, reason = self.states[message.question_id].question, message.error or ""
+                self.failures.failed(question, reason, of_scene=message.of_scene)
             case logging.LogRecord():
                 logging.getLogger(message.name).handle(message)
             case Ready(batch_size, process, machine):
-                self._heard(slot)
                 slot.batch_size = batch_size
-                own = self.gpus is None and machine == platform.node()
-                slot.process = process if own else None
                 slot.label = f"worker {slot.number} (process {process} on {machine})"
                 logger.info("%s is ready", slot.label)
-            case RenderAgentError():  # what it stops is seen to where it was heard
+            case RenderAgentError():  # handled by `_hear`, after the messages before it
                 pass
 
+    def _fail(self, failed: Failed) -> None:
+        state = self.states[failed.question_id]
+        state.fail(failed.error or "", failed.events)
+        self.log.append_error(failed)
+        self.observer.failed(state)
+
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
-        """Dismiss a worker for good whose engine is to blame, and not what it was asked."""
+        """Close a slot whose engine is gone; other workers get its scenes."""
         logger.warning("%s is closed: %s", slot.label, error)
         self.last_error = error
-        scenes, slot.scenes = slot.scenes, []
-        self._dismiss(slot)
-        self.queue.put_back(scenes)
+        self.returned += filter(self._active, slot.scenes)
+        self._end(slot)
 
-    def _died(self, slot: WorkerSlot) -> None:
-        """Take back the scenes of a dead worker and begin another in its slot."""
-        slot.deaths += 1
+    def _died(self, slot: WorkerSlot, reason: str) -> None:
+        """Return the scenes of a dead worker to the queue, or fail those that it died with before; restart it."""
+        logger.warning("%s died: %s", slot.label, reason)
         self.last_error = EngineError(
-            f"every worker died, the last one was {slot.label}: run.log says what is known of it; with"
-            " fewer --workers each has more memory"
+            f"every worker died, the last one was {slot.label}: see run.log; with fewer --workers each has more memory"
         )
-        most = MAX_DEATHS_IN_A_ROW if slot.scenes else MAX_DEATHS_PER_SCENE
-        if self._lost(slot):
-            slot.deaths = 0  # the scene was to blame, not the slot
-        if slot.deaths < most and self.queue:
+        for scene in filter(self._active, slot.scenes):
+            self.scene_deaths[scene] += 1
+            if self.scene_deaths[scene] < MAX_SCENE_DEATHS:
+                self.returned.append(scene)
+                continue
+            error = (
+                f"{MAX_SCENE_DEATHS} workers died with the scene {scene}: see run.log, and try again with --continue"
+                " and --workers 1"
+            )
+            for state in self._active(scene):
+                self._fail(Failed(state.id, len(state.turns), self._phase(state), error))
+        self.log.sync()
+        self._end(slot)
+        slot.deaths += 1
+        if slot.deaths < MAX_SLOT_DEATHS and (self.fresh or self.returned):
             self._start(slot)
 
-    def _lost(self, slot: WorkerSlot) -> list[str]:
-        """Dismiss a worker and take its scenes back; return the scenes that are given up."""
-        self._dismiss(slot)
-        self._done(slot.scenes)
-        given_up = self.queue.give_back(slot.number, slot.scenes)
-        slot.scenes = []
-        for scene in given_up:
-            for state in self._work(scene):
-                error = (
-                    f"{MAX_DEATHS_PER_SCENE} workers died with the scene {scene} in hand: see run.log, and try"
-                    " it again with --continue and --workers 1"
-                )
-                state.fail(error)
-                self._write(Failed(state.id, len(state.turns), self._phase(state), error))
-        return given_up
-
-    def _dismiss(self, slot: WorkerSlot) -> None:
+    def _end(self, slot: WorkerSlot) -> None:
         if slot.worker is not None:
             self.ray.kill(slot.worker)
         slot.worker = slot.stream = None
+        slot.scenes = []
 
-    def _done(self, scenes: Sequence[str]) -> None:
-        self.lacking -= {state.id for scene in scenes for state in self.by_scene[scene]}
-
-    def _write(self, failed: Failed) -> None:
-        self.log.append_error(failed)
-        self.observer.failed(self.states[failed.question_id])
+    def _active(self, scene: str) -> list[QuestionState]:
+        return [state for state in self.by_scene[scene] if state.active]
 
     def _phase(self, state: QuestionState) -> Phase:
         batched = self.slots[0].config.max_batched_turns
         return "batched" if len(state.turns) < batched else "finishing"
 
-    def _work(self, scene: str) -> list[QuestionState]:
-        """Return the questions of a scene that a worker has something to do for."""
-        return [s for s in self.by_scene[scene] if s.active or s.id in self.lacking]
 
-    def _lacks(self, state: QuestionState) -> bool:
-        """Whether a picture that a question was shown is gone, torn or another."""
-        return any(
-            not self.log.pictures.there(view.file, turn.sha256.get(view.file))
-            for turn in state.turns
-            for view in turn.views
-        )
+def share(questions: int, batch_size: int, workers: int, free: int) -> int:
+    """Return how many of the remaining questions a free worker gets: half its share, in whole batches if possible.
+
+    Less than a batch only if others of the `free` workers would get nothing; at most MAX_BATCHES_PER_TASK batches.
+    """
+    half = ceil(questions / (2 * workers))
+    filled = min(batch_size, ceil(questions / free))
+    return min(max(half, filled), MAX_BATCHES_PER_TASK * batch_size)
 
 
 def dispatch(
@@ -371,14 +314,14 @@ def dispatch(
 ) -> None:
     """Take every active question to its end in the workers that the options ask for.
 
-    make_engine, play: are called in the workers. SetupError where no worker can be set up,
-    EngineError or RunStoppedError where none is left, RunLogError where the log cannot be written.
+    make_engine, play: called in the workers. SetupError if no worker can be set up, EngineError or RunStoppedError if
+    none is left, RunLogError if the log cannot be written.
     """
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
     configs = configs[: max(1, len(scenes))]
     with (
-        _scratch(log.path) as scratch,
+        tempfile.TemporaryDirectory(prefix="render-agent-", ignore_cleanup_errors=True) as scratch,
         cluster(config.ray, len(configs)) as ray,
     ):
         machines = sum(node["Alive"] for node in ray.nodes())
@@ -387,7 +330,7 @@ def dispatch(
             make_engine,
             play,
             neighbours=ceil(len(configs) / machines),
-            scratch=scratch,
+            scratch=Path(scratch),
         )
         gpus = ray.cluster_resources().get("GPU", 0) if config.ray else None
         driver = Driver(ray, configs, setup, states, log, observer, gpus, config.max_failures)
@@ -397,30 +340,9 @@ def dispatch(
             driver.close()
 
 
-@contextmanager
-def _scratch(run: Path) -> Iterator[Path]:
-    """Give a folder for the workers' files, removed at the end; what a killed driver left is removed too."""
-    folder = Path(tempfile.gettempdir())
-    name = f"render-agent-{hashlib.sha256(bytes(run.absolute())).hexdigest()[:12]}"
-    for old in folder.glob(f"{name}-*"):
-        shutil.rmtree(old, ignore_errors=True)
-    scratch = folder / f"{name}-{secrets.token_hex(4)}"
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def worker_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the options of each worker: those of the run, with its device where devices are named."""
-    # failures are counted here, where those of all workers are known
+    """Return the options of each worker: those of the run, with its own device if devices are named."""
+    # the driver counts failures, which knows those of all workers
     alone = replace(config, workers=1, devices=(), ray=None, max_failures="100%")
     if config.devices:
         # On a cluster a worker sees its own GPUs only, and counts them from 0.

@@ -15,6 +15,7 @@ from factories.runs import Silent, make_config, make_questions, outcome, play, t
 
 from render_agent import __version__
 from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.runs.log import folder as folder_module
 from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.reader import read_states
@@ -265,6 +266,26 @@ def test_only_what_changes_no_result_may_change(finished):
     with pytest.raises(UsageError, match="--max-turns would change the results"):
         resume_run(RunFolder(finished), {"max_turns": 3})
     resume_run(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
+
+
+def test_pictures_are_synced_before_the_line_that_names_them(made, tmp_path, monkeypatch):
+    synced, write_all, named = set(), folder_module.write_all, []
+
+    def written(file, content):
+        for line in map(json.loads, content.splitlines()):
+            named.extend(line["sha256"])
+        assert {Path(name).name for name in named} <= synced
+        write_all(file, content)
+
+    def fsync(number):
+        path = Path(f"/proc/self/fd/{number}").readlink()
+        synced.add(path.name.removeprefix(".").removesuffix(".part"))
+
+    monkeypatch.setattr(folder_module, "write_all", written)
+    monkeypatch.setattr(os, "fsync", fsync)
+    path, _ = play(tmp_path, made.parents[1] / "questions.jsonl", walking(4), max_turns=5)
+    assert named
+    assert {"turns.jsonl", "config.json", "questions.jsonl", "results.json", path.name} <= synced
 
 
 def test_a_full_disk_stops_the_run_and_loses_nothing(made, finished, tmp_path):

@@ -1,6 +1,5 @@
 """A run dealt to Ray's workers: it gives what one process gives, whoever is killed on the way."""
 
-import hashlib
 import json
 import logging
 import os
@@ -8,18 +7,17 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 from factories.models import bundled_model
 from factories.runs import Silent, make_config, make_questions, outcome, transcripts
+from hypothesis import given
+from hypothesis import strategies as st
 
 from render_agent.config import RunConfig
 from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
@@ -27,7 +25,7 @@ from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
 from render_agent.runs.workers.cluster import _connect, cluster, resources
-from render_agent.runs.workers.scene_queue import MAX_DEATHS_PER_SCENE
+from render_agent.runs.workers.driver import MAX_BATCHES_PER_TASK, MAX_SCENE_DEATHS, share
 
 ROOMS = {
     "benchmark": "rooms",
@@ -263,32 +261,28 @@ class Killer(Silent):
 @pytest.mark.slow
 def test_killed_workers_cost_nothing_but_time(tmp_path, ray, alone, caplog):
     caplog.set_level(logging.INFO)
-    killer = Killer(caplog, [1, 30])  # a third might be the third with the same scene
-    path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # two scenes in a hand
-    assert len(killer.killed) == 2
+    killer = Killer(caplog, [1])  # a second might have the same scene
+    path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # with two scenes in its task
+    assert len(killer.killed) == 1
     assert_equal(path, alone)
     assert nothing_twice(path)
     assert all(gone(process) for process in killer.killed)
 
 
 @pytest.mark.slow
-def test_a_worker_that_stays_stopped_is_replaced(tmp_path, ray, alone, caplog, monkeypatch):
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(driver_module, "MIN_SILENT_SECONDS", 5.0)
-    monkeypatch.setattr(driver_module, "MAX_SILENT_TIMES", 2)
+def test_a_worker_that_stalls_is_replaced(tmp_path, ray, alone, monkeypatch):
+    monkeypatch.setattr(driver_module, "STALL_SECONDS", 20.0)
     model = policy(tmp_path, dies(1, "SIGSTOP"))
     path = play(rooms(tmp_path, model=model, workers=2))
     assert transcripts(path) == transcripts(alone)
     assert pictures(path) == pictures(alone)
     assert nothing_twice(path)
-    process, *_ = re.findall(r"process (\d+) on \S+\) is ended: it told of no turn", caplog.text)
-    assert gone(int(process))
 
 
 @pytest.mark.slow
 def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone):
     config = rooms(
-        tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_DEATHS_PER_SCENE))
+        tmp_path, workers=2, batch_size=20, model=policy(tmp_path, dies(MAX_SCENE_DEATHS))
     )
     path = play(config)
     failed = {
@@ -301,11 +295,17 @@ def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone)
     assert nothing_twice(path)
     errors = {line["error"] for line in RunFolder(path).lines()} - {None}
     assert len(errors) == 1
-    assert "3 workers died with the scene room01 in hand" in errors.pop()
+    assert "room01" in errors.pop()
     proceed(path, workers=1)
     assert transcripts(path) == transcripts(alone)
     assert pictures(path) == pictures(alone)
     assert RunFolder(path).results()["counts"]["failed"] == 0
+
+
+def done_in(lines):
+    """Return the questions that said done in some lines."""
+    turns = [json.loads(line) for line in lines]
+    return {turn["question_id"] for turn in turns if turn["action"].get("done")}
 
 
 @pytest.mark.slow
@@ -313,8 +313,9 @@ def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
     path = play(rooms(tmp_path))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:-9])
-    for number, file in enumerate(sorted(path.glob("views/**/*.png"))):
-        if number % 3:
+    begun = {json.loads(line)["question_id"] for line in lines[:30]} - done_in(lines[:30])
+    for number, file in enumerate(sorted(path.glob("views/*/*.png"))):
+        if file.parent.name in begun and number % 3:
             file.unlink()
     (path / "results.json").unlink()
     assert_equal(proceed(path, workers=2), alone)
@@ -328,29 +329,6 @@ def wait_for_turns(driver, folder, count):
         time.sleep(0.05)
         logs = [*folder.glob("runs/*/turns.jsonl")]
         turns = logs[0].read_bytes().count(b"\n") if logs else 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [("raylet",), ("raylet", "gcs_server", "ray::", "python")])
-def test_where_ray_itself_is_killed_the_run_ends_with_a_sentence(tmp_path, alone, killed):
-    config = rooms(tmp_path, model=policy(tmp_path, HANGS))
-    with command(*flags(config), "--workers", 2) as driver:
-        wait_for_turns(driver, tmp_path, 10)
-        for child in psutil.Process(driver.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                if child.name().startswith(killed):
-                    child.kill()
-        _, told = driver.communicate(timeout=120)
-    (path,) = list_runs(tmp_path / "runs")
-    assert driver.returncode == 1
-    assert "was killed" in told or "ended without a word" in told
-    assert "--continue" in told
-    digest = hashlib.sha256(bytes(path.absolute())).hexdigest()[:12]
-    assert not [*Path(tempfile.gettempdir()).glob(f"render-agent-{digest}-*")]
-    (tmp_path / "eventful.file").touch()
-    proceed(path, workers=1)
-    assert transcripts(path) == transcripts(alone)
-    assert nothing_twice(path)
 
 
 @pytest.mark.slow
@@ -411,7 +389,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
 
 @pytest.mark.slow
 def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
-    monkeypatch.setattr(driver_module, "MAX_DEATHS_IN_A_ROW", 2)
+    monkeypatch.setattr(driver_module, "MAX_SLOT_DEATHS", 2)
     broken = tmp_path / "broken.py"
     broken.write_text("import os\ndef policy(questions, seed):\n    os._exit(1)\n")
     with pytest.raises(EngineError, match="every worker died"):
@@ -421,14 +399,14 @@ def test_workers_that_all_die_stop_the_run(tmp_path, ray, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fault_that_meets_every_worker_stops_the_run_and_burns_no_question(tmp_path, ray, alone):
+def test_an_error_that_hits_every_worker_stops_the_run(tmp_path, ray, alone):
     raises = policy(tmp_path, RAISES)
     Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
     run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
-    with pytest.raises(RunStoppedError, match=r"5 questions in a row failed alike.*device is gone"):
+    with pytest.raises(RunStoppedError, match="device is gone"):
         run.go(Silent())
     run.close()
-    assert not [line for line in RunFolder(run.path).lines() if line["error"]]
+    assert 5 <= sum(line["error"] is not None for line in RunFolder(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
     proceed(run.path, workers=2)
     assert transcripts(run.path) == transcripts(alone)
@@ -478,24 +456,13 @@ def test_a_wrong_set_up_is_told_as_in_one_process(tmp_path, ray):
     assert str(there.value) == str(here.value)
 
 
-def no_cluster(address, workers):
-    raise SetupError("no cluster here")
-
-
 def test_what_cannot_be_is_told_before_anything_is_loaded(tmp_path, monkeypatch):
     config = make_config(tmp_path, make_questions(tmp_path))
     with pytest.raises(SetupError, match="no Ray cluster answers there"):
         start_run(replace(config, ray="127.0.0.1:1"))
-    with pytest.raises(SetupError, match="--ray auto"):
-        start_run(replace(config, ray="ray://127.0.0.1:10001"))
-    with pytest.raises(
-        SetupError, match=r"--ray nowhere is no address .* write HOST:6379, or auto"
-    ):
-        start_run(replace(config, ray="nowhere"))
-    with monkeypatch.context() as nowhere:
-        nowhere.setattr("render_agent.runs.workers.cluster.cluster", no_cluster)
-        with pytest.raises(SetupError, match="no cluster here"):
-            start_run(replace(config, ray="auto"))
+    for address in ("nowhere", "ray://127.0.0.1:10001"):
+        with pytest.raises(SetupError, match=f"--ray {address} is not an address.*HOST:6379"):
+            start_run(replace(config, ray=address))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match=r'pip install "render_agent\[ray\]"'):
         start_run(replace(config, workers=2))
@@ -540,12 +507,23 @@ def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
     questions = make_questions(tmp_path)
     run = start_run(make_config(tmp_path, questions, devices=("cpu", "cpu")))
     run.close()
-    for given, workers, devices in (
+    for changes, workers, devices in (
         ({"workers": 1}, 1, ()),
         ({"workers": 3}, 3, ()),
         ({"devices": ("cpu",)}, 1, ("cpu",)),
         ({}, 1, ("cpu", "cpu")),
     ):
-        again = resume_run(RunFolder(run.path), given)
+        again = resume_run(RunFolder(run.path), changes)
         again.close()
         assert (again.config.workers, again.config.devices) == (workers, devices)
+
+
+@given(st.integers(1, 5000), st.integers(1, 128), st.integers(1, 16), st.data())
+def test_a_task_is_a_share_of_the_remaining_questions(questions, batch_size, workers, data):
+    free = data.draw(st.integers(1, workers))
+    got = share(questions, batch_size, workers, free)
+    assert 1 <= got <= min(questions, MAX_BATCHES_PER_TASK * batch_size)
+    if questions >= 4 * batch_size * workers:
+        assert got >= 2 * batch_size
+    if free == workers and questions <= workers * batch_size:
+        assert got == -(-questions // workers)
