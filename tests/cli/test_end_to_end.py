@@ -243,7 +243,6 @@ def test_an_option_of_the_environment_may_be_meant_for_other_runs(type_in, tmp_p
     assert type_in(*one, folder=tmp_path)[0] == 0
 
 
-
 def test_options_in_the_environment_hold_for_commands_and_for_continuing(
     type_in, tmp_path, monkeypatch
 ):
