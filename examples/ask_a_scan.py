@@ -18,8 +18,8 @@ dialogue = render_agent.ask(scan, question, options=["left", "right"], **engine)
 
 for turn in dialogue.turns:
     print(f"turn {turn.number}: shown {', '.join(view.kind for view in turn.views)}")
-    print(f"  {turn.reasoning}")
-    print(f"  {turn.happened}")
+    print(f"  {turn.reply}")
+    print(f"  {turn.feedback}")
 print(f"answer: {dialogue.answer} ({dialogue.status})")
 print(f"the way it went: {dialogue.map().save('map.png')}")
 print(f"its run: {dialogue.folder.path}")

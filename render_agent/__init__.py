@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from render_agent.api.ask import ask as ask
     from render_agent.api.ask import continue_run as continue_run
     from render_agent.api.ask import run as run
-    from render_agent.api.dialogue import Dialogue as Dialogue
-    from render_agent.api.dialogue import DialogueTurn as DialogueTurn
     from render_agent.api.engines import load_engine as load_engine
-    from render_agent.api.notebook_pictures import Picture as Picture
-    from render_agent.api.notebook_pictures import View as View
+    from render_agent.api.pictures import View as View
     from render_agent.api.results import Comparison as Comparison
+    from render_agent.api.results import Dialogue as Dialogue
     from render_agent.api.results import RunResults as RunResults
     from render_agent.api.results import load_run as load_run
     from render_agent.api.scenes import OpenScene as OpenScene
@@ -43,10 +41,8 @@ _PLACES = {
     "load_run": "api.results",
     "RunResults": "api.results",
     "Comparison": "api.results",
-    "Dialogue": "api.dialogue",
-    "DialogueTurn": "api.dialogue",
-    "View": "api.notebook_pictures",
-    "Picture": "api.notebook_pictures",
+    "Dialogue": "api.results",
+    "View": "api.pictures",
     "load_engine": "api.engines",
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",
@@ -59,9 +55,7 @@ __all__ = [
     "Camera",
     "Comparison",
     "Dialogue",
-    "DialogueTurn",
     "OpenScene",
-    "Picture",
     "RenderAgentError",
     "RunResults",
     "View",

@@ -1,4 +1,4 @@
-"""Runs started and continued from Python, as the command line does it."""
+"""Runs started and resumed from Python, like those of the command line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from render_agent.analysis.export.loggers import logged
-from render_agent.analysis.live.background import precomputing
-from render_agent.api.dialogue import Dialogue
 from render_agent.api.engines import (
     PYTHON,
     Answering,
@@ -19,11 +17,11 @@ from render_agent.api.engines import (
     choose_engine,
     missing_engine,
 )
-from render_agent.api.keywords import AskOptions, ContinueOptions, RunOptions
-from render_agent.api.results import OUTPUT, RunResults
+from render_agent.api.options import RunOptions
+from render_agent.api.results import OUTPUT, Dialogue, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
-from render_agent.config.flags import checked, errors_name_keywords
+from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine
@@ -38,34 +36,43 @@ logger = logging.getLogger(__name__)
 COMMAND_LINE = {
     "json": "see RunResults.results",
     "quiet": "nothing is printed unless progress=True",
-    "repeat": "call run once for every seed",
+    "repeat": "call run once per seed",
 }
-"""Options that only the command line has, and what to do instead."""
+"""Options of the command line only, and their replacement in Python."""
 
 
-@errors_name_keywords()
 def ask(
     scan: ScanInput,
     question: str,
     *,
     options: Sequence[str] = (),
     engine: Answering | LoadedEngine = "transformers",
-    model: str | None = None,
-    output: str | Path | None = None,
+    model: str | Path | None = None,
+    output: str | Path = OUTPUT,
     progress: bool = False,
-    **run_options: Unpack[AskOptions],
+    **run_options: Unpack[RunOptions],
 ) -> Dialogue:
-    """Ask one question of one scan and return the dialogue about it, as `render-agent --ply` does.
+    """Ask one question about one scan, like `render-agent --ply`.
 
-    scan: a file (PLY, GLB, OBJ …); or a trimesh or Open3D geometry, an opened scene, or arrays
-    (points, colours) or (points, colours, faces), in metres, z up, which are kept as a PLY file in
-    `scans` below the output. options: the choices, where there are some. engine: as in `--engine`; or a
-    model from `load_engine`; or an engine of your own, or a function that takes a request and returns the
-    text of a reply. output: where its run folder goes (default experiment_logs). progress: whether to
-    show progress. run_options: all other options of a run, by name.
+    Args:
+        scan: A file (PLY, GLB, OBJ …); a trimesh or Open3D geometry; an opened scene; or arrays
+            (points, colours) or (points, colours, faces), in metres, z up. Scans in memory are stored as
+            PLY files in `scans` within the output folder.
+        question: The question.
+        options: The choices of a multiple-choice question.
+        engine: The name of an engine, as in `--engine`; a model from `load_engine`; an engine; or a
+            function from a request to the text of a reply.
+        model: As in `--model`.
+        output: The folder of the run folders.
+        progress: Whether to show progress.
+        **run_options: All other options of a run.
 
-    A question that an error stopped comes back too: see `Dialogue.error`. SetupError where it cannot
-    begin, EngineError where its model is gone.
+    Returns:
+        The dialogue, also if an error stopped it: see `Dialogue.error`.
+
+    Raises:
+        SetupError: The run cannot start.
+        EngineError: The engine failed.
 
     >>> import render_agent
     >>> room = render_agent.bundled_rooms()["room01"]
@@ -80,7 +87,7 @@ def ask(
     >>> render_agent.ask(room, "Is there a piano?", engine=blunt, output="runs").answer
     'yes'
     """
-    folder = Path(OUTPUT if output is None else output)
+    folder = Path(output)
     settings: dict[str, Any] = {
         "ply": scan_file(scan, folder / "scans"),
         **read_as(scan),
@@ -93,20 +100,28 @@ def ask(
     return _run(settings, engine, progress).dialogue("question")
 
 
-@errors_name_keywords()
 def run(
     *,
     engine: Answering | LoadedEngine = None,
+    model: str | Path | None = None,
+    output: str | Path = OUTPUT,
     progress: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResults:
-    """Run a benchmark, or part of it, to its end and return its results, as `render-agent --batch` does.
+    """Run a benchmark, or part of it, like `render-agent --batch`, and return its results.
 
-    engine: as in `ask`, transformers unless given. options: those of a run, by name, with the defaults
-    of the command line; environment and configuration files are not read. progress: whether to show it.
+    An interrupted run is resumed by `continue_run`.
 
-    What stops a run, Ctrl-C in a notebook too, leaves a run folder that `continue_run` goes on with.
-    SetupError where it cannot begin, EngineError where its model is gone.
+    Args:
+        engine: As in `ask`; transformers by default.
+        model: As in `--model`.
+        output: The folder of the run folders.
+        progress: Whether to show progress.
+        **options: All other options of a run. Environment variables and configuration files are not read.
+
+    Raises:
+        SetupError: The run cannot start.
+        EngineError: The engine failed.
 
     >>> import render_agent
     >>> results = render_agent.run(
@@ -115,23 +130,29 @@ def run(
     >>> len(results.questions)
     2
     """
-    return _run({"batch": options.get("ply") is None, **options}, engine, progress)
+    return _run({"batch": True, **options, "model": model, "output": output}, engine, progress)
 
 
-@errors_name_keywords()
 def continue_run(
     which: str | Path = "recent",
     *,
     output: str | Path = OUTPUT,
     engine: LoadedEngine | Answering = None,
     progress: bool = False,
-    **changes: Unpack[ContinueOptions],
+    **changes: Unpack[RunOptions],
 ) -> RunResults:
-    """Go on with a run that was stopped and return its results, as `render-agent --continue` does.
+    """Resume a run, like `render-agent --continue`, and return its results.
 
-    which: a run folder, a name in `output`, or the newest. engine: one that was made in Python has to
-    be given again. changes: options of speed, place and display that are to differ. UsageError where one
-    would change results; RunLogError where there is no such run, or it is in use.
+    Args:
+        which: A run folder, a name in `output`, or `recent` for the newest there.
+        output: The folder of the run folders.
+        engine: The engine of the run, if it was made in Python.
+        progress: Whether to show progress.
+        **changes: Options that affect only speed, place or display.
+
+    Raises:
+        UsageError: An option would change results.
+        RunLogError: There is no such run, or it is in use.
 
     >>> import render_agent
     >>> results = render_agent.run(
@@ -145,7 +166,9 @@ def continue_run(
     chosen = choose_engine(engine, changes)
     if engine is None and folder.record["engine"]["name"] == PYTHON:
         chosen = missing_engine(folder.config.model_name)
-    _same_engine(folder, chosen)
+    for name, value in checked(chosen.options).items():
+        if value != (saved := getattr(folder.config, name)):
+            raise UsageError(f"{folder.name} has the {name} {saved!r}: resume it with the same")
     return _finish(resume_run(folder, checked(changes)), chosen, progress)
 
 
@@ -167,12 +190,12 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
             with (
                 _observer(run, progress) as observer,
                 logged(run, observer, logger.warning) as observer,
-                precomputing(run),
             ):
                 run.go(observer, make)
         except BaseException as error:
+            chosen.lost()  # its state is unknown
             error.add_note(
-                f"Nothing is lost. To go on: render_agent.continue_run({str(run.path)!r})"
+                f"Nothing is lost. To resume: render_agent.continue_run({str(run.path)!r})"
             )
             raise
         finally:
@@ -186,18 +209,8 @@ def _refuse_command_line_options(options: Mapping[str, object]) -> None:
             raise UsageError(f"{name} is an option of the command line: {remedy}")
 
 
-def _same_engine(folder: RunFolder, chosen: EngineChoice) -> None:
-    """UsageError where another engine than the saved one is to go on with a run."""
-    saved = folder.config
-    for name, value in chosen.options.items():
-        if checked({name: value})[name] != getattr(saved, name):
-            raise UsageError(
-                f"{folder.name} has the {name} {getattr(saved, name)!r}: go on with the same"
-            )
-
-
 def _announced(make: MakeEngine) -> MakeEngine:
-    """Return the function that makes the engine of a person and prints the address of its page."""
+    """Return a function that makes the human engine and prints the address of its page."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
         from render_agent.text.console import plain_console

@@ -1,70 +1,182 @@
-"""Runs read from their folders: scores, frames, dialogues; and the comparison of two runs."""
+"""Runs read from their folders: scores, frames, dialogues, and the comparison of two runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.export.result_rows import question_rows, turn_rows
+from render_agent.analysis.export.result_rows import (
+    COLUMNS_OF_QUESTIONS,
+    COLUMNS_OF_TURNS,
+    Columns,
+    question_rows,
+    turn_rows,
+)
 from render_agent.analysis.export.selection import SelectedRun, whole_run
-from render_agent.api import frames
-from render_agent.api.dialogue import Dialogue, Maps
-from render_agent.api.notebook_pictures import page
-from render_agent.config import RunConfig, fixed_options
-from render_agent.dialogue.state import QuestionState
-from render_agent.errors import UsageError
+from render_agent.api.pictures import View, page
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, QuestionState, SceneSource, Status, Turn
+from render_agent.errors import RenderAgentError, RenderError, UsageError
+from render_agent.extras import require
+from render_agent.geometry.camera import Camera
+from render_agent.render.subprocess_renderer import make_guarded
+from render_agent.render.views import Viewer
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
-from render_agent.score.comparison import Side, compare_alike, ladder
+from render_agent.runs.log.results import row
+from render_agent.score.comparison import Side, compare_alike
 from render_agent.text.display import counted
 
 if TYPE_CHECKING:
     import pandas
 
 OUTPUT = RunConfig(batch=True).output
-"""Where run folders lie unless said otherwise."""
+"""Default folder of the run folders."""
+
+DTYPES = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean"}
+"""The pandas type of each kind of column."""
+
+TYPE_COLUMNS: Columns = {
+    "type": "text",
+    "n": "int",
+    **dict.fromkeys(
+        "score_percent low_percent high_percent random_percent frequency_percent".split(), "float"
+    ),
+}
+
+
+class Dialogue:
+    """One question of a run with all its turns, which notebooks display.
+
+    >>> import render_agent
+    >>> room = render_agent.bundled_rooms()["room00"]
+    >>> dialogue = render_agent.ask(
+    ...     room, "Which is larger?", options=["the sofa", "the table"], engine="scripted", output="runs"
+    ... )
+    >>> dialogue.answer, str(dialogue.status)
+    ('A', 'answered')
+    >>> dialogue.turns[0].action.view
+    'around'
+    >>> dialogue.map()
+    <view (top), 640 x 480 pixels>
+    """
+
+    def __init__(self, run: RunResults, state: QuestionState) -> None:
+        self.run = run
+        self.state = state
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the run."""
+        return self.run.folder
+
+    @property
+    def question(self) -> Question:
+        """The question: its text, options, truth and scene."""
+        return self.state.question
+
+    @property
+    def status(self) -> Status:
+        """Answered, exhausted, active, failed or missing."""
+        return self.state.status
+
+    @property
+    def answer(self) -> str | None:
+        """The last answer in canonical form: a letter, a number or a text."""
+        return self.state.answer
+
+    @property
+    def score(self) -> float | None:
+        """The official score, 0 to 1; None if the truth is unknown or the question is not finished."""
+        score: float | None = row(self.state)["score"]
+        return score
+
+    @property
+    def error(self) -> str | None:
+        """The error that stopped the question, if any."""
+        return self.state.error
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns as the run's log has them: reply, action, feedback, poses, tokens, evidence."""
+        return tuple(self.state.turns)
+
+    @property
+    def views(self) -> list[View]:
+        """The pictures shown to the model, each once; `turn.views` refers to them by number."""
+        path = self.folder.path
+        return [
+            View(view.kind, view.camera, path / view.file, number=view.number)
+            for view in sorted(self.state.views, key=lambda view: view.number)
+        ]
+
+    def map(self, size: tuple[int, int] | None = None) -> View:
+        """Return the map of the scene with the numbered path of the camera.
+
+        Args:
+            size: Width and height in pixels; those of the run's views by default.
+
+        Raises:
+            SceneError: The scan is not available.
+            RenderError: The model was shown nothing.
+        """
+        config, state = self.run.config, self.state
+        path = [turn.stood for turn in state.turns]
+        if config.passive:
+            chosen = [view.camera for view in state.views if isinstance(view.camera, Camera)]
+            path = chosen or path[:1]
+        if state.blind or not path:
+            raise RenderError(f"there is no map of question {state.id}: nothing was shown")
+        scene = self.run.scenes.get(state.question)
+        renderer = make_guarded(config.renderer)
+        viewer = Viewer(renderer, size or config.image_size, config.field_of_view)
+        try:
+            return View.drawn(viewer.top(scene, path[-1], path[:-1]))
+        finally:
+            viewer.close()
+
+    def __len__(self) -> int:
+        return len(self.state.turns)
+
+    def __repr__(self) -> str:
+        answer = "no answer" if self.answer is None else f"answer {self.answer!r}"
+        turns = counted(len(self), "turn")
+        return f"<dialogue of question {self.question.id}: {self.status}, {answer}, {turns}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            top = self.map().thumbnail() if self.turns else None
+        except RenderAgentError:  # the scan may be on another machine, or nothing was shown
+            top = None
+        return page("dialogue.html", dialogue=self, map=top)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """How run b differs from run a; it shows itself in a notebook.
+    """The paired comparison of run b with run a, which notebooks display.
 
-    found: all figures, as `render-agent compare --json` prints them. warnings: why the runs are not
-    comparable, where they were compared all the same.
+    Attributes:
+        found: All figures, as `render-agent compare --json` prints them; scores are in percent.
+        warnings: Why the runs are not comparable, if they were compared with `anyway=True`.
 
     >>> import render_agent
     >>> options = {"benchmark": "rooms", "engine": "scripted", "limit": 2, "output": "runs", "max_turns": 2}
     >>> a, b = render_agent.run(**options, model="random"), render_agent.run(**options, model="oracle")
-    >>> a.compare(b).differences.loc["micro", "b_percent"]
-    np.float64(100.0)
+    >>> a.compare(b).found["differences"]["micro"]["b"]
+    100.0
     """
 
     found: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
-    @property
-    def differences(self) -> pandas.DataFrame:
-        """A row a mean, task or type: both scores, b minus a with its 95 % interval and p, in percent."""
-        return frames.differences_frame(self.found)
-
-    @property
-    def beliefs(self) -> pandas.DataFrame:
-        """A row a figure of the last beliefs: both values, b minus a with its 95 % interval and p. Empty without --probe."""
-        return frames.compared_beliefs_frame(self.found.get("beliefs", {}))
-
-    @property
-    def changed(self) -> pandas.DataFrame:
-        """A row a question that is right in one run and wrong in the other."""
-        return frames.changed_frame(self.found)
-
     def __repr__(self) -> str:
         return (
             f"<comparison of b {self.found['b']} with a {self.found['a']}: {self.found['n']} questions,"
-            f" {len(self.found['changed'])} changed sides>"
+            f" {len(self.found['changed'])} right in one run only>"
         )
 
     def _repr_html_(self) -> str:
@@ -72,9 +184,7 @@ class Comparison:
 
 
 class RunResults:
-    """A run as its folder has it at the moment, finished or not; it shows itself in a notebook.
-
-    What was read stays as it is: of a run that goes on, load it again to see more.
+    """A run, finished or not, which notebooks display. To see a running one progress, load it again.
 
     >>> import render_agent
     >>> results = render_agent.run(
@@ -84,16 +194,13 @@ class RunResults:
     (3, 3)
     >>> results.turns["seconds_generating"].dtype
     dtype('float64')
-    >>> results.dialogue("0").turns[0].views[0].kind
+    >>> results.dialogue("0").views[0].kind
     'top'
-    >>> results.compare(results).changed.empty
-    True
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._diagnoses: Mapping[str, Diagnosis] = {}
-        self._maps = Maps(self.config, lambda: [state.question for state in self._states])
 
     @property
     def path(self) -> Path:
@@ -112,122 +219,100 @@ class RunResults:
 
     @cached_property
     def finished(self) -> bool:
-        """Whether the run came to its end; else its figures are those of the log so far."""
+        """True if the run is complete."""
         return self.folder.finished
 
     @cached_property
+    def states(self) -> list[QuestionState]:
+        """The questions of the run with their turns."""
+        return read_states(self.folder)
+
+    @cached_property
+    def scenes(self) -> SceneSource:
+        """The scenes of the run's questions, read when they are used."""
+        questions = [state.question for state in self.states]
+        return self.config.picture_stress.scenes(self.config, questions)
+
+    @cached_property
     def results(self) -> dict[str, Any]:
-        """What `results.json` holds, computed from the log; so it is there before the run has ended too."""
-        return results_of(self.folder, states=self._states)
+        """The contents of `results.json`, computed from the log, also for an unfinished run."""
+        return results_of(self.folder, states=self.states)
 
     @property
     def score(self) -> float | None:
-        """The official score of the questions that are scored so far, in percent; None without any."""
+        """The official score of the scored questions in percent; None if there are none."""
         score: float | None = self.results["official_over_scored"]["score"]
         return score
 
     @property
     def stamps(self) -> list[str]:
-        """What must be said beside every figure: that it is unfinished or partial, and notes."""
+        """UNFINISHED, PARTIAL, and the notes that must accompany the scores."""
         finished = [] if self.finished else ["UNFINISHED"]
         partial = ["PARTIAL"] if self.results["status"] == "partial" else []
         return [*finished, *partial, *self.results["notes"]]
 
     @property
     def questions(self) -> pandas.DataFrame:
-        """A row a question: the columns that `render-agent export --format csv` writes.
+        """One row per question, with the columns of `render-agent export --format csv`.
 
-        Results, tokens and seconds, the options of the run; `cause`, `coverage` (share of the room's
-        surface, 0 to 1) and what else the diagnosis says are missing values until `diagnosis` was called.
+        The columns of the diagnosis (`cause`, `coverage`, …) are missing values until `diagnosis` was called.
         """
-        return frames.frame(list(question_rows(self._whole, self._diagnoses)), frames.QUESTIONS)
+        return frame(question_rows(self._whole, self._diagnoses), COLUMNS_OF_QUESTIONS)
 
     @property
     def turns(self) -> pandas.DataFrame:
-        """A row a turn, as `render-agent export --format turns-csv` writes it.
-
-        What was said and done, from where, with how many tokens and seconds, and what the diagnosis says.
-        """
-        return frames.frame(list(turn_rows(self._whole, self._diagnoses)), frames.TURNS)
+        """One row per turn, with the columns of `render-agent export --format turns-csv`."""
+        return frame(turn_rows(self._whole, self._diagnoses), COLUMNS_OF_TURNS)
 
     @property
     def types(self) -> pandas.DataFrame:
-        """A row a question type: its score with its 95 % interval and the chance levels, in percent."""
-        return frames.types_frame(self.results)
-
-    @property
-    def pairs(self) -> pandas.DataFrame:
-        """A row a question and its counterpart (`--change`): what was answered, and whether that follows."""
-        return frames.pairs_frame(self._states)
-
-    @property
-    def sightings(self) -> pandas.DataFrame:
-        """A row a named object and view: how much of it was seen. Empty until `diagnosis` was called."""
-        return frames.sightings_frame(self._diagnoses)
-
-    @property
-    def beliefs(self) -> pandas.DataFrame:
-        """A row a probe: what its map was worth, what broke first. Empty until `diagnosis` was called, and without --probe."""
-        return frames.beliefs_frame(self._states, self._diagnoses)
-
-    @property
-    def figures(self) -> pandas.DataFrame:
-        """A row a figure of pairs, beliefs, what broke first (after `diagnosis`) and metrics: value, 95 % interval, n."""
-        from render_agent.analysis.diagnosis.failure_summary import failure_summary
-
-        broken = failure_summary(self._states, self._diagnoses, self.config.image_size)
-        return frames.figures_frame(self.results, broken or {})
-
-    def power(
-        self,
-        difference: float,
-        *,
-        power: float = 0.8,
-        against: RunResults | str | Path | None = None,
-    ) -> pandas.DataFrame:
-        """Return how many scenes and questions a difference in points needs to be seen, as `render-agent power` does.
-
-        A row a correlation of two runs from scene to scene, a missing value where it is measured: against, a second run
-        of the same questions. UsageError where scenes are too few.
-        """
-        from render_agent.score.power import plan
-
-        compared = None if against is None else self.compare(against).found
-        return frames.power_frame(plan(self.results, difference, power, compared))
+        """One row per question type: its score with its 95 % interval, and the chance levels, in percent."""
+        results = self.results
+        rows = []
+        for name, entry in results["types"].items():
+            low, high = results["intervals"].get(name) or (None, None)
+            chance = {f"{level}_percent": results["chance"][level].get(name) for level in ("random", "frequency")}  # fmt: skip
+            score = {"score_percent": entry["score"], "low_percent": low, "high_percent": high}
+            rows.append({"type": name, "n": entry["n"], **score, **chance})
+        return frame(rows, TYPE_COLUMNS).set_index("type")
 
     def dialogue(self, question_id: str | int) -> Dialogue:
-        """Return one question with its turns. UsageError where the run has no such question."""
-        for state in self._states:
+        """Return one question with its turns. UsageError if the run has no such question."""
+        for state in self.states:
             if state.id == str(question_id):
-                return Dialogue(self.folder, state, self._maps)
+                return Dialogue(self, state)
         raise UsageError(f"{self.name} has no question with the id {str(question_id)!r}")
 
     def dialogues(self) -> list[Dialogue]:
         """Return all questions with their turns, in the order of the run."""
-        return [Dialogue(self.folder, state, self._maps) for state in self._states]
+        return [Dialogue(self, state) for state in self.states]
 
     def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
-        """Return why each question went as it did, by question id; the frames then tell it too.
+        """Diagnose every question and return the diagnoses by question id; the frames then contain them.
 
-        processes: how many work at once, one a core unless given. It is kept in the run folder, so
-        that it is computed once.
+        Args:
+            processes: Number of processes; one per core by default.
         """
         from render_agent.analysis.diagnosis.diagnose import diagnose_run
 
-        self._diagnoses = diagnose_run(self.folder, processes, self._states)
+        self._diagnoses = diagnose_run(self.folder, processes, self.states)
         return self._diagnoses
 
     def report(self, processes: int | None = None) -> Path:
-        """Write the report of the run and return its first page; it opens in any browser."""
+        """Write the report of the run and return its index page."""
         from render_agent.analysis.report.build import build
 
         return build(self.folder, processes=processes)[0]
 
     def compare(self, other: RunResults | str | Path, *, anyway: bool = False) -> Comparison:
-        """Compare another run with this one: this one is a, the other is b.
+        """Compare another run (b) with this one (a).
 
-        other: also a run folder. anyway: compare the questions in common of unlike runs. UsageError
-        where they are not comparable, or have no scored question in common.
+        Args:
+            other: A run or its folder.
+            anyway: Compare the common questions of runs that are not comparable.
+
+        Raises:
+            UsageError: The runs are not comparable, or have no scored question in common.
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
         a, b = (
@@ -235,36 +320,17 @@ class RunResults:
         )
         figures = compare_alike(a, b, anyway=anyway, way_out="anyway=True")
         reasons = figures.pop("warnings")
-        states = self._states, theirs._states
+        states = self.states, theirs.states
         if beliefs := compared_beliefs(self.folder, theirs.folder, states):
             figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
 
-    def ladder(self, *others: RunResults | str | Path) -> pandas.DataFrame:
-        """Return a row a mean, task or type and value of `--tools`: the score, and what it gains on the rung below.
-
-        others: runs, or their folders, that differ from this one in `--tools` alone. UsageError where they do not.
-        """
-        runs = [run if isinstance(run, RunResults) else load_run(run) for run in (self, *others)]
-        gains = ladder(
-            [Side(run.name, run.results, {}, fixed_options(run.config.to_json())) for run in runs]
-        )
-        if gains is None:
-            raise UsageError(
-                "only runs that differ in tools, and in nothing else, are rungs of one ladder"
-            )
-        return frames.ladder_frame(gains)
-
     @cached_property
     def _whole(self) -> SelectedRun:
-        return whole_run(self.folder, self._states)
-
-    @cached_property
-    def _states(self) -> list[QuestionState]:
-        return read_states(self.folder)
+        return whole_run(self.folder, self.states)
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self.states)
 
     def __repr__(self) -> str:
         score = "no score" if self.score is None else f"{self.score:.1f} %"
@@ -277,10 +343,24 @@ class RunResults:
         return page("results.html", run=self)
 
 
+def frame(rows: Iterable[Mapping[str, Any]], columns: Columns) -> pandas.DataFrame:
+    """Return rows as a frame with these columns and their types, also without rows. SetupError without pandas."""
+    require("a frame", "pandas")
+    import pandas
+
+    kinds = {name: DTYPES[kind] for name, kind in columns.items()}
+    return pandas.DataFrame(list(rows), columns=list(columns), dtype=object).astype(kinds)
+
+
 def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:
     """Return a run from its folder, finished or not.
 
-    which: a run folder, a name in `output`, or the newest there. RunLogError where there is none.
+    Args:
+        which: A run folder, a name in `output`, or `recent` for the newest there.
+        output: The folder of the run folders.
+
+    Raises:
+        RunLogError: There is no such run.
 
     >>> import render_agent
     >>> results = render_agent.run(

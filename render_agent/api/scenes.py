@@ -15,16 +15,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.api.notebook_pictures import Picture
+from render_agent.api.pictures import View
 from render_agent.config import RunConfig
-from render_agent.config.flags import errors_name_keywords
 from render_agent.errors import SceneError
 from render_agent.geometry.camera import Camera
 from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
 from render_agent.questions.rooms import BUNDLED
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
-from render_agent.render.views import Picture as Drawn
 from render_agent.render.views import Viewer
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.load import load_scene
@@ -55,7 +53,7 @@ class OpenScene:
     >>> picture = room.view(start.turned(left=90))
     >>> ahead = start.at(room.space.advance(start.position, start.offset(0.5, 0, 0))[0])
     >>> room.map([start, ahead])
-    <picture (top), 640 x 480 pixels>
+    <view (top), 640 x 480 pixels>
     """
 
     scene: Scene
@@ -71,18 +69,18 @@ class OpenScene:
         renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
         return start_camera(self.scene, renderer, self.space, where, angle)
 
-    def view(self, camera: Camera | None = None) -> Picture:
+    def view(self, camera: Camera | None = None) -> View:
         """Return what a camera sees, with its depth; without one, the view from the start."""
-        return _picture(self.viewer.ego(self.scene, camera or self.start()))
+        return View.drawn(self.viewer.ego(self.scene, camera or self.start()))
 
-    def around(self, camera: Camera | None = None) -> Picture:
+    def around(self, camera: Camera | None = None) -> View:
         """Return all four directions in one picture, the camera's own ahead."""
-        return _picture(self.viewer.around(self.scene, camera or self.start()))
+        return View.drawn(self.viewer.around(self.scene, camera or self.start()))
 
-    def map(self, path: Sequence[Camera] = ()) -> Picture:
+    def map(self, path: Sequence[Camera] = ()) -> View:
         """Return the scene from above without its ceiling, with a path of numbered poses on it."""
         camera = path[-1] if path else None
-        return _picture(self.viewer.top(self.scene, camera, path[:-1]))
+        return View.drawn(self.viewer.top(self.scene, camera, path[:-1]))
 
     def close(self) -> None:
         """Give back what drawing needed."""
@@ -105,7 +103,6 @@ class OpenScene:
         return self.map().png()
 
 
-@errors_name_keywords()
 def open_scene(
     scan: ScanInput,
     *,
@@ -144,10 +141,6 @@ def bundled_rooms() -> dict[str, Path]:
     'room00'
     """
     return {path.stem: path for path in sorted(BUNDLED.glob("*.ply"))}
-
-
-def _picture(drawn: Drawn) -> Picture:
-    return Picture(drawn.picture, drawn.depth, drawn.camera, drawn.kind)
 
 
 ScanInput: TypeAlias = Any

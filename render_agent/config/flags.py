@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field
 from os import PathLike, fspath
 from typing import Any
@@ -16,7 +14,7 @@ from click.shell_completion import CompletionItem
 from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
-from render_agent.errors import RenderAgentError, UsageError
+from render_agent.errors import UsageError
 from render_agent.text.reasons import reason_of, short_repr
 
 
@@ -231,34 +229,6 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name}={short_repr(value)} is not valid: {reason_of(refusal)}"
             ) from error
     return parsed
-
-
-@contextmanager
-def errors_name_keywords() -> Iterator[None]:
-    """Have errors name options as Python does: `max_turns=9`, where the command line has `--max-turns 9`."""
-    try:
-        yield
-    except RenderAgentError as error:
-        error.args = tuple(with_keywords(str(part)) for part in error.args)
-        raise
-
-
-def with_keywords(message: str) -> str:
-    """Return a message in which options are named as keywords are, each with its value where one is seen."""
-    message = re.sub(
-        r"(render-agent )?--continue\b( recent\b)?", "render_agent.continue_run()", message
-    )
-    return re.sub(r"--([a-z][a-z-]*[a-z])(?:( )([\w.]+))?", _keyword, message)
-
-
-def _keyword(flag: re.Match[str]) -> str:
-    name, space, word = flag[1].replace("-", "_"), flag[2] or "", flag[3] or ""
-    if name not in OPTIONS:
-        return flag[0]
-    is_value = re.fullmatch(r"[A-Z]+|\d.*", word) or word in OPTIONS[name].metadata.get(
-        "choices", ()
-    )
-    return f"{name}={word}" if is_value else f"{name}{space}{word}"
 
 
 def _as_typed(name: str, value: Any) -> Any:

@@ -84,7 +84,7 @@ def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run
     assert f"no JSON {HOSTILE}" in page.locator("pre").nth(1).text_content()
     for turn in dialogue.turns:
         assert f"turn {turn.number}" in text
-        assert turn.happened in text
+        assert turn.feedback in text
     pictures = page.locator("img")
     assert pictures.count() == 1 + sum(len(turn.views) for turn in dialogue.turns)
     assert pictures.evaluate_all("all => all.every(one => one.complete && one.naturalWidth > 0)")
@@ -94,7 +94,10 @@ def test_a_dialogue_shows_itself_with_hostile_texts_as_texts(page, tmp_path, run
 def test_pictures_inside_a_text_are_small_and_those_of_the_run(run):
     dialogue = run.dialogue(0)
     inside = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', dialogue._repr_html_())
-    shown = [dialogue.map(), *(view for turn in dialogue.turns for view in turn.views)]
+    shown = [
+        dialogue.map(),
+        *(dialogue.views[shown.number] for turn in dialogue.turns for shown in turn.views),
+    ]
     assert len(inside) == len(shown)
     for data, picture in zip(inside, shown, strict=True):
         small = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"), int)

@@ -42,7 +42,7 @@ def test_depth_is_metric_and_pictures_are_what_they_say(scan, tmp_path):
         picture = opened.view(Camera((1.0, 2.0, 1.25), yaw=0.0))
         assert picture.depth[75, 100] == pytest.approx(4.0, abs=1e-3)
         saved = picture.save(tmp_path / "view.png")
-        assert (np.asarray(Image.open(saved)) == picture.colours).all()
+        assert (np.asarray(Image.open(saved)) == picture.pixels).all()
         shown = Image.open(io.BytesIO(picture._repr_png_()))
         assert (np.asarray(shown) == np.asarray(picture)).all()
         assert (np.asarray(picture.image) == picture.pixels).all()

@@ -14,9 +14,8 @@ from factories.scenes import room, write_ply
 
 import render_agent
 from render_agent.agents.verifiers.judge.model_queries import scorer
-from render_agent.api.engines import BorrowedEngine
+from render_agent.api.engines import Kept
 from render_agent.cli.main import cli
-from render_agent.config.flags import with_keywords
 from render_agent.engines.base import Capabilities, Scores
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
@@ -103,7 +102,7 @@ def test_options_are_read_as_flags_are(tmp_path):
         ({"limit": [1, 2]}, "limit=.* is not valid"),
         ({"limit": 2.5}, "^limit=2.5 is not valid: 2.5 is not a whole number of at least 1$"),
         ({"json": True}, "command line"),
-        ({"repeat": 2}, "once for every seed"),
+        ({"repeat": 2}, "once per seed"),
     ):
         with pytest.raises(UsageError, match=told):
             render_agent.run(**given, **wrong)
@@ -165,9 +164,9 @@ def test_own_engines_answer_as_a_file_of_replies_does(tmp_path, scan, kind):
         assert transcripts(dialogue.folder.path) == transcripts(expected.folder.path)
         assert dialogue.folder.record["engine"]["name"] == "python"
         assert dialogue.folder.record["config"]["model"].startswith("python:")
-    with pytest.raises(UsageError, match="model goes with an engine that is named"):
+    with pytest.raises(UsageError, match="model needs an engine given by name"):
         render_agent.ask(scan, QUESTION, engine=engine, model="explorer", **given)
-    with pytest.raises(UsageError, match="in this process alone"):
+    with pytest.raises(UsageError, match="workers"):
         render_agent.ask(scan, QUESTION, engine=engine, workers=2, **given)
 
 
@@ -182,7 +181,7 @@ class Scoring(ScriptedEngine):
 
 
 def test_an_engine_that_outlives_its_run_keeps_its_optional_verbs():
-    borrowed = BorrowedEngine(Scoring(Replies({"*": [DONE]})))
+    borrowed = Kept(Scoring(Replies({"*": [DONE]})))
     assert scorer(borrowed).score(["a request"], [("yes", "no")]) == [Scores((0.0, 0.0))]
     assert borrowed.reuse == "keys"
 
@@ -211,7 +210,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
         render_agent.run(**given, engine=engine)
     stopped = render_agent.load_run(output=tmp_path / "runs")
     assert caught.value.__notes__ == [
-        f"Nothing is lost. To go on: render_agent.continue_run({str(stopped.path)!r})"
+        f"Nothing is lost. To resume: render_agent.continue_run({str(stopped.path)!r})"
     ]
     assert engine.closed
     assert not stopped.finished
@@ -228,7 +227,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert transcripts(done.path) == transcripts(whole.path)
     again = render_agent.continue_run(done.path)
     assert again.results == done.results
-    with pytest.raises(UsageError, match=r"^max_turns would change the results"):
+    with pytest.raises(UsageError, match="--max-turns would change the results"):
         render_agent.continue_run(done.path, max_turns=3)
 
 
@@ -239,7 +238,7 @@ def test_a_loaded_model_answers_like_one_that_is_loaded_for_each_run(tmp_path, s
     questions = [QUESTION, "What colour is the tallest box of all?"]
     with render_agent.load_engine(model=small_model(), **options) as engine:
         lent = [render_agent.ask(scan, text, engine=engine, **given) for text in questions]
-        with pytest.raises(UsageError, match="dtype is another one"):
+        with pytest.raises(UsageError, match="dtype"):
             render_agent.ask(scan, QUESTION, engine=engine, dtype="bfloat16", **given)
     alone = render_agent.ask(scan, questions[1], model=small_model(), **options, **given)
     assert transcripts(lent[0].folder.path) != transcripts(alone.folder.path)
@@ -250,44 +249,18 @@ def test_a_loaded_model_answers_like_one_that_is_loaded_for_each_run(tmp_path, s
         render_agent.ask(scan, QUESTION, engine=engine, **given)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"question": ""}, "ply needs question=TEXT"),
-        ({"tools": "graph", "pictures": "black"}, "tools=graph goes with views=free and pictures=real"),
-        ({"change_at": 20, "change": "move"}, r"change needs batch: nobody knows"),
-        ({"agent": "lookahead:3"}, r"agent lookahead:3 needs replies that differ: give a temperature above 0"),
-        ({"benchmark": "rooms", "pictures": "shuffled", "shard": "1/2"}, "leave shard out; workers"),
-    ],
-)  # fmt: skip
-def test_errors_name_options_as_keywords(tmp_path, scan, options, told):
-    given = {"output": tmp_path, **SMALL, **options}
-    if "benchmark" not in options:
-        given = {"ply": scan, "question": "Why?", **given}
-    with pytest.raises(UsageError, match=told) as refused:
-        render_agent.run(**given)
-    assert "--" not in str(refused.value)
-
-
-def test_errors_of_scans_and_of_stopped_runs_name_keywords_too(tmp_path):
+def test_errors_of_scans_name_the_option(tmp_path):
     points = np.random.default_rng(0).random((2000, 3)) * 6000
-    with pytest.raises(SceneError, match=r"if it is in millimetres, give unit=mm \(5"):
+    with pytest.raises(SceneError, match="--unit mm"):
         render_agent.open_scene((points, np.zeros((2000, 3), np.uint8)))
     path = tmp_path / "a.ply"
     path.write_bytes(mesh_ply(points, np.empty((0, 3), int), np.zeros((2000, 3), int)))
     dialogue = render_agent.ask(path, "Why?", output=tmp_path, **SMALL)
-    assert "give unit=mm" in dialogue.error
-    assert with_keywords("run.log says where; go on with --continue") == (
-        "run.log says where; go on with render_agent.continue_run()"
-    )
-    assert (
-        with_keywords("see --audit, --max-turns 9 --max-turns")
-        == "see --audit, max_turns=9 max_turns"
-    )
+    assert "--unit mm" in dialogue.error
 
 
 def test_what_is_no_engine_is_refused(scan, tmp_path):
-    with pytest.raises(UsageError, match="cannot answer"):
+    with pytest.raises(UsageError, match="is no engine"):
         render_agent.ask(scan, QUESTION, engine=3, output=tmp_path)
 
 
@@ -320,9 +293,7 @@ def test_scans_in_memory_are_asked_about_as_their_files_are(tmp_path, scan):
     made = dataclasses.replace(opened.scene, source=None)
     for given_as in (str(scan), opened, opened.scene, made, (points, colours, faces)):
         dialogue = render_agent.ask(given_as, QUESTION, **given)
-        assert [turn.logged.stood for turn in dialogue.turns] == [
-            turn.logged.stood for turn in expected.turns
-        ]
+        assert [turn.stood for turn in dialogue.turns] == [turn.stood for turn in expected.turns]
         for ours, theirs in zip(dialogue.views, expected.views, strict=True):
             assert (ours.pixels == theirs.pixels).all()
     kept = list((tmp_path / "runs" / "scans").iterdir())

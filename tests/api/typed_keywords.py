@@ -19,9 +19,8 @@ def accepted() -> None:
 def refused() -> None:
     render_agent.run(bench="rooms")  # type: ignore[call-arg]
     render_agent.run(limit="three")  # type: ignore[arg-type]
-    render_agent.run(subset="ful")  # type: ignore[arg-type]
     render_agent.run(json=True)  # type: ignore[call-arg]
     render_agent.ask("room.ply", "How many?", max_turn=3)  # type: ignore[call-arg]
     render_agent.ask("room.ply", "How many?", image_size=64)  # type: ignore[arg-type]
-    render_agent.continue_run(seed=1)  # type: ignore[call-arg]
-    render_agent.load_engine(dtype="float8")  # type: ignore[arg-type]
+    render_agent.continue_run(seeds=1)  # type: ignore[call-arg]
+    render_agent.load_engine(dtype=8)  # type: ignore[arg-type]

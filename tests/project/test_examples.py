@@ -47,7 +47,7 @@ def test_ask_a_scan(tmp_path, capsys, monkeypatch):
     dialogue = render_agent.load_run(output=tmp_path / "experiment_logs").dialogue("question")
     for turn in dialogue.turns:
         assert f"turn {turn.number}: shown" in told
-        assert f"  {turn.happened}\n" in told
+        assert f"  {turn.feedback}\n" in told
     assert f"answer: {dialogue.answer} ({dialogue.status})" in told
     assert (pixels(tmp_path / "map.png") == dialogue.map().pixels).all()
 

@@ -1,0 +1,87 @@
+"""The options of a run as keyword arguments, for type checkers and editors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+Path = str | PathLike[str]
+Texts = str | Sequence[str]
+Paths = Path | Sequence[Path]
+CountOrAuto = int | Literal["auto"]
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of a run, as `render-agent --help` describes them. None means not set."""
+
+    # questions and scans
+    benchmark: Path | None
+    questions: Path | None
+    subset: str | None
+    tiny_ids: Path | None
+    removed_ids: Path | None
+    scannet: Paths | None
+    scannet_splats: Paths | None
+    scannetpp: Paths | None
+    arkitscenes: Paths | None
+    scans: str | None
+    annotations: Path | None
+    allow_missing: bool | None
+    up: str | None
+    unit: str | None
+    limit: int | None
+    type: Texts | None
+    dataset: Texts | None
+    scene: Texts | None
+    id: Texts | None
+    exclude: Path | None
+    shuffle: bool | None
+    shard: str | None
+    change: Texts | None
+    change_at: int | None
+    # engine
+    base_url: Texts | None
+    revision: str | None
+    dtype: str | None
+    device: str | None
+    tensor_parallel: int | None
+    max_model_len: int | None
+    engine_option: Texts | None
+    thinking: str | None
+    thinking_budget: int | None
+    no_guide: bool | None
+    # speed
+    max_batched_turns: int | None
+    finish_together: CountOrAuto | None
+    batch_size: CountOrAuto | None
+    devices: Texts | None
+    workers: int | None
+    ray: str | None
+    max_failures: str | None
+    # dialogue
+    max_turns: int | None
+    image_size: tuple[int, int] | str | None
+    field_of_view: float | None
+    kinds: Texts | None
+    views: str | None
+    pictures: str | None
+    tools: str | None
+    start: str | None
+    renderer: str | None
+    probe: Texts | None
+    probe_every: int | None
+    temperature: float | None
+    seed: int | None
+    max_new_tokens: int | None
+    # choosing among moves
+    agent: str | None
+    verifier: Texts | None
+    verifier_weights: str | Sequence[str | float] | None
+    fusion: str | None
+    rubric: Path | None
+    judge_mode: str | None
+    # place and display
+    port: int | None
+    log_to: Texts | None
+    verbose: bool | None

@@ -1,0 +1,103 @@
+"""Pictures for notebooks and programs: the views of a dialogue and of an open scene."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.errors import RunLogError, os_errors
+from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.png import decode, encode
+from render_agent.render.views import Picture
+from render_agent.web.templates import environment
+
+THUMBNAIL = (320, 320)
+"""Maximum width and height in pixels of a picture embedded in an HTML page."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """A rendered picture, which notebooks display.
+
+    Attributes:
+        kind: `ego`, `top` or `around`.
+        camera: The camera it was taken with.
+        source: Its PNG file, read when it is used, or its pixels, (H, W, 3) uint8 RGB.
+        depth: (H, W) float32, metres along the optical axis, inf if nothing is there. None for a
+            view of a dialogue, a map, and four directions in one picture.
+        number: Its number within the dialogue, from 0; None outside a dialogue.
+
+    >>> import render_agent
+    >>> view = render_agent.open_scene(render_agent.bundled_rooms()["room00"]).view()
+    >>> view
+    <view (ego), 640 x 480 pixels>
+    >>> view.depth.shape
+    (480, 640)
+    """
+
+    kind: str
+    camera: Camera | MapCamera
+    source: Path | NDArray[np.uint8]
+    depth: NDArray[np.float32] | None = None
+    number: int | None = None
+
+    @classmethod
+    def drawn(cls, picture: Picture) -> View:
+        """Return a picture that was just rendered."""
+        return cls(picture.kind, picture.camera, picture.picture, picture.depth)
+
+    def png(self) -> bytes:
+        """Return the picture as the bytes of a PNG file. RunLogError if its file is gone."""
+        if not isinstance(self.source, Path):
+            return encode(self.source)
+        with os_errors(
+            RunLogError, f"read the picture {self.source}", "resume the run to redraw it"
+        ):
+            return self.source.read_bytes()
+
+    @property
+    def pixels(self) -> NDArray[np.uint8]:
+        """The picture, (H, W, 3) uint8, RGB."""
+        return decode(self.png()) if isinstance(self.source, Path) else self.source
+
+    @property
+    def image(self) -> Image.Image:
+        """The picture for PIL, RGB."""
+        return Image.fromarray(self.pixels)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture as a PNG file and return its path."""
+        path = Path(path)
+        path.write_bytes(self.png())
+        return path
+
+    def thumbnail(self) -> str:
+        """Return a small JPEG of the picture as a data URI, for HTML without files beside it."""
+        small = self.image
+        small.thumbnail(THUMBNAIL)
+        buffer = io.BytesIO()
+        small.save(buffer, "JPEG", quality=85)
+        return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.pixels, dtype)
+
+    def __repr__(self) -> str:
+        height, width = self.pixels.shape[:2]
+        number = "" if self.number is None else f" {self.number}"
+        return f"<view{number} ({self.kind}), {width} x {height} pixels>"
+
+    def _repr_png_(self) -> bytes:
+        return self.png()
+
+
+def page(template: str, **names: Any) -> str:
+    """Return a template of this package filled in, with all values escaped."""
+    return str(environment("api").get_template(template).render(**names))
