@@ -1,15 +1,11 @@
 """What every test needs: a clean environment, and the real data where they lie."""
 
 import gc
-import hashlib
 import os
-import re
 import shutil
 import signal
 import sys
-from functools import cache
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import pytest
 from hypothesis import settings
@@ -41,53 +37,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell that starts the tests in the background has them ignore it, and programs that they stop by it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONG = [
-    f"test_{name}.py"
-    for name in (
-        "family_caches live_view workers play whose_code_runs question_pages splat_formats"
-        " small_model_runs cloud_formats homes pages_policy comparison_pages verifier_training"
-        " index_page room_questions code_in_files killed_runs diagnose choice_pages"
-        " subprocess_renderer keys_and_tokens broken_scans fuzz cuda_graphs free_space"
-        " passive_views picture_stress end_to_end score_commands odd_runs view_policies"
-        " export_inspect judge_scores campaign continuous_batching docstrings build_report"
-        " runs_out_of_memory"
-    ).split()
-]
-"""Files that take longest, so that they come first: the other processes still have work meanwhile."""
-
-
-TOGETHER = {
-    "models": r"\b(small|bundled)_(model|family)\(",
-    "pages": r"\.goto\(|importorskip\(.inspect",
-}
-"""By what a file says: groups that run models, or open pages, which take seconds to load once in a process."""
-
-
-@cache
-def group_of(file):
-    """Return the name of the group whose tests run in one process: a file's own, but for those in `TOGETHER`."""
-    text = file.read_text("utf-8")
-    return next((name for name, says in TOGETHER.items() if re.search(says, text)), str(file))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Deal tests to processes by their groups."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class Grouped(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            return group_of(config.rootpath / super()._split_scope(nodeid))
-
-    return Grouped(config, log)
-
-
-def pytest_collection_modifyitems(items):
-    """Put the long files first."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
-
 
 def pytest_collection_finish():
     """Search what was imported and collected for garbage no more, and the rest seldom: it costs a tenth of all."""
@@ -96,45 +45,22 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def known_spaces():
-    """Where a camera can stand in a room is found out once: hundreds of small runs are about the same few rooms.
+@pytest.fixture(autouse=True)
+def own_sigterm():
+    """What a test has SIGTERM do (as Ray and the program's own handlers do) ends with the test."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
-    Runs alone share it; whoever makes a free space by itself gets one of its own.
-    """
-    from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
-    from render_agent.scene.free_space.free_space import FreeSpace
 
-    known, build, search = {}, SceneCache.space, FreeSpace.start_position
-
-    def key(scene):
-        told = hashlib.sha256(scene.points.tobytes() + scene.bounds.tobytes())
-        told.update(b"" if scene.faces is None else scene.faces.tobytes())
-        return told.digest(), scene.floor, scene.ceiling, scene.mirrored_at
-
-    def space(cache, question):
-        entry = cache._entry(question)
-        scene = entry.scene.result()
-        if cache.limit != MAX_CACHE_BYTES or scene.gaussians is not None:
-            return build(cache, question)
-        if entry.space is None:
-            entry.space = known.get(key(scene))
-        if entry.space is None:
-            known[key(scene)] = build(cache, question)
-        return entry.space
-
-    places = WeakKeyDictionary()
-
-    def start_position(space, height=1.6):
-        found = places.setdefault(space, {})
-        if height not in found:
-            found[height] = search(space, height)
-        return found[height].copy()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SceneCache, "space", space)
-        patch.setattr(FreeSpace, "start_position", start_position)
-        yield
+def pytest_exception_interact(node, call):
+    """End the session if SIGTERM was turned into an exception in the middle of a test; pytest would go on."""
+    error = call.excinfo.value
+    terminated = type(error).__name__ == "Terminated" or (
+        isinstance(error, SystemExit) and error.code == signal.SIGTERM
+    )
+    if terminated and not hasattr(node.config, "workerinput"):  # xdist ends its workers itself
+        pytest.exit("terminated", returncode=143)
 
 
 DRAWN = ("test_report_plots.py", "test_pages_policy.py")
@@ -178,7 +104,6 @@ def type_in(monkeypatch, capsys):
     import render_agent
     from render_agent.cli.main import main
 
-    handler = signal.getsignal(signal.SIGTERM)
     started = str(Path(render_agent.__file__).with_name("__main__.py"))
 
     def typed(*arguments, folder):
@@ -191,8 +116,7 @@ def type_in(monkeypatch, capsys):
         assert "Traceback" not in err, err
         return ended.value.code, out, err
 
-    yield typed
-    signal.signal(signal.SIGTERM, handler)
+    return typed
 
 
 def mostly_slow(values, *quick):
