@@ -21,14 +21,12 @@ from typing import Any
 import click
 import numpy as np
 
+from benchmarks.exploration import estimate, made_rooms, moves_until_found, trained_verifier, walk
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import question_work
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
-from render_agent_lab.verifier_benchmark.decisions import moves_until_found
-from render_agent_lab.verifier_benchmark.resampling import estimate
-from render_agent_lab.verifier_benchmark.walks import made_rooms, trained_here, walk
 
 TRAINING_SEED, FRESH_SEED = 777, 9000
 """Seeds of the rooms to train in and of the fresh rooms; the bundled rooms have another."""
@@ -134,7 +132,7 @@ def main(
         place = runs or Path(scratch)
         head = place / "training" / "head"
         if not (head / "verifier.json").is_file():
-            trained_here(place / "training", training_rooms, click.echo, TRAINING_SEED, **options)
+            trained_verifier(place / "training", training_rooms, TRAINING_SEED, **options)
         asked = "rooms"
         if fresh:
             asked = str(place / "fresh" / "questions.jsonl")

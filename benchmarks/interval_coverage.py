@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from benchmarks.exploration import made_rooms
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
@@ -27,7 +28,6 @@ from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import Estimate, estimates
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, Tally, named_means, tally
-from render_agent_lab.verifier_benchmark.walks import made_rooms
 
 SCENES = (4, 6, 8, 16, 64, 288)
 SEED = 9100

@@ -1,4 +1,4 @@
 """The command `bench`: schedules and engines are measured side by side in one run on this machine.
 
-It imports `render_agent`, and `verifier_benchmark` for its command. Start with `command`, then read `measure`.
+It imports `render_agent`. Start with `command`, then read `measure`.
 """

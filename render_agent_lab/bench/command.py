@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from render_agent.cli.help_page import GroupPage
 from render_agent.cli.options import AS_JSON, option, to_folder
 from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.extras import require
-from render_agent_lab.verifier_benchmark.command import verifiers_command
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
@@ -43,7 +41,7 @@ class TurnRange(click.ParamType[tuple[int, int]]):
 _list = partial(option, type=Parts())
 
 
-@click.group("bench", cls=GroupPage, invoke_without_command=True)
+@click.command("bench")
 @option("--questions", type=click.IntRange(1), default=64, help="How many questions.")
 @option(
     "--turns",
@@ -107,11 +105,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
     Examples:
       render-agent bench --small
       render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
-      render-agent bench verifiers
     """
-    if context.invoked_subcommand is not None:
-        return
-
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
     from render_agent_lab.bench.report import table
@@ -126,9 +120,6 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
         click.echo(json_text(figures))
     else:
         plain_console().print(table(figures["variants"]))
-
-
-bench_command.add_command(verifiers_command)
 
 
 def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     names = {stored_name(name): name for name, _ in network.named_parameters()}
     sizes = {stored_name(name): tensor.shape for name, tensor in network.named_parameters()}
     wanted = {name: (members, *size) for name, size in sizes.items()}
-    tensors, _ = read_tensors(folder / WEIGHTS)
+    tensors = read_tensors(folder / WEIGHTS)
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if stored != wanted:
         odd = [n for n in sorted({*wanted, *stored}) if wanted.get(n) != stored.get(n)]
@@ -44,12 +44,11 @@ def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
     return ensemble.to(device), card["learned"]
 
 
-def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Return the tensors and texts of a file, by name; SetupError where it is no safetensors file."""
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a safetensors file by name; raise SetupError if it is not one."""
     try:
         with safe_open(path, "pt") as file:
-            names = file.keys()
-            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise SetupError(f"cannot read {path} as safetensors: {error}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,17 +54,12 @@ class Prepared:
         self.good = np.concatenate([example.good for example in examples])
         values = np.concatenate([example.histories.values for example in examples])
         known = np.concatenate([example.histories.known for example in examples])
-        digest = hashlib.sha256()
-        for array in (self._context, self._ends, self.good, values, known):
-            digest.update(np.ascontiguousarray(array).tobytes())
         self.values, self.known = (torch.as_tensor(x, device=device) for x in (values, known))
         seen: list[torch.Tensor] = []
         questions: list[torch.Tensor] = []
         with torch.no_grad():
             for features in distinct.values():
                 features.check(shape)
-                digest.update(features.patches.tobytes())
-                digest.update(features.text.tobytes())
                 pair = (
                     torch.as_tensor(x, device=device)[None]
                     for x in (features.patches, features.text)
@@ -73,7 +67,6 @@ class Prepared:
                 for kept, made in zip((seen, questions), extract(shape, *pair), strict=True):
                     kept.append(made[0])
         self.seen, self.asked = torch.stack(seen), torch.stack(questions)
-        self.digest = digest.hexdigest()
 
     def __len__(self) -> int:
         return len(self._context)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
+
 from render_agent.errors import SetupError, os_errors
 from render_agent.score.intervals import FEW_SCENES
 from render_agent_lab.learned_verifier.card import CARD, FORMAT, WEIGHTS
 from render_agent_lab.learned_verifier.ensemble import Ensemble, stored_name
 from render_agent_lab.learned_verifier.history import NUMBERS
 from render_agent_lab.learned_verifier.shape import Shape
-from render_agent_lab.verifier_training.checkpoint import write_tensors
 
 HEAD = """# A verifier of camera moves
 
@@ -44,8 +45,13 @@ def save(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
     }
     text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
     weights = {stored_name(name): tensor for name, tensor in ensemble.parameters.items()}
-    write_tensors(folder / WEIGHTS, weights, {"format": str(FORMAT)})
-    with os_errors(SetupError, f"write {folder / CARD}"):
+    with os_errors(SetupError, f"write {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()},
+            folder / WEIGHTS,
+            {"format": str(FORMAT)},
+        )
         (folder / CARD).write_text(text, "utf-8")
 
 

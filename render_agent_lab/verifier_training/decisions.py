@@ -24,7 +24,6 @@ from render_agent.score.comparison import RIGHT
 from render_agent.score.official import score_answer
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
-from render_agent_lab.verifier_training.labels import Label, Labels
 
 BORROWED = 7
 """Moves of other turns that are weighed beside the one that was made, where a run logged no candidates."""
@@ -32,14 +31,12 @@ BORROWED = 7
 
 def read_decisions(
     folder: RunFolder,
-    labels: Labels | None = None,
     report: Callable[[str], None] = lambda scene: None,
 ) -> list[Decision]:
     """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
 
     Candidates are those that the run logged with their views. Where it logged none they are the move that
-    was made and moves of other turns about the same scene, carried out from here. labels: what is known
-    of them already; what is found out is added. report: is given the name of every scene that is begun
+    was made and moves of other turns about the same scene, carried out from here. report: is given the name of every scene that is begun
     with. SetupError where the run shows nothing that could be judged, or its model did not choose its
     views.
     """
@@ -59,7 +56,7 @@ def read_decisions(
     ordered = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
     with closing(GeometryPlan().build(config, questions)) as geometry:
-        reading = Reading(folder, scenes, geometry, labels or Labels())
+        reading = Reading(folder, scenes, geometry)
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             report(name)
             decisions += reading.scene(list(group))
@@ -73,13 +70,10 @@ def _there(question: Question) -> bool:
 class Reading:
     """Reads the decisions of one run, scene by scene."""
 
-    def __init__(
-        self, folder: RunFolder, scenes: SceneCache, geometry: GeometryVerifier, labels: Labels
-    ) -> None:
+    def __init__(self, folder: RunFolder, scenes: SceneCache, geometry: GeometryVerifier) -> None:
         self.run = str(folder.path)
         self.scenes = scenes
         self.geometry = geometry
-        self.labels = labels
         # one for all of them: features are kept by what gives the pictures
         self._picture = Pictures(folder.path).get
 
@@ -91,7 +85,7 @@ class Reading:
             for turn in state.turns
             if isinstance(turn.action, Action) and not turn.action.done
         ]
-        decisions, fresh = [], []
+        decisions = []
         for state in states:
             for turn in state.turns[: state.max_turns - 1]:
                 if not isinstance(turn.action, Action) or turn.action.done:
@@ -101,29 +95,18 @@ class Reading:
                 candidates, chosen = _candidates(context, turn, moves)
                 if len(candidates) < 2:
                     continue
-                key = self.run, state.id, turn.number
-                label = self.labels.get(key, len(candidates))
-                if label is None:
-                    label = self._label(context, candidates)
-                    fresh.append((key, label))
+                found, surface, geometry = self._label(context, candidates)
                 right = chosen if _right(state) else None
-                good = good_moves(state.question, label.found, label.surface, right)
+                good = good_moves(state.question, found, surface, right)
                 decisions.append(
-                    Decision(
-                        self.run,
-                        context,
-                        candidates,
-                        chosen,
-                        label.found,
-                        label.surface,
-                        label.geometry,
-                        good,
-                    )
+                    Decision(self.run, context, candidates, chosen, found, surface, geometry, good)
                 )
-        self.labels.add(fresh)
         return decisions
 
-    def _label(self, context: TurnContext, candidates: Sequence[Candidate]) -> Label:
+    def _label(
+        self, context: TurnContext, candidates: Sequence[Candidate]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return `found`, `surface` and `geometry` of a `Decision`, (K,) each."""
         state, space = context.state, context.observation.space
         assert space is not None, "the scene is at hand"
         facts = self.geometry.facts.get(state.question.scene, NOTHING)
@@ -131,7 +114,7 @@ class Reading:
             state.question.scene, lambda: state.scene, lambda: space, facts
         )
         scores = self.geometry.score(context, candidates).scores[0]
-        return Label(*_gains(room, self.geometry.renderer, context, candidates), scores)
+        return *_gains(room, self.geometry.renderer, context, candidates), scores
 
 
 def _candidates(

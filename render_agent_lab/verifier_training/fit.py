@@ -1,4 +1,4 @@
-"""Training: every member by itself, all of them in one pass, to be continued after any epoch."""
+"""Training: each member on its own data order, all of them in one pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,6 @@ from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.learned_verifier.shape import Shape
 from render_agent_lab.verifier_training.batches import Integers, Prepared
-from render_agent_lab.verifier_training.checkpoint import (
-    Checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
 from render_agent_lab.verifier_training.choice_accuracy import choose_prepared
 from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.loss import losses
@@ -64,17 +58,16 @@ def fit(
     settings: Settings,
     *,
     device: str = "cpu",
-    checkpoint: Path | None = None,
     after_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Fitted:
     """Train fresh members on `examples`; after each epoch let them choose in the states held out.
 
     The members share nothing but the examples: each has weights and an order of its own, from the seed
-    and its number. No epoch is picked by what is held out: the last is what comes back. checkpoint: a
-    file that is written after every epoch; where it is there already, training goes on from it, to the
-    same weights as without a break. ValueError where an example does not fit the shape. SetupError
-    where there are no two examples, the checkpoint belongs to other data or settings, or the loss is
-    no number any more.
+    and its number. The last epoch's weights are returned; none is picked by the states held out.
+
+    Raises:
+        ValueError: An example does not fit the shape.
+        SetupError: There are fewer than two examples, or the loss diverged.
     """
     if len(examples) < 2:
         raise SetupError(
@@ -84,37 +77,21 @@ def fit(
     prepared = Prepared(shape, examples, place)
     choices = [example for example in held_out if example.is_a_choice]
     unseen = Prepared(shape, choices, place) if choices else None
-    stamp = {
-        "parameters": 2,  # raised whenever they mean something else
-        "shape": shape.to_json(),
-        "settings": asdict(settings),
-        "examples": prepared.digest,
-        "held_out": unseen.digest if unseen else None,
+    parameters = {
+        name: tensor.to(place, copy=True).requires_grad_()
+        for name, tensor in Ensemble.fresh(
+            shape, settings.members, settings.seed
+        ).parameters.items()
     }
-    begun = read_checkpoint(checkpoint, stamp) if checkpoint and checkpoint.exists() else None
-    fresh = Ensemble.fresh(shape, settings.members, settings.seed).parameters
-    first = begun.parameters if begun else fresh
-    # in the order of `fresh` also where they come from a file: sums over them round the same way
-    parameters = {name: first[name].to(place, copy=True).requires_grad_() for name in fresh}
     ensemble = Ensemble(shape, parameters)
     optimiser = _optimiser(parameters, settings)
-    if begun:
-        for name, tensor in parameters.items():
-            optimiser.state[tensor] = {
-                key: (kept if key == "step" else kept.to(place))
-                for key, kept in begun.moments[name].items()
-            }
-    lines = list(begun.lines) if begun else []
-    for epoch in range(len(lines), settings.epochs):
+    lines = []
+    for epoch in range(settings.epochs):
         loss = _epoch(ensemble, optimiser, prepared, settings, epoch)
         line: dict[str, Any] = {"epoch": epoch + 1, "loss": loss}
         if unseen:
             line |= choose_prepared(ensemble.with_tensors(torch.Tensor.detach), unseen).to_json()
         lines.append(line)
-        if checkpoint:
-            moments = {name: dict(optimiser.state[t]) for name, t in parameters.items()}
-            kept = {name: t.detach() for name, t in parameters.items()}
-            write_checkpoint(checkpoint, stamp, Checkpoint(kept, moments, lines))
         if after_epoch:
             after_epoch(line)
     return Fitted(ensemble.with_tensors(torch.Tensor.detach), lines)

@@ -26,12 +26,11 @@ from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.examples import Example, make_examples
 from render_agent_lab.verifier_training.fit import Settings, fit
 from render_agent_lab.verifier_training.held_out import figures, successes
-from render_agent_lab.verifier_training.labels import Labels
 
 LEAST = 20
 """Decisions with a good and a bad move that are learned from, at the least."""
 
-LABELS, CHECKPOINT, TEXT = "decisions.jsonl", "training.safetensors", "README.md"
+TEXT = "README.md"
 
 SMALL = {"width": 64, "heads": 4, "blocks": 1, "layers": 2, "inner": 128}
 """Sizes of members that read features of few numbers."""
@@ -63,16 +62,15 @@ def train(
     wishes: Wishes = Wishes(),
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Train a verifier on runs, write it to `output`, and return what its card tells of its making.
+    """Train a verifier on runs, write it to `output`, and return the data of its card.
 
-    What is found out on the way is kept in `output`, so that a training that was cut off goes on. report: is
-    given a line on what is going on. SetupError where there is a verifier already, the runs teach too
-    little, or the encoder is not at hand.
+    Raises:
+        SetupError: `output` holds a verifier, the runs have too few decisions, or the encoder is not available.
     """
     if (output / CARD).exists():
         raise SetupError(f"{output} holds a verifier already: name another --to")
     encoder = make_encoder(wishes.encoder, wishes.device)
-    decisions = _decisions(folders, output, report)
+    decisions = _decisions(folders, report)
     names = scene_names(decisions)
     held = choose_held_out(sorted(set(names)), wishes.held_out, wishes.settings.seed)
     learning = [d for d, name in zip(decisions, names, strict=True) if name not in held]
@@ -87,7 +85,6 @@ def train(
         examples[len(learning) :],
         wishes.settings,
         device=place_of(wishes.device),
-        checkpoint=output / CHECKPOINT,
         after_epoch=lambda line: report(_epoch_line(line, wishes.settings.epochs)),
     )
     learned = {
@@ -100,7 +97,6 @@ def train(
     save(fitted.ensemble, output, learned)
     with os_errors(SetupError, f"write {output / TEXT}"):
         (output / TEXT).write_text(card_text(learned, shape), "utf-8")
-        (output / CHECKPOINT).unlink(missing_ok=True)
     return learned
 
 
@@ -125,15 +121,12 @@ def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed
     return held
 
 
-def _decisions(
-    folders: Sequence[RunFolder], output: Path, report: Callable[[str], None]
-) -> list[Decision]:
+def _decisions(folders: Sequence[RunFolder], report: Callable[[str], None]) -> list[Decision]:
     """Return the decisions of all runs in which some moves are good and some are not."""
-    labels = Labels(output / LABELS)
     decisions: list[Decision] = []
     for folder in folders:
         report(f"{folder.name}: what its candidates would have shown")
-        decisions += read_decisions(folder, labels, report)
+        decisions += read_decisions(folder, report)
     return [decision for decision in decisions if decision.is_a_choice]
 
 

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 import torch
 from factories.examples import SMALL, random_features, random_histories
+from factories.naive_scoring import (
+    PlainPoolingBlock,
+    score_one_by_one,
+    score_repeated,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -17,11 +22,6 @@ from render_agent_lab.learned_verifier.network import (
     shared_moves,
 )
 from render_agent_lab.learned_verifier.shape import Features, Shape
-from render_agent_lab.verifier_benchmark.naive_scoring import (
-    PlainPoolingBlock,
-    score_one_by_one,
-    score_repeated,
-)
 
 MEDIUM = Shape(
     rows=3,

@@ -66,45 +66,11 @@ def test_members_are_independent():
         assert np.abs(theirs[0] - theirs[1]).max() > 0.01
 
 
-def test_training_is_reproducible_and_goes_on_after_a_break(tmp_path):
+def test_training_is_reproducible():
     examples, held_out = choice_examples(24, seed=5), choice_examples(12, seed=6)
     whole = fit(SMALL, examples, held_out, BRIEF)
     assert same(whole.ensemble, fit(SMALL, examples, held_out, BRIEF).ensemble)
     assert not same(whole.ensemble, fit(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble)
-
-    class Broken(Exception):
-        pass
-
-    def broken(line):
-        if line["epoch"] == stop:
-            raise Broken
-
-    for stop in (1, 2):
-        file = tmp_path / str(stop) / "training.safetensors"
-        with pytest.raises(Broken):
-            fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=broken)
-        told = []
-        went_on = fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=told.append)
-        assert [line["epoch"] for line in told] == list(range(stop + 1, 4))
-        assert same(went_on.ensemble, whole.ensemble)
-        assert went_on.epochs == whole.epochs
-        again = fit(SMALL, examples, held_out, BRIEF, checkpoint=file, after_epoch=broken)
-        assert same(again.ensemble, whole.ensemble)
-        assert [path.name for path in file.parent.iterdir()] == [file.name]
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    examples, file = choice_examples(12, seed=5), tmp_path / "training.safetensors"
-    fit(SMALL, examples, [], replace(BRIEF, epochs=1), checkpoint=file)
-    for others, settings in (
-        (choice_examples(12, seed=6), replace(BRIEF, epochs=1)),
-        (examples, replace(BRIEF, epochs=2)),
-    ):
-        with pytest.raises(SetupError, match="other examples, sizes or settings"):
-            fit(SMALL, others, [], settings, checkpoint=file)
-    file.write_bytes(file.read_bytes()[:500])
-    with pytest.raises(SetupError, match="as safetensors"):
-        fit(SMALL, examples, [], replace(BRIEF, epochs=1), checkpoint=file)
 
 
 def test_training_that_comes_apart_says_so():

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from factories import TREE
+from factories.naive_scoring import score_one_by_one
 from factories.runs import make_config, transcripts
 
-from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.registry import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
@@ -24,25 +24,16 @@ from render_agent.questions.sufficiency import COUNTING_TYPE
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import resume_run, start_run
-from render_agent_lab.learned_verifier.card import CARD, WEIGHTS
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories
 from render_agent_lab.learned_verifier.verifier import load_verifier
-from render_agent_lab.verifier_benchmark.naive_scoring import score_one_by_one
 from render_agent_lab.verifier_training.card import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
 from render_agent_lab.verifier_training.fit import Settings
 from render_agent_lab.verifier_training.held_out import figures, successes
-from render_agent_lab.verifier_training.labels import Label, Labels
-from render_agent_lab.verifier_training.train import (
-    CHECKPOINT,
-    LABELS,
-    Wishes,
-    choose_held_out,
-    train,
-)
+from render_agent_lab.verifier_training.train import Wishes, choose_held_out, train
 
 SCENES = TREE / "scenes"
 
@@ -188,7 +179,6 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
     )
     assert all(name in text for name in names)
     assert "fewer than 6 scenes" in text
-    assert not (folder / CHECKPOINT).exists()
     assert ensemble.members == SETTINGS.members
 
 
@@ -207,37 +197,6 @@ def test_one_pass_scores_as_one_by_one(trained, decisions):
     assert np.ptp(found, axis=1).min() > 1e-4
     alone = [verifier.score(decision.context, [c]).scores for c in decision.candidates]
     np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_training_that_was_cut_off_goes_on_to_the_same_weights(
-    trained, chosen_at_random, tmp_path, monkeypatch
-):
-    def cut_off(line):
-        if line.startswith("epoch 2"):
-            raise KeyboardInterrupt
-
-    def looked_again(*_):
-        raise AssertionError("what was found out is kept")
-
-    wishes = Wishes(settings=SETTINGS)
-    shutil.copy(trained[0] / LABELS, tmp_path)
-    monkeypatch.setattr(GeometryVerifier, "score", looked_again)
-    with pytest.raises(KeyboardInterrupt):
-        train([chosen_at_random], tmp_path, wishes, cut_off)
-    assert (tmp_path / CHECKPOINT).exists()
-    assert not (tmp_path / CARD).exists()
-    with (tmp_path / LABELS).open("a") as file:  # killed while it wrote
-        file.write('{"version": 1, "key": ["a ru')
-
-    told = []
-    learned = train([chosen_at_random], tmp_path, wishes, told.append)
-    assert next(line for line in told if line.startswith("epoch")).startswith("epoch 3 of 3")
-    assert learned == trained[1]
-    for folder in (tmp_path, trained[0]):
-        assert (folder / WEIGHTS).exists()
-    one, other = (load(folder)[0].parameters for folder in (tmp_path, trained[0]))
-    assert all(torch.equal(one[name], other[name]) for name in other)
 
 
 def test_a_run_that_logged_no_candidates_teaches_with_moves_of_other_turns(
@@ -266,7 +225,6 @@ def test_a_run_that_teaches_no_moves_is_refused(rooms, tmp_path, options):
 def test_what_cannot_be_trained_is_refused_in_one_sentence(chosen_at_random, trained, tmp_path):
     with pytest.raises(SetupError, match="holds a verifier already"):
         train([chosen_at_random], trained[0])
-    shutil.copy(trained[0] / LABELS, tmp_path)
     with pytest.raises(UsageError, match="no decision in such a scene"):
         train([chosen_at_random], tmp_path, Wishes(held_out=("room77",)))
     with pytest.raises(SetupError, match="20 and 1 are needed") as caught:
@@ -325,23 +283,6 @@ def test_of_moves_that_tie_the_one_that_was_made_is_not_preferred(decisions):
     assert len(some) > 5
     for values in rows.values():
         np.testing.assert_allclose(values, chance)
-
-
-def test_labels_are_kept_and_read_back(tmp_path):
-    nan = float("nan")
-    label = Label(np.array([1.0, nan]), np.array([0.25, 0.0]), np.array([nan, -1.0]))
-    file = tmp_path / "folder" / "labels.jsonl"
-    Labels(file).add([(("run", "1", 0), label)])
-    Labels(file).add([(("run", "1", 1), label)])
-    with file.open("a") as stream:
-        stream.write(file.read_text().splitlines()[0].replace('"version": 1', '"version": 0'))
-    read = Labels(file)
-    for turn in (0, 1):
-        found = read.get(("run", "1", turn), 2)
-        for name in ("found", "surface", "geometry"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(label, name))
-    assert read.get(("run", "1", 0), 3) is None
-    assert read.get(("run", "1", 2), 2) is None
 
 
 class Stopping(Silent):
