@@ -132,8 +132,8 @@ class Pictures:
     def there(self, file: str, digest: str | None = None) -> bool:
         """Whether a picture is on disk, whole and the one that was shown.
 
-        digest: its SHA-256 where the log has it; an older log does not, and its picture has to be one. What
-        this process has written or found to be whole is not read again.
+        digest: its SHA-256; if None, it has to be a picture. What this process has written or found to be whole is not
+        read again.
         """
         path = picture_path(self.folder, file)
         if not path.is_file():

@@ -27,21 +27,16 @@ NARROWING = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "s
 """The options that choose among the questions of a benchmark."""
 
 
-class Machine(Choice):
-    """What a run needs of the machine: readers, installed packages, loggers, a renderer, Ray; and a start to begin at."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where the start cannot be read, SetupError where a library or package is not installed."""
-        parse_start(config.start)
-        require_readers(q.scan for q in questions if q.scan is not None and not config.blind)
-        packages(config)
-        for name in config.log_to:
-            registry.load("logger", name)
-            if name in registry.built_in("logger"):
-                require(f"--log-to {name}", name)
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where Ray or a library of the renderer is needed and not at hand."""
+def check_machine(config: RunConfig, questions: Sequence[Question], *, at_hand: bool) -> None:
+    """Raise SetupError if a library, package or cluster is missing, UsageError if the start cannot be read."""
+    parse_start(config.start)
+    require_readers(q.scan for q in questions if q.scan is not None and not config.blind)
+    packages(config)
+    for name in config.log_to:
+        registry.load("logger", name)
+        if name in registry.built_in("logger"):
+            require(f"--log-to {name}", name)
+    if at_hand:
         check_ray(config)
         if not config.blind:
             check_renderer(config.renderer)
@@ -50,7 +45,6 @@ class Machine(Choice):
 def choices(config: RunConfig) -> tuple[Choice, ...]:
     """Return the choices of a run, in the order in which they are checked."""
     return (
-        Machine(),
         config.picture_stress,
         config.view_policy,
         config.toolset,
@@ -70,6 +64,7 @@ def check_choices(config: RunConfig, questions: Sequence[Question], *, at_hand: 
 
     questions: those that are still to be asked. at_hand: whether models and clusters have to be at hand.
     """
+    check_machine(config, questions, at_hand=at_hand)
     for choice in choices(config):
         choice.check(config, questions)
         if at_hand:
@@ -120,6 +115,7 @@ def check_continued(
     shown = questions if config.picture_stress.reads_all_scans else active
     recorded = folder.record["sha256"]
     gone = set(recorded.get("verifiers", ()))
+    check_machine(config, shown, at_hand=True)
     for choice in choices(config):
         files = list(choice.inputs(config, shown))
         if not files:  # those that are what they were, were checked when the run began
