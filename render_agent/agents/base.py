@@ -1,4 +1,4 @@
-"""The protocol between the scheduler and an agent, which decides a turn.
+"""The base class of agents, which decide turns, and what they may ask of the scheduler.
 
 An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
 verifiers that ask the engine) and returns what it decided. The scheduler does what is asked for, for all
@@ -8,9 +8,10 @@ questions side by side, so that whatever waits alike is done in one batch.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from render_agent.agents.verifiers.base import Case, TurnContext, Verdict
 from render_agent.dialogue.chat import Message
@@ -20,6 +21,9 @@ from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
 from render_agent.engines.base import Reply, Request
 from render_agent.observation import Observation
 
+if TYPE_CHECKING:
+    from render_agent.agents.candidates import AgentTools
+
 SEPARATOR = "\x1f"
 """Stands between a question's id and what tells its dialogues apart; no id that is written has it."""
 
@@ -28,21 +32,6 @@ def turn_seed(seed: int, question_id: str, turn: int) -> int:
     """Return the seed of one turn of one dialogue: it depends on nothing but these three."""
     name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
-
-
-def wording_id(question_id: str, group: int) -> str:
-    """Return the id of the dialogue of a wording, from 0; the first is the question's own."""
-    return f"{question_id}{SEPARATOR}wording {group}" if group else question_id
-
-
-def rewording_id(question_id: str) -> str:
-    """Return the id of the dialogue in which a question's wordings are asked for."""
-    return f"{question_id}{SEPARATOR}wordings"
-
-
-def dialogue_id(question_id: str, turn: int, candidate: int) -> str:
-    """Return the id of the dialogue in which a candidate of a turn was made; no question has it as its own."""
-    return f"{question_id}{SEPARATOR}turn {turn} candidate {candidate}"
 
 
 def probe_id(question_id: str, turn: int) -> str:
@@ -134,12 +123,44 @@ Need = Ask | Draw | Judge
 Steps = Generator[Need, Any, Decision]
 
 
-class Agent(Protocol):
-    """Decides turns; what it decides depends on the state, the replies and the seed alone."""
+@dataclass(frozen=True)
+class Agent(ABC):
+    """Decides turns; what it decides depends on the state, the replies and the seed alone.
 
-    def decide(self, context: TurnContext, request: Request) -> Steps:
+    text: as `--agent` has it. samples: replies to every wording of the question. wordings: how many there are.
+    """
+
+    form: ClassVar[str]
+    """How it is written: K stands for the samples, R for the wordings."""
+    verifiers: ClassVar[Sequence[str] | None] = None
+    """The verifiers that choose where none is named; None where it takes none."""
+    draws: ClassVar[bool] = False
+    """Whether what the candidates lead to is drawn."""
+    shows_all: ClassVar[bool] = False
+    """Whether the model is shown where all moves lead."""
+
+    text: str
+    samples: int = 1
+    wordings: int = 1
+
+    @property
+    def candidates(self) -> int:
+        """Replies of which one is taken."""
+        return self.samples * self.wordings
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there are several replies to choose among."""
+        return self.candidates > 1
+
+    @property
+    def moves(self) -> bool:
+        """Whether it chooses among moves, so that there must be some."""
+        return self.verifiers is not None or self.shows_all
+
+    @abstractmethod
+    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
         """Return the steps from a turn's request to what is taken; no reply that it gets is an error."""
-        ...
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the ids of the dialogues that it leads about a question from turn to turn: one, unless it says more."""

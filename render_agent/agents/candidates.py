@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from render_agent.agents.base import Decision, Draw, Judge, Need
-from render_agent.agents.verifiers.base import Case, FloatArray, TurnContext, Verdict, VerifierPanel
+from render_agent.agents.verifiers.base import Case, FloatArray, TurnContext, Verdict, Verifier
 from render_agent.agents.verifiers.score_fusion import fused, judgements
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import Candidate, Evidence, Tokens
 from render_agent.engines.base import Reply
@@ -65,14 +66,21 @@ def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> 
 
 
 @dataclass(frozen=True)
-class Reranker:
-    """Draws and scores candidates.
+class AgentTools:
+    """What agents work with in a run.
 
-    panel: the verifiers. views: draws where candidates lead.
+    prompt: words the dialogues. views: draws where candidates lead. verifiers: score them. seed: of the run.
     """
 
-    panel: VerifierPanel
+    prompt: Prompt
     views: ViewProvider
+    verifiers: Sequence[Verifier] = ()
+    seed: int = 0
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of view that a reply may ask for."""
+        return self.prompt.on_request
 
     def preview(self, context: TurnContext, candidates: Sequence[Candidate]) -> Draw:
         """Return the need for candidates with what each would show, a list in their order."""
@@ -92,7 +100,7 @@ class Reranker:
         best: gets the candidates and a fused score of each, (K,).
         """
         verdicts = yield from self._verdicts(context, tuple(candidates))
-        values = fused(self.panel, verdicts)
+        values = fused(verdicts)
         if values is None:
             chosen = next(c for c in candidates if c.number == evidence.chosen)
         else:
@@ -101,7 +109,7 @@ class Reranker:
             with_candidates(evidence, candidates),
             chosen=chosen.number,
             weighed=tuple(candidate.number for candidate in candidates),
-            judgements=judgements(self.panel, verdicts),
+            judgements=judgements(self.verifiers, verdicts),
             fused=() if values is None else tuple(map(float, values)),
         )
         return decision(chosen, replies, evidence, verdicts)
@@ -109,15 +117,15 @@ class Reranker:
     def _verdicts(
         self, context: TurnContext, candidates: tuple[Candidate, ...]
     ) -> Generator[Need, Any, tuple[Verdict, ...]]:
-        panel = self.panel
-        silent: list[Verdict] = []
-        asking: list[Verdict] = []
-        if panel.silent:
-            silent = yield Draw(lambda: [v.score(context, candidates) for v in panel.silent])
-        if panel.asking:
-            asking = yield Judge(Case(context, candidates))
-        verdicts = iter(silent), iter(asking)
-        return tuple(next(verdicts[verifier.asks]) for verifier in panel.verifiers)
+        silent = [verifier for verifier in self.verifiers if not verifier.asks_model]
+        drawn: list[Verdict] = []
+        asked: list[Verdict] = []
+        if silent:
+            drawn = yield Draw(lambda: [v.score(context, candidates) for v in silent])
+        if len(silent) < len(self.verifiers):
+            asked = yield Judge(Case(context, candidates))
+        verdicts = iter(drawn), iter(asked)
+        return tuple(next(verdicts[verifier.asks_model]) for verifier in self.verifiers)
 
 
 def with_candidates(evidence: Evidence, candidates: Sequence[Candidate]) -> Evidence:

@@ -8,11 +8,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from render_agent.agents.base import Agent, Ask, Steps
-from render_agent.agents.candidates import Reranker, decision, default_candidate, read_candidates
+from render_agent.agents.candidates import AgentTools, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.base import TurnContext
-from render_agent.config import RunConfig
-from render_agent.config.agent_plan import AgentPlan
-from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Question
 from render_agent.engines.base import Reply, Request
@@ -24,36 +21,21 @@ POSE_STEP_METRES = 0.25
 """Moves are equal that lead to the same pose, counted in such steps from where the camera stands."""
 
 
-class VotePlan(AgentPlan):
-    """Several replies, which vote on the answer or the move."""
-
-    kind = "vote"
-    form = "vote:K"
-    votes = True
-
-    def build(self, config: RunConfig, prompt: Prompt, reranker: Reranker) -> Vote:
-        """Return the agent that has samples vote."""
-        return Vote(config.agent, self.samples, prompt.on_request)
-
-
 @dataclass(frozen=True)
 class Vote(Agent):
     """Takes what most of several samples of one request say; those that cannot be read have no vote.
 
     The dialogue ends where more than half of them end it, or in the last turn: with the answer that wins
     among those that then answer, whichever sample is fed back. Else the move is made that most of the
-    others ask for, of several the one that came first. name: as `--agent` has it. kinds: the kinds of
-    view that a reply may ask for.
+    others ask for, of several the one that came first.
     """
 
-    name: str
-    samples: int
-    kinds: Sequence[str]
+    form = "vote:K"
 
-    def decide(self, context: TurnContext, request: Request) -> Steps:
+    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
         """Ask for all samples at once, and let them vote."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(context, replies, self.kinds)
+        candidates = read_candidates(context, replies, tools.kinds)
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
         outcome = None
@@ -65,28 +47,33 @@ class Vote(Agent):
         elif context.last or not readable:
             chosen = default_candidate(context, candidates)
         else:
-            chosen = self._commonest(context, [c for c in readable if c not in ending])
-        evidence = Evidence(self.name, tuple(candidates), chosen.number, ballot=outcome)
+            moving = [c for c in readable if c not in ending]
+            chosen = _commonest(context, moving, tools.kinds)
+        evidence = Evidence(self.text, tuple(candidates), chosen.number, ballot=outcome)
         return decision(chosen, replies, evidence)
 
-    def _commonest(self, context: TurnContext, moving: Sequence[Candidate]) -> Candidate:
-        """Return the first of those that lead where most do."""
-        leads = [self._lead(context.observation.camera, candidate) for candidate in moving]
-        commonest = Counter(leads).most_common(1)[0][0]
-        return moving[leads.index(commonest)]
 
-    def _lead(self, stood: Camera, candidate: Candidate) -> Hashable:
-        """Return the key by which votes for equal moves are counted: pose and view, rounded."""
-        action, there = candidate.action, candidate.camera
-        assert isinstance(action, Action), "it could be read"
-        turned = round(((there.yaw - stood.yaw) % 360) / POSE_STEP_DEGREES) % round(
-            360 / POSE_STEP_DEGREES
-        )
-        tilted = round((there.pitch - stood.pitch) / POSE_STEP_DEGREES)
-        pairs = zip(there.position, stood.position, strict=True)
-        moved = tuple(round((to - from_) / POSE_STEP_METRES) for to, from_ in pairs)
-        view = action.view if action.view is not None or not self.kinds else self.kinds[0]
-        return turned, tilted, moved, view
+def _commonest(
+    context: TurnContext, moving: Sequence[Candidate], kinds: Sequence[str]
+) -> Candidate:
+    """Return the first of those that lead where most do."""
+    leads = [_lead(context.observation.camera, candidate, kinds) for candidate in moving]
+    commonest = Counter(leads).most_common(1)[0][0]
+    return moving[leads.index(commonest)]
+
+
+def _lead(stood: Camera, candidate: Candidate, kinds: Sequence[str]) -> Hashable:
+    """Return the key by which votes for equal moves are counted: pose and view, rounded."""
+    action, there = candidate.action, candidate.camera
+    assert isinstance(action, Action), "it could be read"
+    turned = round(((there.yaw - stood.yaw) % 360) / POSE_STEP_DEGREES) % round(
+        360 / POSE_STEP_DEGREES
+    )
+    tilted = round((there.pitch - stood.pitch) / POSE_STEP_DEGREES)
+    pairs = zip(there.position, stood.position, strict=True)
+    moved = tuple(round((to - from_) / POSE_STEP_METRES) for to, from_ in pairs)
+    view = action.view if action.view is not None or not kinds else kinds[0]
+    return turned, tilted, moved, view
 
 
 def _ends(candidate: Candidate, context: TurnContext) -> bool:

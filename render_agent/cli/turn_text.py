@@ -13,7 +13,7 @@ from render_agent.analysis.report.maps.path_marks import where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
-from render_agent.dialogue.candidates import Standing, group_means, how_chosen, members, standings
+from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
 from render_agent.dialogue.state import Evidence, QuestionState
 from render_agent.errors import QuestionsError
 from render_agent.geometry.camera import Camera
@@ -89,30 +89,22 @@ def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[
     folder: of the run. stood: the pose in which it was decided.
     """
     yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
-    standing_candidates = standings(evidence)
-    own = {standing.candidate.number: standing for standing in standing_candidates}
     labels = [member.label for member in members(evidence)]
-    several = len({standing.candidate.group for standing in standing_candidates}) > 1
-    for standing in standing_candidates:
+    for standing in standings(evidence):
         candidate = standing.candidate
-        before = None if candidate.follows is None else own[candidate.follows]
-        name = standing.name if before is None else f"{before.name} then {standing.name}"
         mark = ">" if standing.chosen else " "
         move = "; ".join(action_words(candidate.action)) or "nothing"
-        if several:
+        if candidate.group:
             move += f" (wording {candidate.group + 1})"
-        start = stood if before is None else before.candidate.camera
-        if limited(candidate.action, start, candidate.camera):
+        if limited(candidate.action, stood, candidate.camera):
             move += f" ({candidate.feedback})"
-        yield f" {mark} {name}: {move}{_scored(standing, labels)}"
+        yield f" {mark} {standing.name}: {move}{_scored(standing, labels)}"
         if candidate.view is not None:
             yield f"{PLACE}{where(candidate.camera)}: {folder / candidate.view.file}"
         elif standing.scores:
             yield f"{PLACE}{where(candidate.camera)}"
     for number, text in enumerate(evidence.wordings):
         yield f"   wording {number + 1}: {text}"
-    for group, mean in group_means(evidence).items():
-        yield f"   wording {group + 1}: mean score {mean:.2f}"
     if (ballot := evidence.ballot) is not None:
         votes = ", ".join("none" if vote is None else vote for vote in ballot.votes)
         spread = "" if ballot.spread is None else f", standard deviation {ballot.spread:g}"

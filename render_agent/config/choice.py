@@ -72,6 +72,8 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
     flag: of the option that has these texts. UsageError where one is in none of the forms of its kind, or is
     there twice.
     """
+    if len({text.strip() for text in texts}) < len(texts):
+        raise UsageError(f"a {flag} is named twice")
     plans = []
     for text in texts:
         name, colon, argument = text.strip().partition(":")
@@ -81,8 +83,6 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
             forms = ", ".join(form for each in makers for form in each.forms)
             raise UsageError(f"{flag} {short_repr(text)} is not valid: write one of {forms}")
         plans.append(maker(argument or None))
-    if len(set(plans)) < len(plans):
-        raise UsageError(f"a {flag} is named twice")
     return tuple(plans)
 
 

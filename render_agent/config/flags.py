@@ -150,7 +150,6 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "kinds": Names("kind of view"),
     "probe": Names("probe", optional=True),
     "devices": Parts(),
-    "verifier_weights": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),
     "field_of_view": Real(20, 140),

@@ -17,6 +17,9 @@ from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
 from render_agent.text.reasons import short_repr
 
+JUDGE_PICTURES = 5
+"""Pictures in a judge's prompt at the most: a candidate's, and the latest ones shown."""
+
 SPECS = (QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec, OutputSpec)
 """What the options of a run consist of, in the order in which they are told."""
 
@@ -41,6 +44,16 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
     def __getstate__(self) -> dict[str, Any]:
         """Leave the objects that options were parsed into to whoever reads it."""
         return asdict(self)
+
+    @property
+    def pictures_in_prompt(self) -> int:
+        """The largest number of pictures in a prompt of the run, a judge's included."""
+        shown = self.most_views
+        if (
+            self.turn_agent.shows_all
+        ):  # beside what a move leads to, where the others would have led
+            shown += (self.turn_agent.samples - 1) * (self.max_turns - 1)
+        return max(shown, JUDGE_PICTURES if self.judges else 0)
 
     def absolute(self) -> RunConfig:
         """Return the same options with every path made absolute, so that they hold from any folder."""

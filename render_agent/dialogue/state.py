@@ -197,8 +197,7 @@ class Candidate(Struct, frozen=True):
     """A reply that could have been the turn's, and what it would have led to.
 
     feedback: what the model would be told of it (`happened` in the log). camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
-    is the one that it would have. group: the number of the wording that it answers. follows: the number
-    of the candidate that it goes on from, None where it is a turn's own.
+    is the one that it would have. group: the number of the wording that it answers.
     """
 
     number: Count
@@ -208,7 +207,6 @@ class Candidate(Struct, frozen=True):
     camera: Camera
     view: View | None = None
     group: Count = 0
-    follows: Count | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -269,14 +267,10 @@ class Evidence:
     calls: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        own = {c.number for c in self.candidates if c.follows is None}
         if [c.number for c in self.candidates] != list(range(len(self.candidates))):
             raise ValueError("candidates are not numbered from 0")
-        followed = {c.follows for c in self.candidates} - {None}
-        if not {self.chosen, *followed} <= own:
-            raise ValueError(
-                "a candidate that is chosen or followed is not among those of the turn"
-            )
+        if self.chosen >= len(self.candidates):
+            raise ValueError("the candidate that is chosen is not there")
         if not set(self.weighed) <= set(range(len(self.candidates))):
             raise ValueError("a candidate that was weighed is not there")
         count = len(self.weighed)

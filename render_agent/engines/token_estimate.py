@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.config.choosing_budget import judge_pictures, judge_requests, weighed_by_turn
+from render_agent.config.run import JUDGE_PICTURES
 from render_agent.dialogue.chat import Message, pictures
 
 TOKEN_SIDE_PIXELS = {"qwen2-vl": 28, "qwen2.5-vl": 28, "internvl": 28}
@@ -28,7 +28,7 @@ FOLLOWING_TOKENS = 60
 
 
 REWORDING_TOKENS = 300
-"""Of the request for other wordings of a question that is not worded as VSI-Bench's are."""
+"""Of the request for other wordings of a question."""
 
 JUDGE_PROMPT_TOKENS = 300
 """Of the texts that a judge reads: the rubric, the question, and how the reply must look."""
@@ -80,29 +80,22 @@ def estimate(config: RunConfig, questions: int, opening: Sequence[Message]) -> E
     that a prefix cache has them from the second question on; a turn's prompt begins with that of the
     turn before, and the samples of a turn share theirs.
     """
-    plan, turns, reply = config.agent_plan, config.max_turns, config.max_new_tokens
+    agent, turns, reply = config.turn_agent, config.max_turns, config.max_new_tokens
     thought = config.thinking_budget or 0
     picture = picture_tokens(config.model_name, *config.image_size)
     first = text_tokens(opening) + len(pictures(list(opening))) * picture
     following = reply + FOLLOWING_TOKENS + (picture if config.free else 0)
-    step = following + (picture * (plan.samples - 1) if plan.shows_all else 0)
+    step = following + (picture * (agent.samples - 1) if agent.shows_all else 0)
     shared = text_tokens([message for message in opening if message["role"] == "system"])
     prompts = [first + step * turn for turn in range(turns)]
-    dialogues = questions * plan.groups
-    # a second move is asked for in a dialogue that goes on from that of the turn
-    seconds = plan.candidates * max(0, turns - 2) if plan.depth > 1 else 0
-    reworded = questions if plan.groups > 1 else 0
-    from_second = sum(prompts[: max(0, turns - 2)]) * plan.candidates if plan.depth > 1 else 0
+    dialogues = questions * agent.wordings
+    reworded = questions if agent.wordings > 1 else 0
     return Estimate(
-        requests=dialogues * turns + questions * seconds + reworded,
-        prompt_tokens=dialogues * plan.samples * sum(prompts)
-        + questions * (from_second + seconds * following)
-        + reworded * REWORDING_TOKENS,
-        cached_tokens=dialogues * (sum(prompts[:-1]) + (plan.samples - 1) * sum(prompts))
-        + questions * from_second
+        requests=dialogues * turns + reworded,
+        prompt_tokens=dialogues * agent.samples * sum(prompts) + reworded * REWORDING_TOKENS,
+        cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
         + max(0, dialogues - 1) * shared,
-        reply_tokens=(dialogues * plan.samples * turns + questions * seconds + reworded)
-        * (reply + thought),
+        reply_tokens=(dialogues * agent.samples * turns + reworded) * (reply + thought),
         **_judged(config, questions, picture),
     )
 
@@ -112,13 +105,12 @@ def _judged(config: RunConfig, questions: int, picture: int) -> dict[str, Any]:
     judges = config.judges
     if not judges:
         return {}
-    requests = sum(judge_requests(config, candidates) for candidates in weighed_by_turn(config))
-    requests *= questions * len(judges)
+    requests = config.turn_agent.candidates * (config.max_turns - 1) * questions * len(judges)
     return {
         "judge_requests": requests,
-        "judge_prompt_tokens": requests * (JUDGE_PROMPT_TOKENS + judge_pictures(config) * picture),
-        "judge_reply_tokens": 0 if config.judging.scores else requests * JUDGE_REPLY_TOKENS,
-        "judge_model": next((plan.own_model for plan in judges if plan.own_model), None),
+        "judge_prompt_tokens": requests * (JUDGE_PROMPT_TOKENS + JUDGE_PICTURES * picture),
+        "judge_reply_tokens": 0 if config.judge_mode == "yes" else requests * JUDGE_REPLY_TOKENS,
+        "judge_model": next((judge.argument for judge in judges if judge.argument), None),
     }
 
 

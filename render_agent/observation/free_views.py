@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 from msgspec import structs
 
-from render_agent.config.agent_plan import agent_plan
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
 from render_agent.geometry.camera import Camera, Vector, wrapped
@@ -88,45 +87,36 @@ class FreeViews:
             candidates = turn.evidence.candidates if turn.evidence else ()
             for candidate in candidates:
                 if candidate.view is not None:
-                    parent = (c.camera for c in candidates if c.number == candidate.follows)
-                    trail = [*stood, *parent]
-                    self._draw_again(state, turn, candidate.view, candidate.camera, trail, ahead=1)
+                    self._draw_again(state, turn, candidate.view, candidate.camera, stood, ahead=1)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
         """Return candidates with what each would be shown next; now: what the question is shown.
 
-        Those that have a view keep it, and those that lead to the same share their picture. SceneError or
-        RenderError where the scene cannot be read or drawn.
+        Those that lead to the same share their picture. SceneError or RenderError where the scene cannot be
+        read or drawn.
         """
         before = {view.number: view for view in (*state.views, *now.views)}
         stood = [*(turn.stood for turn in state.turns), now.camera]
-        previewed: dict[int, Candidate] = {}
-        drawn: dict[tuple[str, Camera, int | None], View] = {}
+        previewed = []
+        drawn: dict[tuple[str, Camera], View] = {}
         for candidate in candidates:
-            parent = None if candidate.follows is None else previewed[candidate.follows]
-            shown = before
-            if parent is not None and parent.view is not None:
-                shown = before | {parent.view.number: parent.view}
-            kind = self._asked_for(candidate.action, shown)
-            key = str(kind), candidate.camera, candidate.follows
-            if candidate.view is not None:
-                view = candidate.view
-            elif isinstance(kind, View):
+            kind = self._asked_for(candidate.action, before)
+            key = str(kind), candidate.camera
+            if isinstance(kind, View):
                 view = kind
             elif key in drawn:
                 view = drawn[key]
             else:
-                trail = [*stood, parent.camera] if parent else stood
                 scene = self.scenes.get(state.question.at(len(state.turns) + 1))
-                picture = self.viewer.draw(kind, scene, candidate.camera, trail)
+                picture = self.viewer.draw(kind, scene, candidate.camera, stood)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 self.pictures.keep(file, picture.picture)
-                view = View(len(shown), kind, file, picture.camera)
+                view = View(len(before), kind, file, picture.camera)
                 drawn[key] = view
-            previewed[candidate.number] = structs.replace(candidate, view=view)
-        return list(previewed.values())
+            previewed.append(structs.replace(candidate, view=view))
+        return previewed
 
     @cached_property
     def viewer(self) -> Viewer:
@@ -307,7 +297,7 @@ def previewed_view(state: QuestionState) -> View | None:
 def unmade_views_shown(state: QuestionState) -> list[View]:
     """Return the views of the moves that were not made, where the model is shown them."""
     evidence = state.turns[-1].evidence if state.turns else None
-    if evidence is None or not agent_plan(evidence.agent).shows_all:
+    if evidence is None or not evidence.agent.startswith("show:"):
         return []
     return unmade_views(evidence, state.views)
 

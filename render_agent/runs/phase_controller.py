@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, probe_id, turn_seed
-from render_agent.agents.verifiers.base import TurnContext, VerifierPanel
+from render_agent.agents.candidates import AgentTools
+from render_agent.agents.verifiers.base import TurnContext
 from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
@@ -77,24 +78,32 @@ class Sampling:
 class PhaseController:
     """Runs questions to their ends; owns nothing but the order in which things happen.
 
-    agent: decides each turn. panel: the verifiers that it may ask. failures: says when too many failed. max_batched_turns: turns that all
+    agent: decides each turn. tools: what it works with. failures: says when too many failed. max_batched_turns: turns that all
     questions take together. finish_together: how many questions then finish side by side, each at its own
     pace; 1 is strictly one after the other, None as many as the engine takes best. Neither changes what is said in any dialogue.
     probe: what is asked beside the dialogues, which does not change them either; None for nothing.
     """
 
-    views: ViewProvider
     engine: Engine
     log: TurnLog
-    prompt: Prompt
     observer: Observer
     agent: Agent
-    panel: VerifierPanel
+    tools: AgentTools
     failures: Failures
     max_batched_turns: int
     finish_together: int | None
     sampling: Sampling
     probe: ProbePlan | None = None
+
+    @property
+    def views(self) -> ViewProvider:
+        """What draws the views."""
+        return self.tools.views
+
+    @property
+    def prompt(self) -> Prompt:
+        """What words the dialogues."""
+        return self.tools.prompt
 
     @cached_property
     def schema(self) -> Mapping[str, Any] | None:
@@ -262,7 +271,7 @@ class PhaseController:
         events: gets those of engine and verifiers as they come. RenderAgentError where a reply failed.
         """
         kept = self.agent.dialogues(request.question_id)
-        steps = self.agent.decide(context, request)
+        steps = self.agent.decide(self.tools, context, request)
         served: Any = None
         while True:
             try:
@@ -306,7 +315,8 @@ class PhaseController:
 
         That thread closes what it used at the end. Where the run is stopped, it begins nothing more.
         """
-        scheduler = TurnScheduler(self.engine, self.panel, settle=self.log.sync)
+        asking = [verifier for verifier in self.tools.verifiers if verifier.asks_model]
+        scheduler = TurnScheduler(self.engine, asking, settle=self.log.sync)
         retired = [state for state in states if not state.active]
         restored = [scheduler.draw(partial(self._restore, state)) for state in retired]
         try:
@@ -317,7 +327,8 @@ class PhaseController:
             self.views.stop()
             raise
         finally:
-            scheduler.draw(self.panel.close)
+            for verifier in self.tools.verifiers:
+                scheduler.draw(verifier.close)
             scheduler.draw(self.views.close)
             scheduler.close()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
-from render_agent.config.choosing_budget import pictures_of_moves, weighed_by_turn
 from render_agent.dialogue.state import Question
 from render_agent.engines.registry import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
@@ -153,7 +152,6 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
     is_part = config.benchmark in registry.names("benchmark")
     if config.batch and is_part and not is_file_of_questions(config):
         yield "benchmark", config.benchmark
-    yield "agent", config.agent_plan.kind
     for verifier in config.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views
@@ -192,7 +190,8 @@ def pictures_needed(config: RunConfig, questions: Sequence[Question]) -> int:
     scenes = len({(question.dataset, question.scene) for question in questions})
     opening = len(config.opening_kinds)
     if config.free:
-        return scenes * opening + pictures_of_moves(config) * len(questions)
+        moves = config.turn_agent.candidates if config.turn_agent.draws else 1
+        return scenes * opening + moves * (config.max_turns - 1) * len(questions)
     further = config.most_views - opening
     shared = config.view_policy.shared
     return scenes * opening + further * (scenes if shared else len(questions))
@@ -204,11 +203,9 @@ def disk_needed(
     """Return the upper bound of bytes on disk that a run takes: every question uses all its turns."""
     width, height = config.image_size
     pictures = pictures_needed(config, questions)
-    plan, turns = config.agent_plan, config.max_turns
+    agent, turns = config.turn_agent, config.max_turns
     lines = len(questions) * (turns + 1) * BYTES_A_TURN
-    others = turns * plan.candidates if plan.chooses else 0
-    if plan.depth > 1:  # second moves
-        others += sum(weighed_by_turn(config)) - (turns - 1) * plan.candidates
+    others = turns * agent.candidates if agent.chooses else 0
     lines += len(questions) * others * BYTES_A_CANDIDATE
     return round(pictures * width * height * bytes_a_pixel) + lines
 

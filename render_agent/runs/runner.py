@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import __version__
-from render_agent.agents.candidates import Reranker
-from render_agent.agents.verifiers.registry import describe_choosing, make_panel
+from render_agent.agents.candidates import AgentTools
+from render_agent.agents.registry import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.paths import absolute_paths
 from render_agent.dialogue.chat import Message
@@ -133,16 +133,14 @@ def play(
     """
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
-    views, prompt = make_views(config, scenes, log.pictures, questions), make_prompt(config)
-    panel = make_panel(config, questions, engine)
+    views = make_views(config, scenes, log.pictures, questions)
+    verifiers = tuple(verifier.open(config, questions, engine) for verifier in config.verifiers)
     controller = PhaseController(
-        views,
         engine,
         log,
-        prompt,
         observer,
-        config.agent_plan.build(config, prompt, Reranker(panel, views)),
-        panel,
+        config.turn_agent,
+        AgentTools(make_prompt(config), views, verifiers, config.seed),
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from render_agent.agents.base import Ask, Draw, Need
-from render_agent.agents.verifiers.base import Case, VerifierPanel
+from render_agent.agents.verifiers.base import Case, Verifier
 from render_agent.engines.base import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.system.interrupts import raise_again
@@ -37,14 +37,16 @@ class InFlight:
 class TurnScheduler:
     """Serves coroutines what they yield; owned by the thread that owns the engine.
 
-    One thread of its own draws, so that views are drawn while the engine generates. panel: its verifiers that
-    ask the engine judge. settle: called whenever some coroutines went on, so that what they wrote is synced to
+    One thread of its own draws, so that views are drawn while the engine generates. asking: the verifiers that
+    ask a model. settle: called whenever some coroutines went on, so that what they wrote is synced to
     disk together.
     """
 
-    def __init__(self, engine: Engine, panel: VerifierPanel, settle: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, asking: Sequence[Verifier], settle: Callable[[], None]
+    ) -> None:
         self.engine = engine
-        self.panel = panel
+        self.asking = asking
         self.settle = settle
         self._thread = ThreadPoolExecutor(1, "drawing")
         self._in_flight = 0
@@ -154,7 +156,7 @@ class TurnScheduler:
         waiting, self._to_judge = self._to_judge, []
         cases = [case for _, case in waiting]
         try:
-            verdicts = [*zip(*(v.score_all(cases) for v in self.panel.asking), strict=True)]
+            verdicts = [*zip(*(v.score_all(cases) for v in self.asking), strict=True)]
         except RenderAgentError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it fails the turns that wait for it

@@ -190,22 +190,17 @@ def stack(histories: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> Historie
 def read_histories(context: TurnContext, candidates: Sequence[Candidate], length: int) -> Histories:
     """Return the history that each candidate ends, of `length` moves at the most.
 
-    Replies that could not be read moved nothing and are left out. A candidate that goes on from another
-    one has that before it. ValueError where a candidate could not be read.
+    Replies that could not be read moved nothing and are left out. ValueError where a candidate could not
+    be read.
     """
     earlier = [(t.action, t.stood) for t in context.state.turns if isinstance(t.action, Action)]
     actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
     here = context.observation.camera
-    by_number = {candidate.number: candidate for candidate in candidates}
     rows = []
     for candidate in candidates:
         if not isinstance(candidate.action, Action):
             raise ValueError(f"candidate {candidate.number} could not be read: it moves nothing")
-        path = (
-            [candidate] if candidate.follows is None else [by_number[candidate.follows], candidate]
-        )
-        moves = [(c.action, c.camera) for c in path if isinstance(c.action, Action)]
-        requested = [*actions, *(action for action, _ in moves)]
-        poses = [*trail, here, *(camera for _, camera in moves)]
+        requested = [*actions, candidate.action]
+        poses = [*trail, here, candidate.camera]
         rows.append(encode_history(requested, poses, length, here))
     return stack(rows)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
-from render_agent.dialogue.state import Candidate
-from render_agent_lab.learned_verifier.card import encoder_told
-from render_agent_lab.learned_verifier.checkpoint import load
-from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, FeatureCache
-from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
-from render_agent_lab.learned_verifier.ensemble import Ensemble, place_of
-from render_agent_lab.learned_verifier.history import read_histories
+from render_agent.config.choice import InputFile, sha256
+from render_agent.questions.input_files import scan_files
+
+if TYPE_CHECKING:
+    from render_agent.config import RunConfig
+    from render_agent.dialogue.state import Candidate, Question
+    from render_agent.engines.base import Engine
+    from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
+    from render_agent_lab.learned_verifier.ensemble import Ensemble
+
+UNREAD = (".md", ".csv")
+"""Endings of files in its folder that people read, and no run does."""
 
 
+@dataclass(eq=False)
 class LearnedVerifier(Verifier):
     """Scores moves without drawing them, from the current view, the question and the moves so far.
 
@@ -24,24 +32,87 @@ class LearnedVerifier(Verifier):
     members in one pass. Members are independent: their scores are rows of their own.
     """
 
-    def __init__(self, ensemble: Ensemble, encoder: Encoder, name: str = "learned") -> None:
-        self.name = name
-        self.members = tuple(f"member {number + 1}" for number in range(ensemble.members))
-        self.ensemble = ensemble
-        self.encoder = encoder
-        self._readers: dict[object, FeatureCache] = {}
+    name = "learned"
+    forms = ("learned:DIR",)
+
+    ensemble: Ensemble | None = None
+    encoder: Encoder | None = None
+    _readers: dict[object, FeatureCache] = field(init=False, default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds it, as `train-verifier` wrote it."""
+        return Path(self.argument or "")
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """A name for every member of the ensemble."""
+        count = self.ensemble.members if self.ensemble else 0
+        return tuple(f"member {number + 1}" for number in range(count))
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise SetupError where the folder holds no verifier."""
+        from render_agent_lab.learned_verifier.card import check_learned
+
+        check_learned(self.folder)
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give every file of the folder but those that only people read."""
+        for file in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            if file.suffix not in UNREAD:
+                yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
+
+    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
+        """Return that it was trained in some of the questions' scenes, None where in none.
+
+        SetupError where the folder holds no verifier, or a scan cannot be read.
+        """
+        from render_agent_lab.learned_verifier.card import read_card
+
+        learned = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
+        hashes = {file.name: file.digest for file in scan_files(questions)}
+        scans = {str(question.scan) for question in questions if question.scan is not None}
+        met = sum(hashes[scan] in learned for scan in scans)
+        return f"{met} of these {len(scans)} scenes, in which it was trained" if met else None
+
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"knows": self.knows(config, questions)}
+
+    def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
+        """Return the verifier with its weights. SetupError where the folder holds none."""
+        return self.loaded(config.device)
+
+    def loaded(self, device: str = "auto") -> Self:
+        """Return the verifier with its weights and the encoder that it needs.
+
+        SetupError where the folder holds none, or the encoder is not at hand or is another one.
+        """
+        from render_agent_lab.learned_verifier.card import encoder_told
+        from render_agent_lab.learned_verifier.checkpoint import load
+        from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
+        from render_agent_lab.learned_verifier.ensemble import place_of
+
+        ensemble, learned = load(self.folder, place_of(device))
+        encoder_card = encoder_told(self.folder, learned)
+        encoder = make_encoder(encoder_card["label"], device)
+        check_encoder(encoder, encoder_card)
+        return replace(self, ensemble=ensemble, encoder=encoder)
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return how well each candidate fits the state, (M, K): cosines; NaN where nothing is shown.
 
         RunLogError where the picture of a view cannot be read.
         """
+        from render_agent_lab.learned_verifier.encoder import EncoderInput
+        from render_agent_lab.learned_verifier.history import read_histories
+
+        assert self.ensemble is not None, "it is open"
         glimpse = EncoderInput.of(context)
         if glimpse is None:
             nothing = np.full((self.ensemble.members, len(candidates)), np.nan)
             return Verdict(nothing, ("nothing is shown here",) * len(candidates))
-        reader = self._reader(context)
-        (features,) = reader.features([(glimpse, context.state.question)])
+        (features,) = self._reader(context).features([(glimpse, context.state.question)])
         histories = read_histories(context, candidates, self.ensemble.shape.history)
         return Verdict(self.ensemble.score(features, histories).astype(np.float64))
 
@@ -51,21 +122,12 @@ class LearnedVerifier(Verifier):
 
     def _reader(self, context: TurnContext) -> FeatureCache:
         """Return the features of the context's run; names of pictures mean something within it only."""
+        from render_agent_lab.learned_verifier.encoder import FeatureCache
+
         # kept in the value, so that what identifies it is not given to another in the meantime
         reader = self._readers.get(context.picture)
         if reader is None:
+            assert self.encoder is not None, "it is open"
             self._readers.clear()  # runs come one after the other
             reader = self._readers[context.picture] = FeatureCache(self.encoder, context.picture)
         return reader
-
-
-def load_verifier(folder: Path, device: str = "auto", name: str = "learned") -> LearnedVerifier:
-    """Return the verifier in a folder that `train-verifier` wrote, with the encoder that it needs.
-
-    SetupError where it holds none, or the encoder is not at hand or is another one.
-    """
-    ensemble, learned = load(folder, place_of(device))
-    encoder_card = encoder_told(folder, learned)
-    encoder = make_encoder(encoder_card["label"], device)
-    check_encoder(encoder, encoder_card)
-    return LearnedVerifier(ensemble, encoder, name)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.score_fusion import highest, mean_ranks
+from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent_lab.learned_verifier.ensemble import Ensemble
 from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.examples import Example
@@ -58,7 +58,7 @@ def choose_prepared(ensemble: Ensemble, prepared: Prepared) -> Choices:
     fused, members, chance = [], [], []
     for number, scores in enumerate(_scores(ensemble, prepared)):
         good = prepared.good[prepared.candidates(number)]
-        fused.append(good[highest(mean_ranks(scores))])
+        fused.append(good[mean_ranks(scores).argmax()])
         members.append(good[scores.argmax(1)])
         chance.append(good.mean())
     return Choices(

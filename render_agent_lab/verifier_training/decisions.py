@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from render_agent.agents.verifiers.base import FloatArray, TurnContext
-from render_agent.agents.verifiers.geometry import GeometryPlan, GeometryVerifier
+from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
@@ -55,7 +55,7 @@ def read_decisions(
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
-    with closing(GeometryPlan().build(config, questions)) as geometry:
+    with closing(GeometryVerifier().open(config, questions)) as geometry:
         reading = Reading(folder, scenes, geometry)
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             report(name)
@@ -126,7 +126,7 @@ def _candidates(
         logged = tuple(
             candidate
             for candidate in evidence.candidates
-            if candidate.view is not None and candidate.follows is None and candidate.goes_on
+            if candidate.view is not None and candidate.goes_on
         )
         if len(logged) > 1:
             places = [p for p, c in enumerate(logged) if c.number == evidence.chosen]

@@ -67,4 +67,3 @@ def test_the_runs_have_choices_of_every_kind(reference):
         assert not weighed
     else:
         assert any(found["chosen"] != min(found["weighed"]) for found in weighed)
-    assert (agent == "lookahead:3:2") == any(c["follows"] is not None for c in candidates)

@@ -53,7 +53,7 @@ def begun(config):
     [
         ({}, "agent: lookahead:2 by geometry (knows where the named objects are)"),
         (
-            {"verifier": ("random", "geometry"), "verifier_weights": ("1", "0.5")},
+            {"verifier": ("random", "geometry")},
             "agent: lookahead:2 by random, geometry (knows where the named objects are)",
         ),
         ({"verifier": ("geometry:unnamed",)}, None),
@@ -71,15 +71,11 @@ def test_what_no_model_knows_is_said_beside_every_figure(tmp_path, options, note
     assert (told["agent"], told["note"]) == (config.agent, note)
     assert (note in results_of(folder)["notes"]) == (note is not None)
     assert [entry["name"] for entry in told["verifiers"]] == [v.label for v in config.verifiers]
-    assert [entry["weight"] for entry in told["verifiers"]] == list(config.weights)
-    assert told["fusion"] == ("ranks" if config.agent_plan.verified else None)
 
 
 def test_where_no_box_is_known_geometry_knows_none(tmp_path):
     folder = begun(make_config(tmp_path, make_questions(tmp_path, 2), **LOOKAHEAD))
-    assert folder.record["choosing"]["verifiers"] == [
-        {"name": "geometry", "weight": 1.0, "knows": None}
-    ]
+    assert folder.record["choosing"]["verifiers"] == [{"name": "geometry", "knows": None}]
     assert folder.record["choosing"]["note"] is None
 
 
@@ -103,10 +99,12 @@ def test_boxes_that_changed_are_refused_where_moves_rest_on_them(tmp_path, verif
 def test_a_rubric_of_ones_own_is_among_the_files_that_must_stay(tmp_path):
     rubric = tmp_path / "mine.yaml"
     rubric.write_text(
-        yaml.safe_dump({"name": "mine", "helps": "Does it help to answer: {question}"})
+        yaml.safe_dump(
+            {"name": "mine", "introduction": "Judge.", "criteria": {"seen": {"text": "Is it?"}}}
+        )
     )
     given = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
-    given |= {"model": "some", "judge_mode": "pairwise", "base_url": "http://127.0.0.1:9/v1"}
+    given |= {"model": "some", "judge_mode": "json", "base_url": "http://127.0.0.1:9/v1"}
     config = make_config(tmp_path, make_questions(tmp_path, 2), **given)
     assert input_hashes(config, [])["verifiers"].keys() == {str(rubric)}
 
@@ -157,7 +155,6 @@ def test_shards_of_different_agents_do_not_merge(tmp_path):
         chosen,
         chosen,
         {**chosen, "agent": "lookahead:3"},
-        {**chosen, "fusion": "normalised"},
     ]
     first, *others = (
         RunFolder(wandering(tmp_path, asked, shard=f"{1 + (number > 0)}/2", **given))

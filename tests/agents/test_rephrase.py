@@ -7,8 +7,7 @@ import pytest
 from factories.runs import Silent, choices, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
-from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group
-from render_agent.agents.rewording import reword_by_rule
+from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, read_wordings
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
@@ -20,6 +19,8 @@ QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "tempe
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}
 
 COUNTING, DIRECTION = "How many box(s) are in this room?", "Is the red box left or right?"
+OTHER = ["Left or right: where is the red box?", "On which side is the red box, left or right?"]
+WORDINGS = json.dumps({"wordings": OTHER})
 
 
 def at_group(*groups):
@@ -76,8 +77,8 @@ class Watched(ScriptedEngine):
         self.retired.append(question_id)
 
 
-def reworded(folder, wordings="no", question=0, **options):
-    """Run question 0 (VSI-Bench's form) or 1 (another); return its lines and the engine."""
+def reworded(folder, wordings=WORDINGS, question=1, **options):
+    """Run a question; return its lines and the engine."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines(keepends=True)[question])
     engine = Watched(Noting(wordings))
@@ -91,27 +92,28 @@ def words(message):
 
 def test_every_wording_has_a_dialogue_that_differs_in_the_question_alone(tmp_path):
     lines, engine = reworded(tmp_path)
-    wordings = reword_by_rule(COUNTING)[:3]
+    wordings = [DIRECTION, *OTHER]
     assert len(lines) > 1
-    turns = [engine.asked[at : at + 3] for at in range(0, len(engine.asked), 3)]
+    asked = [request for request in engine.asked if request.temperature]
+    turns = [asked[at : at + 3] for at in range(0, len(asked), 3)]
     assert len(turns) == len(lines)
     before = [[]] * 3
     for line, groups in zip(lines, turns, strict=True):
         assert [request.samples for request in groups] == [2, 2, 2]
-        assert {request.about or request.question_id for request in groups} == {"0"}
+        assert {request.about or request.question_id for request in groups} == {"1"}
         assert len({request.seed for request in groups}) == 3
         for wording, request, known in zip(wordings, groups, before, strict=True):
             assert request.messages[: len(known)] == known
             first, *others = words(request.messages[1])
             assert first.startswith(wording + "\n")
             own_first, *own_others = words(groups[0].messages[1])
-            assert first.replace(wording, COUNTING) == own_first
+            assert first.replace(wording, DIRECTION) == own_first
             assert others == own_others
             assert request.messages[2:] == groups[0].messages[2:]
             assert request.messages[0] == groups[0].messages[0]
         before = [request.messages for request in groups]
         assert [m["role"] for m in before[0]].count("assistant") == line["turn"]
-    assert lines[0]["messages"] == engine.asked[0].messages, "the log has the question's own text"
+    assert lines[0]["messages"] == asked[0].messages, "the log has the question's own text"
     assert lines[0]["evidence"]["wordings"] == list(wordings)
     assert [line["evidence"]["wordings"] for line in lines[1:]] == [[]] * (len(lines) - 1)
     assert set(engine.retired) == {request.question_id for request in engine.asked}
@@ -132,22 +134,8 @@ def test_candidates_are_numbered_over_all_groups_and_chosen_by_them(tmp_path):
     assert any(line["evidence"]["chosen"] > 1 for line in weighed)
 
 
-def test_moves_are_drawn_only_where_a_verifier_looks(tmp_path):
-    lines, _ = reworded(tmp_path)
-    assert not any(c["view"] for line in lines for c in line["evidence"]["candidates"])
-    lines, _ = reworded(tmp_path, verifier=("geometry",))
-    weighed = [line["evidence"] for line in lines if line["evidence"]["weighed"]]
-    assert weighed
-    for evidence in weighed:
-        drawn = [c["number"] for c in evidence["candidates"] if c["view"]]
-        assert drawn == evidence["weighed"]
-
-
-OTHER = ["Left or right: where is the red box?", "On which side is the red box, left or right?"]
-
-
-def test_other_questions_are_reworded_by_the_model_once(tmp_path):
-    lines, engine = reworded(tmp_path, json.dumps({"wordings": OTHER}), question=1)
+def test_the_model_is_asked_for_the_wordings_once(tmp_path):
+    lines, engine = reworded(tmp_path)
     asked = [request for request in engine.asked if request.temperature == 0]
     assert [(request.about, request.turn, request.samples) for request in asked] == [("1", 0, 1)]
     assert asked[0].question_id != "1"
@@ -170,7 +158,7 @@ def test_other_questions_are_reworded_by_the_model_once(tmp_path):
     ("told", "groups"), [("no", 1), (json.dumps({"wordings": [OTHER[0], DIRECTION]}), 2)]
 )
 def test_where_there_are_fewer_wordings_there_are_fewer_groups(tmp_path, told, groups):
-    lines, _ = reworded(tmp_path, told, question=1)
+    lines, _ = reworded(tmp_path, told)
     assert len(lines[0]["evidence"]["wordings"]) == groups
     assert lines[0]["events"] == [FEWER_WORDINGS]
     assert len(lines) > 1
@@ -223,3 +211,32 @@ def test_a_run_cut_off_goes_on_with_its_wordings(tmp_path):
     assert told((path, found)) == told((whole, results))
     assert again.asked
     assert all(request.temperature for request in again.asked), "the wordings are in the log"
+
+
+QUESTION = "Which of the 2 lamps is nearer to the door than 1.5 m?"
+BOTH = [
+    "Of the 2 lamps, which is nearer to the door than 1.5 m?",
+    "Nearer than 1.5 m: which of 2?",
+]
+
+
+def given(*wordings):
+    return json.dumps({"wordings": list(wordings)})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (given(*BOTH), BOTH),
+        (f"<think>Two, then.</think>\n```json\n{given(*BOTH)}\n```", BOTH),
+        (given(f" {BOTH[0]} ", BOTH[0].upper(), QUESTION.lower(), "", 7, BOTH[1]), BOTH),
+        (given("Which of the 3 lamps is nearer to the door than 1.5 m?", BOTH[1]), BOTH[1:]),
+        (given(*BOTH, BOTH[0] + " Now."), BOTH),
+        (json.dumps({"wordings": BOTH[0]}), []),
+        (given(*BOTH)[:-1], []),
+        ("[" * 100_000, []),
+        ("7", []),
+    ],
+)
+def test_only_wordings_that_are_new_and_keep_the_numbers_are_taken(text, found):
+    assert list(read_wordings(text, QUESTION, 2)) == found

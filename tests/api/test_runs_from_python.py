@@ -13,7 +13,7 @@ from factories.scans import mesh_ply
 from factories.scenes import room, write_ply
 
 import render_agent
-from render_agent.agents.verifiers.judge.model_queries import scorer
+from render_agent.agents.verifiers.judge.batch_score import scorer
 from render_agent.api.engines import Kept
 from render_agent.cli.main import cli
 from render_agent.engines.base import Capabilities, Scores

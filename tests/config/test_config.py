@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from render_agent.agents.lookahead import BestPlan, LookaheadPlan, ShowPlan
-from render_agent.agents.rephrase import RephrasePlan
-from render_agent.agents.single import SinglePlan
-from render_agent.agents.vote import VotePlan
+from render_agent.agents.lookahead import Best, Lookahead, Show
+from render_agent.agents.rephrase import Rephrase
+from render_agent.agents.single import Single
+from render_agent.agents.vote import Vote
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
 from render_agent.config.file import options_of_file
 from render_agent.errors import UsageError
@@ -38,7 +38,7 @@ def written(tmp_path, content):
     return str(path)
 
 
-CHOOSING = {"agent": "lookahead:4", "verifier": ("random",), "verifier_weights": ("0.5",)}
+CHOOSING = {"agent": "lookahead:4", "verifier": ("random",)}
 """Values that these options can have, with an agent that chooses."""
 
 
@@ -263,20 +263,19 @@ def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("options", "plan"),
+    ("options", "agent"),
     [
-        ({}, SinglePlan()),
-        ({"agent": "vote:5"}, VotePlan(5)),
-        ({"agent": "best:3", "verifier": ("random",)}, BestPlan(3)),
-        ({"agent": "lookahead:4"}, LookaheadPlan(4)),
-        ({"agent": "lookahead:4:2"}, LookaheadPlan(4, depth=2)),
-        ({"agent": "rephrase:2x3"}, RephrasePlan(3, groups=2)),
-        ({"agent": "rephrase:2×3"}, RephrasePlan(3, groups=2)),
-        ({"agent": "show:2"}, ShowPlan(2)),
+        ({}, Single("single")),
+        ({"agent": "vote:5"}, Vote("vote:5", 5)),
+        ({"agent": "best:3", "verifier": ("random",)}, Best("best:3", 3)),
+        ({"agent": "lookahead:4"}, Lookahead("lookahead:4", 4)),
+        ({"agent": "rephrase:2x3"}, Rephrase("rephrase:2x3", 3, wordings=2)),
+        ({"agent": "rephrase:2×3"}, Rephrase("rephrase:2×3", 3, wordings=2)),
+        ({"agent": "show:2"}, Show("show:2", 2)),
     ],
 )
-def test_an_agent_is_read_as_it_is_written(options, plan):
-    assert RunConfig(batch=True, temperature=1, **options).agent_plan == plan
+def test_an_agent_is_read_as_it_is_written(options, agent):
+    assert RunConfig(batch=True, temperature=1, **options).turn_agent == agent
 
 
 @pytest.mark.parametrize(
@@ -292,13 +291,11 @@ def test_an_agent_is_read_as_it_is_written(options, plan):
         "vote:-3",
         "single:2",
         "best:3.5",
-        "lookahead:4:3",
-        "lookahead:4:1:1",
+        "lookahead:4:2",
         "rephrase:4",
         "rephrase:1x1",
         "rephrase:0x4",
         "rephrase:9x9",
-        "rephrase:9x2",
         "votes:3",
         "lookahead 4",
     ],
@@ -316,7 +313,6 @@ def test_an_agent_that_cannot_be_is_refused_in_a_sentence(agent):
         ({"agent": "best:3", "verifier": ("geometry",)}, "use --agent lookahead:3"),
         ({"verifier": ("random",)}, "--agent single takes no verifier"),
         ({"agent": "vote:3", "verifier": ("random",)}, "--agent vote:3 takes no verifier"),
-        ({"agent": "show:3", "verifier_weights": ("1",)}, "--agent show:3 takes no verifier"),
         ({"agent": "vote:3", "engine": "human"}, "a person gives one"),
         ({"agent": "lookahead:3", "views": "tour"}, "use it with --views free"),
         ({"agent": "lookahead:3", "views": "none"}, "use it with --views free"),
@@ -324,10 +320,6 @@ def test_an_agent_that_cannot_be_is_refused_in_a_sentence(agent):
         ({"agent": "lookahead:3", "verifier": ("learned",)}, "--verifier 'learned' is not valid"),
         ({"agent": "lookahead:3", "verifier": ("judge:",)}, "--verifier 'judge:' is not valid"),
         ({"agent": "lookahead:3", "verifier": ("random", "random")}, "named twice"),
-        ({"agent": "lookahead:3", "verifier_weights": ("1", "2")}, "2 weights for 1 verifiers"),
-        ({"agent": "lookahead:3", "verifier_weights": ("0",)}, "one at least is above 0"),
-        ({"agent": "lookahead:3", "verifier_weights": ("nan",)}, "are 0 or more"),
-        ({"agent": "lookahead:3", "verifier_weights": ("one",)}, "are numbers"),
     ],
 )
 def test_options_of_choosing_that_contradict_each_other_are_refused(options, told):
@@ -343,4 +335,3 @@ def test_votes_need_no_moves():
 def test_geometry_chooses_where_moves_are_drawn_and_nobody_else_is_named():
     config = RunConfig(batch=True, temperature=1, agent="lookahead:3")
     assert [(plan.name, plan.argument) for plan in config.verifiers] == [("geometry", None)]
-    assert config.weights == (1.0,)

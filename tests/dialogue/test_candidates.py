@@ -6,13 +6,11 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from factories.reports import run_rooms
-from msgspec import structs
 
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.cli.main import cli
 from render_agent.cli.turn_text import PLACE
 from render_agent.dialogue.candidates import (
-    group_means,
     how_chosen,
     members,
     short_summary,
@@ -34,24 +32,22 @@ def candidate(number, action=None, **more):
 
 
 WEIGHED = Evidence(
-    agent="lookahead:4:2",
+    agent="lookahead:4",
     candidates=(
         candidate(0),
         candidate(1, Malformed("no JSON object")),
         candidate(2),
         candidate(3, Action(answer="A", done=True)),
-        candidate(4, follows=0),
-        candidate(5, follows=2),
     ),
     chosen=2,
-    weighed=(0, 2, 4, 5),
+    weighed=(0, 2),
     judgements=(
-        Judgement("geometry", ("surface", "named"), ((0.1, 0.2, 0.3, 0.4), (1, None, 3, 4)), ("", "a wall", "", "")),
-        Judgement("random", ("random",), ((0.5, 0.6, 0.7, 0.8),), ("",) * 4),
+        Judgement("geometry", ("surface", "named"), ((0.1, 0.2), (1, None)), ("", "a wall")),
+        Judgement("random", ("random",), ((0.5, 0.6),), ("",) * 2),
     ),
-    fused=(0.9, 0.2, 0.3, 1.0),
+    fused=(0.25, 1.0),
 )  # fmt: skip
-"""Four replies of which two go on, each followed by one."""
+"""Four replies of which two go on."""
 
 
 def test_every_score_stands_with_its_candidate_and_its_member():
@@ -61,11 +57,10 @@ def test_every_score_stands_with_its_candidate_and_its_member():
         "random",
     ]
     found = {one.candidate.number: one for one in standings(WEIGHED)}
-    assert [one.candidate.number for one in standings(WEIGHED)] == [0, 4, 1, 2, 5, 3]
+    assert [one.candidate.number for one in standings(WEIGHED)] == [0, 1, 2, 3]
     assert found[2].scores == (0.2, None, 0.6)
     assert found[2].reasons == (("geometry", "a wall"),)
-    assert [found[n].fused for n in range(6)] == [0.9, None, 0.2, None, 0.3, 1.0]
-    assert [found[n].led for n in (0, 2)] == [0.9, 1.0]
+    assert [found[n].fused for n in range(4)] == [0.25, None, 1.0, None]
     assert [n for n in found if found[n].chosen] == [2]
     assert [n for n in found if found[n].why] == [1, 3]
     assert (found[1].scores, found[3].scores) == ((), ())
@@ -77,10 +72,6 @@ def test_every_score_stands_with_its_candidate_and_its_member():
     ("evidence", "told"),
     [
         (WEIGHED, "Of 4 replies geometry and random chose number 3."),
-        (
-            replace(WEIGHED, fused=(0.9, 0.9, 0.3, 0.1), chosen=0),
-            "Of 4 replies geometry and random chose number 1, the first of 2 with the same score.",
-        ),
         (
             replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3),
             "Number 4 of 4 replies says done: no move was weighed.",
@@ -107,17 +98,6 @@ def test_every_score_stands_with_its_candidate_and_its_member():
             ),
             "2 replies voted: the answer A won.",
         ),
-        (
-            Evidence(
-                "rephrase:2x1",
-                (candidate(0), candidate(1, group=1)),
-                1,
-                (0, 1),
-                (Judgement("random", ("random",), ((0.1, 0.9),), ("", "")),),
-                (0.0, 1.0),
-            ),
-            "By random wording 2 of 2 is the best, and of its replies number 2.",
-        ),
     ],
 )
 def test_how_a_turn_was_chosen_is_said_in_a_sentence(evidence, told):
@@ -128,15 +108,6 @@ def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
     assert short_summary(WEIGHED) == "took 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
     assert short_summary(voted) == "took 1 of 1, 50 % agree on A"
-
-
-def test_groups_have_the_mean_of_their_own_moves():
-    assert group_means(WEIGHED) == {}
-    grouped = replace(
-        WEIGHED,
-        candidates=tuple(structs.replace(c, group=c.number // 2) for c in WEIGHED.candidates),
-    )
-    assert group_means(grouped) == {0: 0.9, 1: 0.2}
 
 
 def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):

@@ -44,15 +44,21 @@ def test_choices_of_a_package_are_run_recorded_and_noted(tmp_path, words, type_i
     assert [row["answer"] for row in run.results()["questions"]] == ["1", "1"]
 
 
-def test_a_verifier_and_an_agent_of_a_package_choose_moves(tmp_path, words, type_in):
+def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
     given = ("--engine", "scripted", "--model", "wanderer", "--temperature", "1")
-    asked = [*words[: words.index("--engine")], *given, "--agent", "pair", "--verifier", "shortest"]
+    asked = [
+        *words[: words.index("--engine")],
+        *given,
+        "--agent",
+        "best:2",
+        "--verifier",
+        "shortest",
+    ]
     code, _, told = type_in(*asked, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunFolder(path)
-    assert run.record["packages"].keys() == {"agent pair", "verifier shortest"}
-    assert run.record["choosing"]["kind"] == "pair"
+    assert run.record["packages"].keys() == {"verifier shortest"}
     chosen = [line["evidence"] for line in run.lines() if line["turn"] < 2]
     assert chosen
     for evidence in chosen:

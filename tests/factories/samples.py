@@ -10,7 +10,6 @@ from render_agent.engines.scripted import ScriptedEngine
 AGENTS = {
     "best:3": ("random",),
     "lookahead:3": ("geometry", "random"),
-    "lookahead:3:2": ("random",),
     "show:3": (),
 }
 """Agents, and the verifiers that choose for them."""

@@ -12,9 +12,9 @@ from render_agent.runs.log.folder import RunFolder
 
 LINES = sum(number % 4 + 2 for number in range(3))
 
-LOOPS = ("lines,3,single", "pictures,2,lookahead:3:2")
+LOOPS = ("lines,3,single", "pictures,2,lookahead:3")
 
-MORE_LOOPS = (f"lines,{LINES},single", "moments,30,single", "lines,6,lookahead:3", "pictures,10,lookahead:3:2", "moments,10,show:3")  # fmt: skip
+MORE_LOOPS = (f"lines,{LINES},single", "moments,30,single", "lines,6,lookahead:3", "pictures,10,lookahead:3", "moments,10,show:3")  # fmt: skip
 
 
 def loops(folder, *names):

@@ -290,7 +290,7 @@ CONFIGS = (
     "ply: scan.ply\nquestion: How many?\noption: [left, right]\ntemperature: 0.7\nstart: 1,2,1.5,90\n"
     "field_of_view: 75.0\nengine_option: [top_k=3, 'extra_body={a: 1}']\n",
     "batch: true\nlimit: 3\ntype: [object_counting]\nshard: 2/8\nagent: choose:3\nverifier: [geometry]\n"
-    "temperature: 1\nverifier_weights: '1'\nbatch_size: auto\nseed: -5\nviews: free\nquiet: yes\n",
+    "temperature: 1\nbatch_size: auto\nseed: -5\nviews: free\nquiet: yes\n",
 )
 
 SWEEPS = (

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from factories.runs import Silent, make_config, make_questions, play
-from factories.samples import choose, options_of
+from factories.samples import options_of
 
 from render_agent.engines.base import Capabilities
 from render_agent.engines.scripted.engine import ScriptedEngine
@@ -14,8 +14,6 @@ from render_agent.errors import EngineError
 from render_agent.observation import FreeViews
 from render_agent.runs.runner import start_run
 from render_agent.runs.scheduler import TurnScheduler
-
-DEEP = "lookahead:3:2"
 
 
 class Exploring:
@@ -31,22 +29,6 @@ class Exploring:
             json.dumps({"rotation_angle_degrees": (request.seed + 30 * number) % 170 + 1})
             for number in range(request.samples)
         ]
-
-
-class Counting(ScriptedEngine):
-    """Notes how many requests every call has."""
-
-    def answer(self, requests):
-        self.sizes = [*getattr(self, "sizes", []), len(requests)]
-        return super().answer(requests)
-
-
-def test_second_moves_of_all_questions_are_asked_for_in_full_batches(tmp_path):
-    """Four questions have three second moves each: they go in one call of 12, not in four of 3."""
-    engine = Counting(Exploring(), 12)
-    options = {"max_turns": 3, "max_batched_turns": 3}
-    choose(tmp_path, make_questions(tmp_path, 4), DEEP, engine, **options)
-    assert engine.sizes == [4, 12, 4, 4]
 
 
 class Waiting(ScriptedEngine):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from factories import TREE
 
-from render_agent.agents.verifiers.judge.rubric import read_rubric
+from render_agent.agents.verifiers.judge.rubric import load_rubric
 from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.config.file import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
@@ -265,8 +265,8 @@ def test_yaml_makes_plain_values_within_bounds(tmp_path, kind):
         return  # one door takes a while, and all others lead through it
     with pytest.raises(UsageError, match="is no YAML"):
         read_sweep(file, {}, tmp_path)
-    with pytest.raises(SetupError, match="is no YAML"):
-        read_rubric(whole.encode())
+    with pytest.raises(SetupError, match="is no rubric"):
+        load_rubric(str(file))
     if kind != "laughter":
         with pytest.raises(UsageError, match="is no YAML"):
             engine_options([f"x={text}"])

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from factories.runs import Silent, make_config, make_questions, play, walking
-from PIL import EpsImagePlugin, Image
+from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
-from render_agent.agents.verifiers.judge.pictures import Pictures as JudgedPictures
+from render_agent.agents.verifiers.judge.batch_score import read_picture
 from render_agent.analysis.export.selection import QuestionFilter, select_runs
 from render_agent.analysis.export.writers import ExportOptions, export
 from render_agent.analysis.report.build import build
@@ -269,9 +269,8 @@ def test_a_picture_that_is_a_program_is_not_run(run, ghostscript):
     file.write_bytes(PROGRAM)
     with pytest.raises(RunLogError, match="cannot read the picture"):
         Pictures(run).get(str(file.relative_to(run)))
-    judged = JudgedPictures()
-    judged.name(file)
-    assert "cannot be read" in next(iter(judged.faults().values()))
+    with pytest.raises(UnidentifiedImageError):
+        read_picture(str(file))
     assert not ghostscript.exists()
 
 

@@ -1,19 +1,24 @@
-"""The protocol of verifiers, which score the candidate moves of a turn: state, candidates → (members, K)."""
+"""The base class of verifiers, which score the candidate moves of a turn: state, candidates → (members, K)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.dialogue.state import Candidate, QuestionState, Tokens, Turn, View
+from render_agent.config.choice import Choice
+from render_agent.dialogue.state import Candidate, Question, QuestionState, Tokens, Turn, View
 from render_agent.observation import Observation
 from render_agent.scene.free_space.free_space import FreeSpace
+
+if TYPE_CHECKING:
+    from render_agent.config import RunConfig
+    from render_agent.engines.base import Engine
 
 FloatArray = NDArray[np.float64]
 
@@ -82,17 +87,58 @@ class Case:
     candidates: tuple[Candidate, ...]
 
 
-class Verifier(ABC):
+@dataclass(eq=False)
+class Verifier(Choice, ABC):
     """Scores candidate moves; what it says depends on the state, the candidates and the seed alone.
 
-    name: as `--verifier` has it. members: a name each. asks: whether it asks the engine of the run; then
-    it is called by the thread that owns the engine, with no request under way, for all states that wait.
-    Others are called by the thread that draws.
+    Made of what stands behind the colon in `--verifier`, None for nothing; `open` returns it ready to score.
     """
 
-    name: str
-    members: tuple[str, ...]
-    asks: bool = False
+    name: ClassVar[str]
+    """Its name in `--verifier`, before the colon."""
+    forms: ClassVar[Sequence[str]]
+    """How it is written."""
+    looks: ClassVar[bool] = False
+    """Whether it looks at what a candidate would show."""
+    asks_model: ClassVar[bool] = False
+    """Whether it asks a model about every candidate. Then it is called by the thread that owns the engine, with
+    no request under way, for all states that wait; others are called by the thread that draws."""
+
+    argument: str | None = None
+
+    @classmethod
+    def accepts(cls, argument: str | None) -> bool:
+        """Whether one of its forms has this behind the colon, None for no colon.
+
+        A word in capitals stands for any text, and what is in brackets may be left out.
+        """
+        for form in cls.forms:
+            _, colon, behind = form.replace("[", "").removesuffix("]").partition(":")
+            if argument is None:
+                fits = not colon or form.endswith("]")
+            else:
+                fits = bool(argument) and (argument == behind or behind.isupper())
+            if fits:
+                return True
+        return False
+
+    @property
+    def label(self) -> str:
+        """The words it was asked for with."""
+        return self.name if self.argument is None else f"{self.name}:{self.argument}"
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """A name for every row of its scores."""
+        return (self.name,)
+
+    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
+        """Return in words what it knows that no model should, None for nothing."""
+        return None
+
+    def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
+        """Return the verifier ready to score; engine: of the run. SetupError where what it needs is not at hand."""
+        return self
 
     @abstractmethod
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
@@ -106,32 +152,5 @@ class Verifier(ABC):
         """Return the verdict on every case, in their order; a batch where the verifier can do one."""
         return [self.score(case.context, case.candidates) for case in cases]
 
-    def close(self) -> None:  # noqa: B027 - most verifiers hold nothing
-        """Give back what it holds."""
-
-
-@dataclass(frozen=True)
-class VerifierPanel:
-    """The verifiers of a run, and how their scores are fused.
-
-    weights: one a verifier. fusion: a name of `score_fusion.FUSIONS`.
-    """
-
-    verifiers: tuple[Verifier, ...] = ()
-    weights: tuple[float, ...] = ()
-    fusion: str = "ranks"
-
-    @property
-    def silent(self) -> tuple[Verifier, ...]:
-        """Those that ask no engine."""
-        return tuple(verifier for verifier in self.verifiers if not verifier.asks)
-
-    @property
-    def asking(self) -> tuple[Verifier, ...]:
-        """Those that ask the engine of the run."""
-        return tuple(verifier for verifier in self.verifiers if verifier.asks)
-
     def close(self) -> None:
-        """Let every verifier give back what it holds."""
-        for verifier in self.verifiers:
-            verifier.close()
+        """Give back what it holds."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -15,29 +17,12 @@ from render_agent.agents.verifiers.siglip import (
     load_siglip,
 )
 from render_agent.config import RunConfig
-from render_agent.config.agent_plan import VerifierPlan
 from render_agent.dialogue.state import Candidate, Question
 from render_agent.engines.base import Engine
 from render_agent.questions.mentions import named_categories
 
 
-class EmbeddingPlan(VerifierPlan):
-    """A SigLIP model that compares the view of a move with the names in the question."""
-
-    name = "embedding"
-    forms = ("embedding[:MODEL]",)
-    looks = True
-
-    def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where its model is not at hand."""
-        find_siglip(self.argument or DEFAULT_SIGLIP)
-
-    def build(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Verifier:
-        """Return the verifier, its model loaded. SetupError where that is not at hand."""
-        model = load_siglip(self.argument or DEFAULT_SIGLIP, config.device)
-        return EmbeddingVerifier(model, self.label)
-
-
+@dataclass(eq=False)
 class EmbeddingVerifier(Verifier):
     """Scores a view by the cosine of its embedding with that of what the question names.
 
@@ -46,12 +31,20 @@ class EmbeddingVerifier(Verifier):
     for itself.
     """
 
-    members = ("embedding",)
+    name = "embedding"
+    forms = ("embedding[:MODEL]",)
+    looks = True
 
-    def __init__(self, model: Siglip, name: str = "embedding") -> None:
-        self.name = name
-        self.model = model
-        self._texts: dict[str, Floats] = {}
+    model: Siglip | None = None
+    _texts: dict[str, Floats] = field(init=False, default_factory=dict)
+
+    def check_at_hand(self, config: RunConfig) -> None:
+        """Raise SetupError where its model is not at hand."""
+        find_siglip(self.argument or DEFAULT_SIGLIP)
+
+    def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
+        """Return the verifier with its model loaded. SetupError where that is not at hand."""
+        return replace(self, model=load_siglip(self.argument or DEFAULT_SIGLIP, config.device))
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the cosine of each candidate, (1, K); NaN where its view was not drawn.
@@ -59,13 +52,15 @@ class EmbeddingVerifier(Verifier):
         All pictures of a state go through the model in one batch. EngineError where memory does not hold
         even one; RunLogError where a picture cannot be read.
         """
+        assert self.model is not None, "it is open"
         files = list(dict.fromkeys(c.view.file for c in candidates if c.view))
         reasons = tuple("" if c.view else "its view was not drawn" for c in candidates)
         scores = np.full((1, len(candidates)), np.nan)
         if not files:
             return Verdict(scores, reasons)
         shown = self.model.pictures([context.picture(file) for file in files]).pooled
-        likeness = (shown @ self._text_embeddings(context.state.question).T).max(1)
+        asked = self._text_embeddings(self.model, context.state.question)
+        likeness = (shown @ asked.T).max(1)
         by_file = dict(zip(files, likeness.tolist(), strict=True))
         for index, candidate in enumerate(candidates):
             if candidate.view:
@@ -73,12 +68,12 @@ class EmbeddingVerifier(Verifier):
         events, self.model.events = tuple(self.model.events), []
         return Verdict(scores, reasons, events=events)
 
-    def _text_embeddings(self, question: Question) -> Floats:
+    def _text_embeddings(self, model: Siglip, question: Question) -> Floats:
         """Return the embeddings of what a question asks for, (texts, W), each text encoded once."""
         texts = asked_for(question)
         fresh = [text for text in texts if text not in self._texts]
         if fresh:
-            made = self.model.texts(fresh).pooled
+            made = model.texts(fresh).pooled
             self._texts |= dict(zip(fresh, made, strict=True))
         return np.stack([self._texts[text] for text in texts])
 

@@ -8,16 +8,15 @@ known, as those of the question's own scene do not hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
-from render_agent.config.agent_plan import VerifierPlan
 from render_agent.config.choice import InputFile
 from render_agent.dialogue.state import Candidate, Question, View
 from render_agent.engines.base import Engine
@@ -66,41 +65,6 @@ TOLERATED_SHARE = 0.4
 REPEATED_VIEW_SCORE = -1.0
 """The score of a picture that was shown before: below that of every other."""
 
-SECOND_MOVE_WEIGHT = 0.5
-"""Of what a second move adds: it may be chosen otherwise when it comes to it."""
-
-
-class GeometryPlan(VerifierPlan):
-    """What of the room a move shows anew, and of the named objects where their boxes are known."""
-
-    name = "geometry"
-    forms = ("geometry", "geometry:unnamed")
-    looks = True
-
-    def reads_boxes(self, config: RunConfig) -> bool:
-        """Whether it goes by boxes, where they are known."""
-        return self.argument is None and config.picture_stress.own_scene
-
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files of boxes that it goes by."""
-        return annotation_files(config, questions) if self.reads_boxes(config) else ()
-
-    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
-        """Return that it knows the boxes, where it does."""
-        return KNOWS if any(self.inputs(config, questions)) else None
-
-    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what it knows."""
-        return {"knows": self.knows(config, questions)} if self.argument is None else {}
-
-    def build(
-        self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
-    ) -> GeometryVerifier:
-        """Return the verifier. QuestionsError where a file of truths is in no known format."""
-        known = self.reads_boxes(config)
-        facts = known_facts(questions, config.annotations) if known else {}
-        return GeometryVerifier(facts, config.image_size, self.label)
-
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
@@ -136,11 +100,36 @@ class GeometryVerifier(Verifier):
     the views in pixels. It belongs to the thread that draws.
     """
 
-    members = ("geometry",)
+    name = "geometry"
+    forms = ("geometry", "geometry:unnamed")
+    looks = True
 
-    facts: Mapping[str, Facts]
-    size: tuple[int, int]
-    name: str = "geometry"
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    size: tuple[int, int] = (0, 0)
+
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Whether it goes by boxes, where they are known."""
+        return self.argument is None and config.picture_stress.own_scene
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Give the files of boxes that it goes by."""
+        return annotation_files(config, questions) if self.reads_boxes(config) else ()
+
+    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
+        """Return that it knows the boxes, where it does."""
+        return KNOWS if any(self.inputs(config, questions)) else None
+
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"knows": self.knows(config, questions)} if self.argument is None else {}
+
+    def open(
+        self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
+    ) -> Self:
+        """Return the verifier with the boxes. QuestionsError where a file of truths is in no known format."""
+        known = self.reads_boxes(config)
+        facts = known_facts(questions, config.annotations) if known else {}
+        return replace(self, facts=facts, size=config.image_size)
 
     @cached_property
     def rooms(self) -> Rooms:
@@ -155,8 +144,7 @@ class GeometryVerifier(Verifier):
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the score of each candidate, (1, K); NaN where its view was not drawn.
 
-        A second move counts together with the first, what it adds by SECOND_MOVE_WEIGHT. SceneError or RenderError
-        where the scene cannot be looked at.
+        SceneError or RenderError where the scene cannot be looked at.
         """
         state, space = context.state, context.observation.space
         if space is None:
@@ -165,28 +153,13 @@ class GeometryVerifier(Verifier):
         facts = self.facts.get(state.placed.scene, NOTHING)
         room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
         known = self._coverage(room, state.question, context.views)
-        before = context.views
-        gains: dict[int, Gain | None] = {}
-        for candidate in candidates:
-            view = candidate.view
-            parent = next((c for c in candidates if c.number == candidate.follows), None)
-            if view is None:
-                gains[candidate.number] = None
-            elif parent is None or parent.view is None:
-                gains[candidate.number] = self._gain(room, known, view, before)
-            else:
-                first = gains[parent.number] or Gain(0.0, "")
-                shown = (*before, parent.view)
-                after = self._coverage(room, state.question, shown)
-                second = self._gain(room, after, view, shown)
-                gains[candidate.number] = Gain(
-                    first.value + SECOND_MOVE_WEIGHT * second.value,
-                    f"{first.reason}; then {second.reason}",
-                )
-        scored = [gains[candidate.number] for candidate in candidates]
+        gains = [
+            self._gain(room, known, candidate.view, context.views) if candidate.view else None
+            for candidate in candidates
+        ]
         return Verdict(
-            np.array([[np.nan if gain is None else gain.value for gain in scored]]),
-            tuple("its view was not drawn" if gain is None else gain.reason for gain in scored),
+            np.array([[np.nan if gain is None else gain.value for gain in gains]]),
+            tuple("its view was not drawn" if gain is None else gain.reason for gain in gains),
         )
 
     def close(self) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.export.selection import SelectedRun
-from render_agent.dialogue.candidates import Standing, members, standings, wordings_of
+from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
-from render_agent.dialogue.state import Evidence, Question, QuestionState
+from render_agent.dialogue.state import Evidence, QuestionState
 
 
 def message_lines(
@@ -47,8 +47,8 @@ def pair_lines(
 ) -> Iterator[dict[str, Any]]:
     """Give a line a pair of replies to the same prompt, one better and one worse.
 
-    Of every turn whose candidates were scored: the move that was taken against each that scored less and
-    answers the same wording. `prompt` is the dialogue up to there, `chosen` and `rejected` are one reply
+    Of every turn whose candidates were scored: the move that was taken against each that scored less, where
+    both answer the question as it stands. `prompt` is the dialogue up to there, `chosen` and `rejected` are one reply
     each; `scores` has both sides' by verifier and member, which compare within the line only. beside,
     absolute, thinking: as of `message_lines`.
     """
@@ -97,17 +97,16 @@ def logged(reply: str) -> dict[str, str]:
 
 
 def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict[str, Any]]:
-    wordings = wordings_of(state)
     for turn in state.turns:
         evidence = turn.evidence
         if evidence is None or not evidence.fused:
             continue
-        own = [entry for entry in standings(evidence) if entry.candidate.follows is None]
-        best = next(entry for entry in own if entry.chosen)
+        own = standings(evidence)
+        best = own[evidence.chosen]
+        if best.candidate.group:  # the prompt was another wording
+            continue
         before = replace(state, turns=state.turns[: turn.number])
         prompt = [*dialogue(before, thinking), *turn.messages]
-        if group := best.candidate.group:
-            prompt = _reworded(prompt, state.question, wordings[group])
         for worse in own:
             if not _is_worse(worse, best):
                 continue
@@ -126,7 +125,7 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
 
 def _is_worse(other: Standing, best: Standing) -> bool:
     """Return whether a candidate scored less than the one that was taken, for the same prompt."""
-    if best.led is None or other.led is None or other.led >= best.led:
+    if best.fused is None or other.fused is None or other.fused >= best.fused:
         return False
     same = other.candidate.group == best.candidate.group
     return same and other.candidate.reply != best.candidate.reply
@@ -142,23 +141,7 @@ def _view(standing: Standing, base: Path) -> str | None:
 
 
 def _scores(evidence: Evidence, standing: Standing) -> dict[str, Any]:
-    by_verifier: dict[str, Any] = {"fused": standing.led}
+    by_verifier: dict[str, Any] = {"fused": standing.fused}
     for member, score in zip(members(evidence), standing.scores, strict=True):
         by_verifier.setdefault(member.verifier, {})[member.name] = score
     return by_verifier
-
-
-def _reworded(prompt: Sequence[Message], question: Question, wording: str) -> list[Message]:
-    """Return a prompt in which the question stands in another wording."""
-    return [
-        {
-            **entry,
-            "content": [
-                {**piece, "text": piece["text"].replace(question.text, wording)}
-                if entry["role"] == "user" and "text" in piece
-                else piece
-                for piece in entry["content"]
-            ],
-        }
-        for entry in prompt
-    ]

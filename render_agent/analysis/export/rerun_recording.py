@@ -130,7 +130,7 @@ def _log_candidates(recording: Any, evidence: Evidence) -> None:
 
     going_on = [standing for standing in standings(evidence) if standing.candidate.goes_on]
     cameras = [standing.candidate.camera for standing in going_on]
-    names = [s.name if s.led is None else f"{s.name}: {s.led:.2f}" for s in going_on]
+    names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in going_on]
     arrows = rerun.Arrows3D(
         origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
         vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),

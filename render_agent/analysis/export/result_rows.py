@@ -232,9 +232,9 @@ def _choice(turn: Turn) -> dict[str, Any]:
     """Return the columns of a choice: the number of candidates, and the chosen one; empty for a turn with one reply."""
     if turn.evidence is None:
         return {}
-    taken = next(standing for standing in standings(turn.evidence) if standing.chosen)
-    own = [c for c in turn.evidence.candidates if c.follows is None]
-    return {"candidates": len(own), "chosen": taken.candidate.number, "chosen_score": taken.led}
+    taken = standings(turn.evidence)[turn.evidence.chosen]
+    count = len(turn.evidence.candidates)
+    return {"candidates": count, "chosen": taken.candidate.number, "chosen_score": taken.fused}
 
 
 def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +12,13 @@ import click
 
 from render_agent.cli.completion import files, models, rubrics
 from render_agent.cli.options import AS_JSON, option
-from render_agent.config.flags import Auto
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from render_agent.agents.verifiers.judge.batch_score import Score
     from render_agent.agents.verifiers.judge.rubric import Rubric
-    from render_agent.agents.verifiers.judge.score import Score
     from render_agent.config import RunConfig
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
@@ -43,9 +46,9 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 )
 @option(
     "--mode",
-    type=click.Choice(["yes", "json", "pairwise"]),
+    type=click.Choice(["yes", "json"]),
     default="yes",
-    help="The probability of yes; the rubric's criteria as JSON; or the better of every two.",
+    help="The probability of yes, or the rubric's criteria as JSON.",
 )
 @option(
     "--earlier",
@@ -62,17 +65,6 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
 @option(
     "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
 )
-@option(
-    "--batch-size",
-    type=Auto(),
-    help="Requests handed over at once (default: auto, what memory holds).",
-)
-@option(
-    "--longest-side",
-    type=click.IntRange(32, 8192),
-    default=1024,
-    help="Larger pictures are scaled down to so many pixels.",
-)
 @option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
@@ -82,48 +74,45 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
     \b
     Examples:
       render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
-      render-agent --device cuda judge a.png b.png --mode pairwise --question "How wide is the bed?"
+      render-agent --device cuda judge a.png b.png --mode json --question "How wide is the bed?"
 
     Other options of a run stand before the command. Exit code 1 where a picture could not be judged.
     """
     from render_agent.agents.verifiers.judge.rubric import load_rubric
 
-    rubric = load_rubric(options["rubric"])
-    prompts = rubric.prompts(options["mode"], options["question"], options["named"])
-    if not options["question"].strip() and rubric.asks_about_a_question(options["mode"]):
+    rubric, question = load_rubric(options["rubric"]), options["question"]
+    if not question.strip() and rubric.prompts(options["mode"], "?") != rubric.prompts(
+        options["mode"], ""
+    ):
         raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
-    files = files_of(images)
+    names = files_of(images)
     config = run_config(context.obj or {}, options)
-    if options["csv_file"]:
-        from render_agent.agents.verifiers.judge.score import check_writable
-
-        check_writable(Path(options["csv_file"]))
-    scores = _scores(config, files, prompts, rubric, options)
-    _tell([str(file) for file in files], scores, rubric, options)
-    if any(score.fault for score in scores):
+    if options["csv_file"]:  # tried before a model works for long
+        with os_errors(SetupError, f"write {options['csv_file']}"):
+            Path(options["csv_file"]).open("a").close()
+    scores = _scores(config, names, rubric, options)
+    _tell(names, scores, rubric, options)
+    if any(score.value is None for score in scores):
         context.exit(1)
 
 
-def files_of(images: Sequence[str]) -> list[Path]:
+def files_of(images: Sequence[str]) -> list[str]:
     """Return the files that are named, and the pictures in the folders that are, in order of their names.
 
     UsageError where a folder holds none. What is named by itself is taken, whatever it is.
     """
-    files: dict[Path, None] = {}
+    names: dict[str, None] = {}
     for name in images:
         path = Path(name)
         if not path.is_dir():
-            files[path] = None
+            names[str(path)] = None
             continue
-        inside = [
-            file
-            for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in SUFFIXES and file.is_file()
-        ]
-        if not inside:
+        inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES]
+        found = [str(file) for file in inside if file.is_file()]
+        if not found:
             raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
-        files.update(dict.fromkeys(inside))
-    return list(files)
+        names.update(dict.fromkeys(found))
+    return list(names)
 
 
 def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
@@ -133,38 +122,29 @@ def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
     """
     from render_agent.config import RunConfig
 
-    own = {
-        name: given[name] for name in ("engine", "model", "batch_size") if given[name] is not None
-    }
+    own = {name: given[name] for name in ("engine", "model") if given[name] is not None}
     taken = {name: value for name, value in options.items() if name not in DECIDED_HERE}
     return RunConfig(**{**taken, **own, "batch": True, "max_turns": 1})
 
 
 def _scores(
-    config: RunConfig,
-    files: Sequence[Path],
-    prompts: tuple[str, str],
-    rubric: Rubric,
-    options: dict[str, Any],
+    config: RunConfig, names: Sequence[str], rubric: Rubric, options: dict[str, Any]
 ) -> list[Score]:
     """Return a score for every file. SetupError where the engine is not at hand."""
-    from contextlib import closing
-
     from render_agent.agents.verifiers.judge.batch_score import batch_score
     from render_agent.engines.registry import make_engine
 
-    system, user = prompts
+    system, user = rubric.prompts(options["mode"], options["question"], options["named"])
     with closing(make_engine(config, [])) as engine:
         return batch_score(
-            files,
-            [system] * len(files),
-            [user] * len(files),
+            names,
+            [system] * len(names),
+            [user] * len(names),
             config.batch_size,
             engine=engine,
             mode=options["mode"],
             rubric=rubric,
-            earlier=[options["earlier"]] * len(files),
-            longest_side=options["longest_side"],
+            earlier=[options["earlier"]] * len(names),
             max_new_tokens=config.max_new_tokens,
         )
 
@@ -173,19 +153,71 @@ def _tell(
     names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
 ) -> None:
     """Print the scores, and write them where that was asked for."""
-
-    from render_agent.agents.verifiers.judge.score import judge_table, rows_of, totals, write_csv
     from render_agent.text.console import plain_console
     from render_agent.text.sanitize import json_text
 
     mode = options["mode"]
-    criteria = list(rubric.criteria or ()) if mode == "json" else []
-    rows, figures = rows_of(names, scores, criteria), totals(scores)
-    if options["csv_file"]:
-        write_csv(Path(options["csv_file"]), rows)
+    criteria = list(rubric.criteria) if mode == "json" else []
+    rows = [_row(name, score, criteria) for name, score in zip(names, scores, strict=True)]
+    totals = {
+        "judged": sum(score.value is not None for score in scores),
+        "failed": sum(score.value is None for score in scores),
+        **{key: sum(row[key] for row in rows) for key in ("tokens_in", "tokens_out", "seconds")},
+    }
+    if file := options["csv_file"]:
+        with (
+            os_errors(SetupError, f"write {file}"),
+            Path(file).open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened,
+        ):
+            writer = csv.DictWriter(opened, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
     if options["as_json"]:
         printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
-        click.echo(json_text({**printed, "totals": figures, "pictures": rows}))
+        click.echo(json_text({**printed, "totals": totals, "pictures": rows}))
     else:
         title = f"{rubric.name}, {mode}: {options['question']}"
-        plain_console().print(judge_table(rows, figures, criteria, mode, title))
+        plain_console().print(_table(rows, totals, criteria, title))
+
+
+def _row(name: str, score: Score, criteria: Sequence[str]) -> dict[str, Any]:
+    """Return the row of a picture; what there is none of is None. criteria: the names of all, so that rows are alike."""
+    found = {criterion: score.criteria.get(criterion) for criterion in criteria}
+    return {
+        "picture": name,
+        "score": score.value,
+        "support": score.support,
+        "why_not": score.reason or None,
+        **{f"criteria.{c}": finding and finding.value for c, finding in found.items()},
+        **{f"criteria.{c}.reason": finding and finding.reason for c, finding in found.items()},
+        "tokens_in": score.tokens.prompt,
+        "tokens_out": score.tokens.reply,
+        "seconds": round(score.seconds, 6),
+    }
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    totals: Mapping[str, Any],
+    criteria: Sequence[str],
+    title: str,
+) -> Table:
+    from rich.text import Text
+
+    from render_agent.text.console import plain_table
+
+    table = plain_table(Text(title))
+    columns = {"score": "score", **{name: f"criteria.{name}" for name in criteria}}
+    table.add_column("picture", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right")
+    table.add_column("why there is none", overflow="fold")
+    for row in rows:
+        cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
+        # File names and reasons may hold what a terminal, or rich, would take for commands.
+        table.add_row(Text(row["picture"]), *cells, Text(row["why_not"] or ""))
+    table.caption = Text(
+        f"judged {totals['judged']} of {len(rows)} · tokens in {totals['tokens_in']:,}, out"
+        f" {totals['tokens_out']:,} · {totals['seconds']:.1f} s of the engine"
+    )
+    return table

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.agents.verifiers.registry import describe_choosing
+from render_agent.agents.registry import describe_choosing
 from render_agent.analysis.export.loggers import logged
 from render_agent.analysis.live.background import precomputing
 from render_agent.beliefs.belief_summary import summed_up
@@ -131,7 +131,7 @@ def dry_run(config: RunConfig) -> int:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
-    if config.agent_plan.chooses:
+    if config.turn_agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
         f"at most {counted(drawn, 'picture')}, {size(needed)} of disk and {duration(drawing)} of drawing (if"
@@ -174,8 +174,6 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
     replies = f"{chosen['samples']} replies a turn"
     if chosen["groups"] > 1:
         replies += f" to each of {chosen['groups']} wordings"
-    if chosen["depth"] > 1:
-        replies += ", and one more after each"
     names = ", ".join(entry["name"] for entry in chosen["verifiers"])
     return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
@@ -370,7 +368,7 @@ def in_words(question: Question, answer: str | None) -> str:
 
 def _print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
     """Print the agent and its verifiers, unless a printed note names them."""
-    if config.agent_plan.chooses and not any(note.startswith("agent: ") for note in printed):
+    if config.turn_agent.chooses and not any(note.startswith("agent: ") for note in printed):
         console.print(f"agent: {config.agent_words}", soft_wrap=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.engine import ContinuousEngine
@@ -83,8 +82,8 @@ def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str
     width, height = config.image_size
     processor = loaded.inputs.processor
     picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
-    shown = pictures_in_prompt(config)
+    shown = config.pictures_in_prompt
     reply = min(config.max_new_tokens, USUAL_REPLY)
     thought = min(config.thinking_budget or 0, USUAL_REPLY)
     tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK) + thought
-    return tokens * config.agent_plan.candidates
+    return tokens * config.turn_agent.candidates

@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from render_agent.config import AUTO, RunConfig
-from render_agent.config.choosing_budget import pictures_in_prompt
 from render_agent.engines.checkpoint.pretrained import check_names
 from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
 from render_agent.engines.families.thinking import Thinking
@@ -84,7 +83,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
         sequences=config.fixed_batch_size,
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        pictures=max(PROBE_PICTURES, pictures_in_prompt(config)),
+        pictures=max(PROBE_PICTURES, config.pictures_in_prompt),
         thinking=config.thinking,
         thinking_budget=config.thinking_budget,
         options=engine_options,

@@ -95,7 +95,7 @@ def test_scores_are_the_cosines_of_the_class_itself(model, folder):
     from transformers import AutoModel, AutoProcessor
 
     asked = question()
-    found = EmbeddingVerifier(model).score(context(asked), candidates([0, 1, 2]))
+    found = EmbeddingVerifier(model=model).score(context(asked), candidates([0, 1, 2]))
     published, processor = AutoModel.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     pixels = processor.image_processor(images=PICTURES[:3], return_tensors="pt")["pixel_values"]
     ids = processor.tokenizer(
@@ -111,7 +111,7 @@ def test_scores_are_the_cosines_of_the_class_itself(model, folder):
 def test_a_state_is_one_batch_and_a_text_is_encoded_once(model, monkeypatch):
     pictures = counted(model, monkeypatch, "get_image_features")
     texts = counted(model, monkeypatch, "get_text_features")
-    verifier = EmbeddingVerifier(model)
+    verifier = EmbeddingVerifier(model=model)
     first = verifier.score(context(question()), candidates([0, 3, None, 3, 1]))
     again = verifier.score(context(question()), candidates([1]))
     assert pictures == [3, 1]  # a picture to which two candidates lead is looked at once
@@ -131,7 +131,7 @@ def test_the_best_of_what_is_named_counts_and_else_the_question_itself(model):
     assert asked_for(wide) == [wide.text]
     shown = model.pictures(PICTURES).pooled
     for asked, texts in ((far, asked_for(far)), (wide, [wide.text])):
-        found = EmbeddingVerifier(model).score(context(asked), candidates(range(5)))
+        found = EmbeddingVerifier(model=model).score(context(asked), candidates(range(5)))
         expected = (shown @ model.texts(texts).pooled.T).max(1)
         np.testing.assert_allclose(found.scores[0], expected, atol=1e-6)
 
@@ -149,7 +149,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved(model, monkeypatch, most):
         return real(pixel_values=pixel_values)
 
     monkeypatch.setattr(model.model, "get_image_features", tight)
-    found = EmbeddingVerifier(model).score(context(question()), candidates(range(5)))
+    found = EmbeddingVerifier(model=model).score(context(question()), candidates(range(5)))
     assert sizes[0] == 5
     assert sum(size for size in sizes if size <= most) == 5
     assert found.events == ("out_of_memory",) * sum(size > most for size in sizes)

@@ -10,11 +10,8 @@ from conftest import mostly_slow, test_data
 from factories.models import published_tokenizer, small_model, speckled
 from msgspec import structs
 
-from render_agent.agents.verifiers.judge import prompts
-from render_agent.agents.verifiers.judge.batch_score import batch_score
-from render_agent.agents.verifiers.judge.pictures import StoredPicture
+from render_agent.agents.verifiers.judge.batch_score import NO_WORDS, YES_WORDS, batch_score
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
-from render_agent.agents.verifiers.judge.score import Fault, counts
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
@@ -25,19 +22,22 @@ RUBRIC = Rubric(
     "short",
     system="Judge.",
     helps="Does it show the chair?",
-    better="Which shows it better?",
     introduction="Judge the view.",
     criteria={
-        "a": Criterion("Is it seen?", weight=3),
+        "a": Criterion("Is it seen?"),
         "b": Criterion("How much?", "fraction"),
     },
-    longest_reason=1,
 )
 SIZES = ((32, 32), (96, 64), (64, 96), (32, 96))
 IMAGES = [speckled(width, height, seed) for seed, (width, height) in enumerate(SIZES)]
 EARLIER = [[], [speckled(64, 32, 50)], [], [speckled(32, 32, 51), speckled(64, 64, 52)]]
+PICTURES = {str(number): image for number, image in enumerate(IMAGES)} | {
+    f"{number} {place}": image
+    for number, images in enumerate(EARLIER)
+    for place, image in enumerate(images)
+}
 USERS = ["Where is it?", "Where is the chair and what is in it?", "Is it done?", "Is it?"]
-MODES = ("yes", "json", "pairwise")
+MODES = ("yes", "json")
 MODES_AT_LENGTH = mostly_slow(MODES, "yes")
 """For what takes seconds in each; all of them where there is time."""
 
@@ -54,19 +54,18 @@ def engine(loaded):
     return TransformersEngine(replace(loaded), batch_size=3)
 
 
-def judged(engine, mode, order=EVERY, batch_size="auto", images=IMAGES):
-    """Judge the pictures in an order; those that are compared are asked the same."""
-    alike = mode == "pairwise"
+def judged(engine, mode, order=EVERY, batch_size="auto", **more):
+    given = {"read": PICTURES.__getitem__, "max_new_tokens": 220} | more
     return batch_score(
-        [images[number] for number in order],
+        [str(number) for number in order],
         ["Judge."] * len(order),
-        ["Which one?" if alike else USERS[number] for number in order],
+        [USERS[number] for number in order],
         batch_size,
         engine=engine,
         mode=mode,
         rubric=RUBRIC,
-        earlier=None if alike else [EARLIER[number] for number in order],
-        max_new_tokens=220,
+        earlier=[[name for name in PICTURES if name.startswith(f"{n} ")] for n in order],
+        **given,
     )
 
 
@@ -75,7 +74,8 @@ def same(found, expected):
     return len(found) == len(expected) and all(
         one.value == pytest.approx(other.value, abs=1e-5)
         and one.support == pytest.approx(other.support, abs=1e-5)
-        and (one.fault, one.criteria, one.tokens) == (other.fault, other.criteria, other.tokens)
+        and (bool(one.reason), one.criteria, one.tokens)
+        == (bool(other.reason), other.criteria, other.tokens)
         for one, other in zip(found, expected, strict=True)
     )
 
@@ -85,9 +85,8 @@ def alone(loaded):
     """The scores of every mode, each request in a call of its own."""
     engine = TransformersEngine(replace(loaded), batch_size=1)
     found = {mode: judged(engine, mode, batch_size=1) for mode in MODES}
-    assert all(score.fault is None for scores in found.values() for score in scores)
+    assert not any(score.reason for score in found["yes"])
     assert len({score.value for score in found["yes"]}) == len(IMAGES)
-    assert len({score.value for score in found["pairwise"]}) == len(IMAGES)
     return found
 
 
@@ -131,37 +130,10 @@ def test_the_probability_of_yes_is_that_of_the_logits(loaded, alone):
 
 @pytest.mark.parametrize(
     ("mode", "batch_size"),
-    [("yes", 2), ("json", "auto"), ("pairwise", 4)],
+    [("yes", 2), ("json", "auto")],
 )
 def test_a_batch_gives_what_singles_give(engine, alone, mode, batch_size):
     assert same(judged(engine, mode, batch_size=batch_size), alone[mode])
-
-
-def test_pictures_are_compared_within_their_state_alone(engine):
-    def compared(order, states):
-        images = [IMAGES[number] for number in order]
-        prompts = ["Judge."] * len(order), ["Which one?"] * len(order)
-        return batch_score(images, *prompts, engine=engine, mode="pairwise", states=states)
-
-    apart = [*compared((0, 1), None), *compared((2, 3), None)]
-    together = compared((0, 2, 1, 3), ["one", "other"] * 2)
-    assert same(together, [apart[number] for number in (0, 2, 1, 3)])
-    assert not same(compared((0, 2, 1, 3), None), together)
-
-
-def test_pictures_kept_elsewhere_are_judged_as_those_at_hand(engine, alone):
-    kept = [StoredPicture(str(number), lambda name: IMAGES[int(name)]) for number in EVERY]
-    read = kept[0].read
-    found = judged(engine, "yes", images=[replace(one, read=read) for one in kept])
-    assert same(found, alone["yes"])
-
-    def torn(name):
-        raise OSError("it is gone")
-
-    gone = judged(engine, "yes", images=[*kept[:3], StoredPicture("3", torn)])
-    assert same(gone[:3], alone["yes"][:3])
-    assert (gone[3].value, gone[3].fault) == (None, Fault.PICTURE)
-    assert "it is gone" in gone[3].reason
 
 
 @pytest.mark.parametrize("mode", MODES_AT_LENGTH)
@@ -244,29 +216,17 @@ def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode)
     assert refused
 
 
-@pytest.mark.parametrize("mode", mostly_slow(MODES, "yes", "pairwise"))
-def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(
-    engine, alone, tmp_path, mode
-):
-    torn = tmp_path / "torn.png"
-    torn.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    whole = judged(engine, mode, range(3)) if mode == "pairwise" else alone[mode][:3]
-    found = judged(engine, mode, images=[*IMAGES[:3], torn])
-    assert same(found[:3], whole)
+@pytest.mark.parametrize("broken", ["3", "3 0"])
+def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(engine, alone, broken):
+    def read(name):
+        if name == broken:
+            raise OSError("it is gone")
+        return PICTURES[name]
+
+    found = judged(engine, "yes", read=read)
+    assert same(found[:3], alone["yes"][:3])
     assert found[3].value is None
-    assert found[3].fault is Fault.PICTURE
-    assert "cannot be read" in found[3].reason
-    assert counts(found) == {"judged": 3, "picture": 1, "reply": 0, "engine": 0, "alone": 0}
-
-
-def test_an_earlier_view_that_cannot_be_read_is_the_reason(engine, tmp_path):
-    (score,) = batch_score(
-        IMAGES[:1], ["a"], ["b"], engine=engine, earlier=[[tmp_path / "none.png"]]
-    )
-    assert (score.value, score.fault) == (None, Fault.PICTURE)
-    assert score.reason.startswith("of an earlier view, the picture cannot be read")
-    assert score.reason.endswith("No such file or directory")
-    assert engine.calls == 0
+    assert "it is gone" in found[3].reason
 
 
 def test_what_fails_in_the_engine_is_told(loaded, engine, monkeypatch):
@@ -277,7 +237,6 @@ def test_what_fails_in_the_engine_is_told(loaded, engine, monkeypatch):
     monkeypatch.setattr(loaded.model, "forward", failing)
     for mode in MODES:
         found = judged(engine, mode)
-        assert counts(found)["engine"] == len(IMAGES)
         assert all(score.value is None and "division by zero" in score.reason for score in found)
 
 
@@ -287,51 +246,18 @@ def test_texts_that_read_as_tokens_are_harmless(engine):
         "yes", hostile, "{question}"
     )
     assert user.count("{question}") == 2
-    (score,) = batch_score(IMAGES[:1], [system], [user], engine=engine)
+    (score,) = batch_score(["0"], [system], [user], engine=engine, read=PICTURES.__getitem__)
     assert 0 < score.value < 1
 
 
-def test_one_picture_has_nothing_to_be_compared_with(engine):
-    (score,) = judged(engine, "pairwise", [0])
-    assert (score.value, score.fault) == (None, Fault.ALONE)
-    assert judged(engine, "pairwise", []) == []
-
-
-def test_pictures_of_different_states_are_not_compared(engine):
-    apart = ["Which one?", "Which one?", "Or which?", "Or which?"]
-    found = batch_score(IMAGES[:4], [""] * 4, apart, engine=engine, mode="pairwise")
-    for pair in (found[:2], found[2:]):
-        assert sum(score.value for score in pair) == pytest.approx(1)
-    first = batch_score(IMAGES[:2], [""] * 2, apart[:2], engine=engine, mode="pairwise")
-    assert same(found[:2], first)
-
-
-def test_a_model_by_name_is_loaded_for_the_call(alone):
-    found = batch_score(
-        IMAGES[:1], ["Judge."], USERS[:1], model=str(small_model()), earlier=EARLIER[:1]
-    )
-    assert found[0].value == pytest.approx(alone["yes"][0].value, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"system_prompts": ["a"]}, "as many prompts"),
-        ({"earlier": [[]]}, "as many prompts"),
-        ({"mode": "best"}, "no mode 'best'"),
-        ({"mode": "json"}, "rubric with criteria"),
-        ({"batch_size": 0}, "batch size"),
-    ],
-)
-def test_arguments_that_contradict_each_other_are_refused(engine, change, reason):
-    given = {"images": IMAGES[:2], "system_prompts": ["a"] * 2, "user_prompts": ["b"] * 2}
-    with pytest.raises(UsageError, match=reason):
-        batch_score(**given | change, engine=engine)
+def test_criteria_need_a_rubric_that_has_some(engine):
+    with pytest.raises(UsageError, match="rubric with criteria"):
+        batch_score(["0"], [""], ["?"], engine=engine, mode="json", read=PICTURES.__getitem__)
 
 
 def test_published_words_are_single_tokens_so_that_one_reading_is_enough():
     tokenizer = published_tokenizer(test_data("qwen"))
-    words = (*prompts.YES_WORDS, *prompts.NO_WORDS, *(w for pair in prompts.LETTERS for w in pair))
+    words = (*YES_WORDS, *NO_WORDS)
     tokens = choice_tokens(tokenizer, words)
     assert {len(entry) for entry in tokens} == {1}
     assert len(set(tokens)) == len(words)

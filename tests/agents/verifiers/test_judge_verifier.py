@@ -10,9 +10,8 @@ from factories.runs import choices, make_config, make_questions, transcripts
 
 from render_agent.agents.verifiers.base import Case, TurnContext
 from render_agent.agents.verifiers.judge import verifier as module
-from render_agent.agents.verifiers.judge.batch_score import batch_score
-from render_agent.agents.verifiers.judge.score import Fault, Score
-from render_agent.agents.verifiers.judge.verifier import JudgePlan, JudgeVerifier, named_words
+from render_agent.agents.verifiers.judge.batch_score import Score, batch_score
+from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, named_words
 from render_agent.cli.commands.runs import dry_run
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.engines.registry import make_engine
@@ -26,14 +25,12 @@ from render_agent.runs.runner import check, start_run
 RUBRIC = """\
 name: short
 helps: "{question} Does it show {named}?"
-better: "{question} Which shows more of {named}?"
 introduction: "{question}"
-longest_reason: 1
 criteria:
-  a: {text: "How well?", kind: fraction, weight: 3}
+  a: {text: "How well?", kind: fraction}
   b: {text: "How much?", kind: fraction}
 """
-MODES = ("yes", "json", "pairwise")
+MODES = ("yes", "json")
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +214,7 @@ def view(file, number=9):
 @pytest.mark.parametrize("mode", mostly_slow(MODES, "yes"))
 def test_cases_together_are_scored_as_one_by_one(asking, mode):
     config, engine, cases = asking
-    verifier = JudgePlan().build(replace(config, judge_mode=mode), (), engine)
+    verifier = JudgeVerifier().open(replace(config, judge_mode=mode), (), engine)
     calls = engine.calls
     together = verifier.score_all(cases)
     assert sum(verdict.calls for verdict in together) == pytest.approx(engine.calls - calls)
@@ -247,22 +244,20 @@ def test_what_is_asked_of_a_state(asking, monkeypatch):
         return batch_score(images, systems, users, *given, **more)
 
     monkeypatch.setattr(module, "batch_score", watched)
-    JudgePlan().build(config, (), engine).score_all(cases)
+    JudgeVerifier().open(config, (), engine).score_all(cases)
     ((images, systems, users, more),) = asked
-    assert [image.name for image in images] == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
-    assert more["states"] == [0, 0, 0, 1, 1, 1]
+    assert images == ["0 a", "0 b", "0 c", "1 b", "1 a", "1 c"]
     assert set(systems) == {""}
     assert users[0] == "How many box(s) are in this room? Does it show the box?"
     assert users[-1].startswith("Is the red box left or right?\nA. left\nB. right Does it show")
-    shown = [[image.name for image in earlier] for earlier in more["earlier"]]
-    assert shown == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
+    assert more["earlier"] == [[]] * 3 + [[f"1 shown {n}" for n in (2, 3, 4, 5)]] * 3
 
 
 def test_what_cannot_be_judged_has_no_score_and_a_reason(asking, monkeypatch):
     config, engine, cases = asking
-    found = [Score(0.25), Score(None, "it is torn", Fault.PICTURE), Score(0.5)] * 2
+    found = [Score(0.25), Score(None, "it is torn"), Score(0.5)] * 2
     monkeypatch.setattr(module, "batch_score", lambda *given, **more: found)
-    verdict = JudgePlan().build(config, (), engine).score_all(cases)[0]
+    verdict = JudgeVerifier().open(config, (), engine).score_all(cases)[0]
     assert list(verdict.scores[0]) == pytest.approx(
         [0.25, float("nan"), 0.25, float("nan"), 0.5], nan_ok=True
     )
@@ -297,9 +292,9 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
 
 def test_a_judge_closes_its_own_model_alone(asking):
     config, engine, _ = asking
-    JudgePlan().build(config, (), engine).close()
+    JudgeVerifier().open(config, (), engine).close()
     assert engine.loaded.model is not None
-    own = JudgePlan(str(small_model())).build(config, (), engine)
+    own = JudgeVerifier(str(small_model())).open(config, (), engine)
     assert isinstance(own, JudgeVerifier)
     assert own.engine is not engine
     own.close()
@@ -310,10 +305,10 @@ def test_a_judge_closes_its_own_model_alone(asking):
     ("more", "error", "said"),
     [
         ({"engine": "scripted", "model": "wanderer"}, SetupError, "name one as judge:MODEL"),
-        ({"engine": "openai", "model": "m"}, UsageError, "use --judge-mode json or pairwise"),
+        ({"engine": "openai", "model": "m"}, UsageError, "use --judge-mode json"),
         ({"rubric": "none-such"}, SetupError, "there is no rubric 'none-such'"),
         ({"rubric": "only-yes.yaml", "judge_mode": "json"}, SetupError, "no entry 'introduction'"),
-        ({"rubric": "torn.yaml"}, SetupError, "is no YAML"),
+        ({"rubric": "torn.yaml"}, SetupError, "torn.yaml is no rubric"),
         ({"verifier": ("judge:/none/such",)}, SetupError, "/none/such"),
     ],
 )
@@ -335,9 +330,9 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
 def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
     config = options(folder, questions)
     with pytest.raises(SetupError, match="the scripted engine has none"):
-        JudgePlan().build(config, (), ScriptedEngine(Replies({})))
+        JudgeVerifier().open(config, (), ScriptedEngine(Replies({})))
     mute = Judged(config)
     mute.capabilities = replace(mute.capabilities, score=False)
     with pytest.raises(UsageError, match="probabilities"):
-        JudgePlan().build(config, (), mute)
+        JudgeVerifier().open(config, (), mute)
     mute.close()

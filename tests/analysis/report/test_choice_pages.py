@@ -15,7 +15,7 @@ from render_agent.runs.log.reader import read_states
 from render_agent.text.safe_parse import decode
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
-LOOKING = {**CHOOSING, "agent": "lookahead:3:2", "verifier": ("random",)}
+LOOKING = {**CHOOSING, "agent": "lookahead:3", "verifier": ("random",)}
 
 
 def state_of(folder):
@@ -25,7 +25,7 @@ def state_of(folder):
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
-    """A run that looks two moves ahead, and its report."""
+    """A run that looks ahead, and its report."""
     folder = run_rooms(tmp_path_factory.mktemp("looked"), **LOOKING)
     return folder, reported(folder).parent
 
@@ -56,7 +56,7 @@ def told(tmp_path_factory):
         {"verifier": "random", "members": ["random"], "scores": [[0.5, 0.5]], "reasons": ["", ""]},
     ]  # fmt: skip
     lines[-1]["evidence"]["ballot"] = {
-        "votes": ["4", "8", None, "4"], "winner": "5", "agreement": 0.5, "expected": 0.6, "spread": 1.9
+        "votes": ["4", "8", None, "4"], "winner": "4", "agreement": 0.5, "expected": 0.6, "spread": 1.9
     }  # fmt: skip
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return reported(folder).parent
@@ -80,14 +80,13 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
     for turn in state.turns:
         evidence = turn.evidence
         part = page.locator(f"#turn-{turn.number + 1} .choice")
-        own = [c for c in evidence.candidates if c.follows is None]
+        own = evidence.candidates
         shown = part.locator(".candidates > .candidate")
         assert shown.count() == len(own) == 3
         for place, candidate in enumerate(own):
             one = shown.nth(place)
-            after = [c for c in evidence.candidates if c.follows == candidate.number]
             pictures = [image.get_attribute("src") for image in one.locator("img").all()]
-            assert pictures == [f"../{c.view.file}" for c in (candidate, *after) if c.view]
+            assert pictures == [f"../{c.view.file}" for c in (candidate,) if c.view]
             taken = one.locator("> figure .mark.taken").all_inner_texts()
             assert taken == (["✓ taken"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:
@@ -99,25 +98,21 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
                 evidence.weighed, evidence.judgements[0].scores[0], evidence.fused, strict=True
             )
         }
-        order = [c.number for one in own for c in (one, *_after(evidence, one))]
         assert cells(part.locator(".scores"))[0] == ["candidate", "random", "fused"]
-        assert [row[1:] for row in cells(part.locator(".scores"))[1:]] == [scored[n] for n in order]
+        assert [row[1:] for row in cells(part.locator(".scores"))[1:]] == [
+            scored[c.number] for c in own
+        ]
     weighed = [turn for turn in state.turns if turn.evidence.weighed]
     assert len(weighed) == 3
     drawn = {file for turn in state.turns for file in turn.drawn}
     facts = page.locator(".facts").inner_text()
     assert f"{len(drawn)} drawn, {len(state.views)} shown" in facts
-    assert any(c.follows is not None for turn in weighed for c in turn.evidence.candidates)
 
 
 def on_plan(report, points):
     with Image.open(report / "plans" / "room00.png") as picture:
         camera = decode(picture.info["camera"].encode(), MapCamera)
         return camera.project(points, *picture.size)[0]
-
-
-def _after(evidence, candidate):
-    return [c for c in evidence.candidates if c.follows == candidate.number]
 
 
 def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, looked):
@@ -132,7 +127,7 @@ def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, loo
     drawn = [[float(mark.get_attribute(name)) for name in ("cx", "cy")] for mark in marks.all()]
     points = np.array([c.camera.position for c in others if c.camera != first.camera])
     assert np.allclose(drawn, on_plan(report, points), atol=0.051)
-    assert len(drawn) >= 4
+    assert len(drawn) >= 1
 
 
 def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
@@ -147,10 +142,13 @@ def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
     ]
     assert "Verifiers read 1,234 and wrote 5 of the turn's tokens." in part.inner_text()
     assert HOSTILE in part.locator(".candidate").nth(2).inner_text()
-    assert cells(part.locator(".wordings"))[1:] == [["1", "Own?", "0.25"], ["2", HOSTILE, "0.75"]]
+    assert part.locator(".wordings li").all_inner_texts() == ["Own?", HOSTILE]
     last = page.locator(".turn .choice").last
-    assert cells(last.locator(".votes"))[1:] == [["4", "2"], ["8", "1"], ["no answer", "1"]]
-    assert "is no single vote" in last.inner_text()
+    assert cells(last.locator(".votes"))[1:] == [
+        ["4 ✓ winner", "2"],
+        ["8", "1"],
+        ["no answer", "1"],
+    ]
     assert page.title() != "taken"
 
 
@@ -179,7 +177,7 @@ def test_views_of_moves_that_were_not_made_count_only_where_they_are_shown(page,
 
 def test_the_index_names_the_agent_and_a_single_reply_has_no_candidates(page, tmp_path, looked):
     page.goto((looked[1] / "index.html").as_uri())
-    assert "lookahead:3:2 by random" in page.locator("main").inner_text()
+    assert "lookahead:3 by random" in page.locator("main").inner_text()
     single = reported(run_rooms(tmp_path, **CHOOSING)).parent
     text = (single / page_of("3")).read_text("utf-8")
     assert "choice" not in text

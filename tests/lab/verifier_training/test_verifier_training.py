@@ -13,7 +13,7 @@ from factories import TREE
 from factories.naive_scoring import score_one_by_one
 from factories.runs import make_config, transcripts
 
-from render_agent.agents.verifiers.registry import describe_choosing
+from render_agent.agents.registry import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.config import RunConfig
@@ -27,7 +27,7 @@ from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories
-from render_agent_lab.learned_verifier.verifier import load_verifier
+from render_agent_lab.learned_verifier.verifier import LearnedVerifier
 from render_agent_lab.verifier_training.card import standing
 from render_agent_lab.verifier_training.decision import good_moves, scene_names
 from render_agent_lab.verifier_training.decisions import read_decisions
@@ -144,7 +144,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
     assert learned["learned_from"]["runs"][0]["name"] == chosen_at_random.name
     testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
     testing = [decision for decision in testing if decision.is_a_choice]
-    verifier = load_verifier(folder, "cpu")
+    verifier = LearnedVerifier(str(folder)).loaded("cpu")
     rows = [verifier.score(d.context, d.candidates).scores for d in testing]
     for title, some in (
         ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
@@ -183,7 +183,7 @@ def test_the_card_says_what_was_learned_and_its_figures_come_out_again(
 
 
 def test_one_pass_scores_as_one_by_one(trained, decisions):
-    verifier = load_verifier(trained[0], "cpu", "learned:here")
+    verifier = LearnedVerifier(str(trained[0])).loaded("cpu")
     decision = decisions[5]
     found = verifier.score(decision.context, decision.candidates).scores
     assert found.shape == (SETTINGS.members, 4)

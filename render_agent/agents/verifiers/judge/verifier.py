@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from render_agent.agents.verifiers.base import Case, TurnContext, Verdict, Verifier
-from render_agent.agents.verifiers.judge.batch_score import batch_score
-from render_agent.agents.verifiers.judge.model_queries import scorer
-from render_agent.agents.verifiers.judge.pictures import StoredPicture
+from render_agent.agents.verifiers.judge.batch_score import Score, batch_score, scorer
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
-from render_agent.agents.verifiers.judge.score import Score
 from render_agent.config import AUTO, RunConfig
-from render_agent.config.agent_plan import VerifierPlan
 from render_agent.config.choice import InputFile, sha256
-from render_agent.config.choosing_budget import LATEST
 from render_agent.config.engine import engine_trait
-from render_agent.dialogue.state import Candidate, Question, Tokens, View
+from render_agent.config.run import JUDGE_PICTURES
+from render_agent.dialogue.state import Candidate, Question, Tokens
 from render_agent.engines.base import Engine
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.engines.registry import FINGERPRINTS, describe_engine, make_engine
@@ -33,18 +29,24 @@ MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
 
 
-class JudgePlan(VerifierPlan):
-    """A vision-language model, the run's or its own, that rates the view of a move."""
+@dataclass(eq=False)
+class JudgeVerifier(Verifier):
+    """Rates the views of candidates by `batch_score`, those of all states that wait in one call.
+
+    It is called by the thread that owns the engine of the run also where the model is its own: only
+    there all states that wait come together, and two models side by side gain nothing on one device.
+    engine: is asked. max_new_tokens: of a written reply, for models that think first.
+    """
 
     name = "judge"
     forms = ("judge[:MODEL]",)
     looks = True
     asks_model = True
 
-    @property
-    def own_model(self) -> str | None:
-        """The model behind the colon."""
-        return self.argument
+    engine: Engine | None = None
+    rubric: Rubric | None = None
+    mode: Mode = "yes"
+    max_new_tokens: int = 0
 
     def own_config(self, config: RunConfig) -> RunConfig:
         """Return the options with which its own model is loaded: those of the run, but for its model's."""
@@ -52,7 +54,6 @@ class JudgePlan(VerifierPlan):
             config,
             agent="single",
             verifier=(),
-            verifier_weights=(),
             engine="transformers",
             model=self.argument,
             revision=None,
@@ -69,17 +70,17 @@ class JudgePlan(VerifierPlan):
         engine: the name of that of the run, where it is another than the options have.
         """
         mode, engine = config.judge_mode, engine or config.engine
-        load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # of its option's choices
+        load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # one of its choices
         if self.argument is not None:
             return
         if not engine_trait(engine, "asks_model", default=True):
             raise SetupError(
                 f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
             )
-        if config.judging.scores and not engine_trait(engine, "gives_probabilities", default=True):
+        if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
             raise UsageError(
                 f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
-                " use --judge-mode json or pairwise, or judge:MODEL"
+                " use --judge-mode json, or judge:MODEL"
             )
 
     def check_at_hand(self, config: RunConfig) -> None:
@@ -102,47 +103,19 @@ class JudgePlan(VerifierPlan):
         model = self.argument or config.model_name
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 
-    def build(
-        self, config: RunConfig, questions: Sequence[Question], engine: Engine
-    ) -> JudgeVerifier:
+    def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
         """Return the judge, its own model loaded where one is named. SetupError as in `check`."""
         self.check(config, questions, engine.name)
         own = self.argument is not None
-        if not own and config.judging.scores:
+        if not own and config.judge_mode == "yes":
             scorer(engine)
-        return JudgeVerifier(
-            make_engine(self.own_config(config), []) if own else engine,
-            load_rubric(config.rubric),
-            config.judge_mode,  # type: ignore[arg-type]  # one of the choices of its option
-            self.label,
-            own=own,
+        return replace(
+            self,
+            engine=make_engine(self.own_config(config), []) if own else engine,
+            rubric=load_rubric(config.rubric),
+            mode=config.judge_mode,  # type: ignore[arg-type]  # one of its choices
             max_new_tokens=config.max_new_tokens,
         )
-
-
-CaseView = tuple[int, View]
-"""A picture that is judged: the number of its case, and its view."""
-
-
-@dataclass(eq=False)
-class JudgeVerifier(Verifier):
-    """Rates the views of candidates by `batch_score`, those of all states that wait in one call.
-
-    It is called by the thread that owns the engine of the run also where the model is its own: only
-    there all states that wait come together, and two models side by side gain nothing on one device.
-    engine: is asked. own: whether it belongs to the judge, which then closes it. max_new_tokens: of a
-    written reply, for models that think first.
-    """
-
-    members = ("judge",)
-    asks = True
-
-    engine: Engine
-    rubric: Rubric
-    mode: Mode
-    name: str = "judge"
-    own: bool = False
-    max_new_tokens: int = 0
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the score of each candidate of one state, (1, K)."""
@@ -154,49 +127,46 @@ class JudgeVerifier(Verifier):
         A picture to which several candidates lead is judged once. NaN, with the reason, where a picture
         has no score. EngineError where the engine is gone.
         """
+        assert self.engine is not None, "it is open"
         entries = [
-            (number, view)
+            (number, file)
             for number, case in enumerate(cases)
-            for view in {c.view.file: c.view for c in case.candidates if c.view}.values()
+            for file in dict.fromkeys(c.view.file for c in case.candidates if c.view)
         ]
         calls = self.engine.calls
-        scores = self._scores(cases, entries)
+        scores = self._scores(self.engine, [(cases[n].context, file) for n, file in entries])
         share = (self.engine.calls - calls) / max(1, len(entries))
         by_file: list[dict[str, Score]] = [{} for _ in cases]
-        for (number, view), score in zip(entries, scores, strict=True):
-            by_file[number][view.file] = score
+        for (number, file), score in zip(entries, scores, strict=True):
+            by_file[number][file] = score
         return [
             _verdict(case, own, share * len(own)) for case, own in zip(cases, by_file, strict=True)
         ]
 
     def close(self) -> None:
         """Give back the model, where it is the judge's own."""
-        if self.own:
+        if self.argument is not None and self.engine is not None:
             self.engine.close()
 
-    def _scores(self, cases: Sequence[Case], entries: Sequence[CaseView]) -> list[Score]:
-        contexts = [cases[number].context for number, _ in entries]
-        texts = [self._prompts(context.state.question) for context in contexts]
+    def _scores(self, engine: Engine, views: Sequence[tuple[TurnContext, str]]) -> list[Score]:
+        if not views:
+            return []
+        texts = [self._prompts(context.state.question) for context, _ in views]
         return batch_score(
-            [
-                StoredPicture(view.file, context.picture)
-                for (_, view), context in zip(entries, contexts, strict=True)
-            ],
+            [file for _, file in views],
             [system for system, _ in texts],
             [user for _, user in texts],
             MAX_REQUESTS_PER_CALL,
-            engine=self.engine,
+            engine=engine,
             mode=self.mode,
             rubric=self.rubric,
-            earlier=[
-                [StoredPicture(file, context.picture) for file in _latest(context)]
-                for context in contexts
-            ],
-            states=[number for number, _ in entries],
+            earlier=[_latest(context) for context, _ in views],
+            read=views[0][0].picture,  # all are views of one run
             max_new_tokens=self.max_new_tokens,
         )
 
     def _prompts(self, question: Question) -> tuple[str, str]:
+        assert self.rubric is not None, "it is open"
         text = "\n".join([question.text, *question.options])
         return self.rubric.prompts(self.mode, text, named_words(question))
 
@@ -209,7 +179,7 @@ def named_words(question: Question) -> str:
 def _latest(context: TurnContext) -> list[str]:
     """Return the files of the latest views, the oldest first, each once."""
     files = list(dict.fromkeys(view.file for view in reversed(context.views)))
-    return files[:LATEST][::-1]
+    return files[: JUDGE_PICTURES - 1][::-1]
 
 
 def _verdict(case: Case, scores: dict[str, Score], calls: float) -> Verdict:

@@ -36,7 +36,7 @@ class ComparedRun:
         words = [config.model_name, f"views {config.views}"]
         if config.picture_stress.note:
             words.append(f"pictures {config.pictures}")
-        if config.agent_plan.chooses:
+        if config.turn_agent.chooses:
             words.append(config.agent_words)
         return ", ".join(words)
 

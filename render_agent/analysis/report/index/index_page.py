@@ -125,7 +125,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     ]
     if config.toolset.note:
         facts.insert(5, ("Tools", config.tools))
-    if config.agent_plan.chooses:
+    if config.turn_agent.chooses:
         facts.insert(5, ("Agent", config.agent_words))
     if config.probe:
         often = "turn" if config.probe_every == 1 else f"{config.probe_every} turns"

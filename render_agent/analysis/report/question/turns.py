@@ -11,7 +11,6 @@ from render_agent.analysis.diagnosis.model import Diagnosis, Sighting, TurnDiagn
 from render_agent.analysis.report.maps.path_marks import name_of, where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.analysis.report.question.choice import ChoicePart, choice_part
-from render_agent.dialogue.candidates import wordings_of
 from render_agent.dialogue.chat import thinking_and_rest
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
@@ -139,7 +138,6 @@ class Seeing:
 def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) -> list[TurnPart]:
     """Return the turns of a question; size: of its views in pixels."""
     diagnosed = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
-    wordings = wordings_of(state)
     shown: set[int] = set()
     parts = []
     before: Turn | None = None
@@ -162,7 +160,7 @@ def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) ->
                 coverage=None if own.coverage is None else 100 * own.coverage,
                 remarks=_remarks(turn, own),
                 diagnosed=bool(own.sightings),
-                choice=choice_part(turn, size, wordings),
+                choice=choice_part(turn, size),
             )
         )
         shown |= {view.number for view in turn.views}
