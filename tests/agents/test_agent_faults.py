@@ -230,7 +230,7 @@ EDITS = {
     "a fused score is gone": lambda e: e["fused"].pop(),
     "one that is not there was weighed": lambda e: e["weighed"].append(99),
     "a number is a word": lambda e: e.update(chosen="two"),
-    "a part is missing": lambda e: e.pop("judgements"),
+    "a part is missing": lambda e: e.pop("chosen"),
     "it is a list": lambda e: e["candidates"].insert(0, [1, 2]),
 }
 

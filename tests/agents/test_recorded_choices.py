@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_config, make_questions, play, walking
+from factories.runs import make_config, make_questions, play
 
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import read_run
@@ -221,22 +221,6 @@ def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
     told = " ".join(shown.split())
     assert f"a question took on average 3.0 turns, {means['renders']:.1f} pictures drawn, " in told
     assert f"{means['tokens_in']:,.0f} tokens read, {means['tokens_out']:,.0f} written" in told
-
-
-def test_results_of_an_earlier_version_are_still_shown_and_computed_anew(tmp_path):
-    path, results = play(tmp_path, make_questions(tmp_path, 4), walking(4))
-    old = json.loads(json.dumps(results))
-    del old["totals"]["per_question"]
-    for row in old["questions"]:
-        for name in ("renders", "tokens_in", "tokens_out"):
-            del row[name]
-    (path / "results.json").write_text(json.dumps(old))
-    shown = CliRunner().invoke(cli, ["show", str(path)])
-    assert shown.exit_code == 0
-    assert "a question:" not in shown.output
-    done = CliRunner().invoke(cli, ["rescore", str(path), "--json"])
-    assert json.loads(done.stdout)["questions"] == results["questions"]
-    assert json.loads((path / "results.json").read_text()) == json.loads(done.stdout)
 
 
 def test_a_report_tells_which_pictures_were_drawn_to_choose(tmp_path):
