@@ -8,8 +8,8 @@ from typing import Any
 from render_agent.config.option import did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError, os_errors
-from render_agent.text.reasons import short_repr
-from render_agent.text.safe_parse import line_of, parse_yaml, read_bounded
+from render_agent.text.reasons import reason_of, short_repr
+from render_agent.text.safe_parse import parse_yaml, read_bounded
 
 MOST_BYTES = 1 << 20
 """Of a file of options."""
@@ -26,7 +26,7 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
             document = parse_yaml(read_bounded(Path(file), MOST_BYTES).decode())
     except ValueError as error:
         raise UsageError(
-            f"--config {file} is no YAML{line_of(error)}: write an option a line, such as max_turns: 9"
+            f"--config {file} is not YAML ({reason_of(error)}): write one option per line, such as max_turns: 9"
         ) from error
     if not isinstance(document, dict | None):
         raise UsageError(

@@ -64,7 +64,7 @@ def check_engine_options(
             choices = [
                 word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)
             ]
-            reason = f"must be one of {', '.join(choices)}" if choices else error.said.strip()
+            reason = f"must be one of {', '.join(choices)}" if choices else f"does not fit: {error}"
             example = f", such as {EXAMPLES[name]}" if name in EXAMPLES else ""
             raise UsageError(
                 f"--engine-option {name}={short_repr(value)} {reason}{example}"

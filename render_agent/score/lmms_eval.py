@@ -10,6 +10,10 @@ from render_agent.text.numbers import SMALL_NUMBERS
 VERSION = "0.7.3"
 """The first version that looks for a number in an answer (released in August 2026); up to 0.7.2 it reads them as the official scorer."""
 
+_NUMBERS = SMALL_NUMBERS | {
+    word: 10 * value
+    for value, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), 3)
+}
 _HUNDRED, _THOUSAND = "hundred", "thousand"
 _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[a-z]+")
@@ -26,7 +30,7 @@ def number(answer: str) -> float | None:
     spoken: list[str] = []
     start = len(text)
     for word in _WORD.finditer(text):
-        if word[0] in SMALL_NUMBERS or word[0] in (_HUNDRED, _THOUSAND):
+        if word[0] in _NUMBERS or word[0] in (_HUNDRED, _THOUSAND):
             start = start if spoken else word.start()
             spoken.append(word[0])
         elif spoken and word[0] != "and":
@@ -45,7 +49,7 @@ def _sum(words: list[str]) -> float:
         elif word == _THOUSAND:
             total, below = total + max(below, 1) * 1000, 0
         else:
-            below += SMALL_NUMBERS[word]
+            below += _NUMBERS[word]
     try:
         return float(total + below)
     except OverflowError:

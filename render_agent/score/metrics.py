@@ -27,7 +27,7 @@ _SPELLINGS = {
     "waslked": "walked",
     "oclock": "o'clock",
     "none": "zero",
-    **{str(number): word for word, number in SMALL_NUMBERS.items() if number <= 20},
+    **{str(number): word for word, number in SMALL_NUMBERS.items()},
     "23": "twenty-three",
 }
 """Words of answers that count as others: slips of whoever wrote them, and numbers."""

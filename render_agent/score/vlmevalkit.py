@@ -37,8 +37,7 @@ _NUMBER = re.compile(_DIGITS)
 _TAGGED_NUMBER = re.compile(
     rf"<\s*answer\b[^>]*>\s*({_DIGITS})(?:[^\d<][^<]*)?<\s*/\s*answer\s*>", re.IGNORECASE
 )
-_WORDS = {word: number for word, number in SMALL_NUMBERS.items() if number <= 20}
-_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_WORD = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)})\b", re.IGNORECASE)
 
 
 def letter(answer: str) -> str | None:
@@ -67,7 +66,7 @@ def number(answer: str) -> float | None:
     Number words up to twenty count; "twenty-one" is read as 20 and -1, and the last is -1.
     """
     text = _INVISIBLE.sub("", _first_of_list(answer).strip())
-    text = _WORD.sub(lambda word: str(_WORDS[word[0].lower()]), text)
+    text = _WORD.sub(lambda word: str(SMALL_NUMBERS[word[0].lower()]), text)
     tagged = _TAGGED_NUMBER.search(text)
     if tagged:
         return float(tagged[1])

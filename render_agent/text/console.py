@@ -1,9 +1,12 @@
-"""The console that everything is printed on, and the form of its tables; texts are printed as they are, never as markup."""
+"""The console that everything is printed on, and the style of its tables."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from rich import box
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -11,33 +14,23 @@ from rich.text import Text
 from render_agent.text.sanitize import visible
 
 
-def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
-    """Return a console on standard output, or on standard error.
+class PlainConsole(Console):
+    """A console that knows no markup and shows control characters in texts as escapes."""
 
-    It knows no markup and no names of pictures, colours nothing by itself, and what would command the
-    terminal is shown as an escape.
-    """
-    console = Console(stderr=stderr, quiet=quiet, highlight=False, markup=False, emoji=False)
-    console.push_render_hook(_Visible())
-    return console
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
 
-
-class _Visible(RenderHook):
-    """Has everything that is printed made visible."""
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Shown(renderable) for renderable in renderables]
-
-
-class _Shown:
-    """Something to be printed, its text made visible once it is laid out."""
-
-    def __init__(self, inner: ConsoleRenderable) -> None:
-        self.inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text, style, control in console.render(self.inner, options):
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render with everything that would command the terminal made visible."""
+        for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)
+
+
+def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a console on standard output, or on standard error."""
+    return PlainConsole(stderr=stderr, quiet=quiet)
 
 
 def plain_table(title: str | Text, *heads: str) -> Table:

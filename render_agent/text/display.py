@@ -1,4 +1,4 @@
-"""What a person sees while the program works: one live line on a terminal, plain lines elsewhere."""
+"""What a person sees while the program works: messages, and progress that is live on a terminal."""
 
 from __future__ import annotations
 
@@ -9,178 +9,137 @@ from io import StringIO
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.live import Live
+from rich.filesize import decimal
+from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 PLAIN_LINE_SECONDS = 10.0
-"""Seconds between two plain lines that say how far something is."""
-
-LIVE_LINE_SECONDS = 0.1
-"""Seconds between two changes of a live line."""
-
-SHORT_SECONDS = 1.0
-"""What takes less than this is not told in plain lines."""
-
-
-KNOWN_SHARE = 0.03
-"""The time left is told once this share is done: the first part says little of the pace."""
+"""Seconds between two progress lines where the output is no terminal."""
 
 Item = TypeVar("Item")
 
 
+class _Amount(ProgressColumn):
+    """How much of a stage is done, and the estimated remaining time."""
+
+    def render(self, task: Task) -> Text:
+        if not task.fields["amount"]:
+            return Text()
+        if not task.total:
+            return Text(duration(task.elapsed or 0.0))
+        count = decimal if task.fields["in_bytes"] else "{:,}".format
+        parts = [f"{count(int(task.completed))} of {count(int(task.total))}"]
+        if task.fields["in_bytes"] and task.speed:
+            parts.append(f"{decimal(int(task.speed))}/s")
+        if task.time_remaining:
+            parts.append(f"about {duration(task.time_remaining)} left")
+        return Text(" · ".join(parts))
+
+
+def _progress(console: Console | None = None) -> Progress:
+    """Return rich's progress for a console; it shows nothing without one."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        _Amount(),
+        console=console,
+        transient=True,
+        disable=console is None,
+    )
+
+
 class Display:
-    """Shows a person what goes on, in plain lines, one every few seconds: for pipes and log files."""
+    """Messages and progress on a console: live on a terminal, plain lines elsewhere, warnings only if quiet."""
 
-    width = 0
-    """Columns that a live line has; 0 where there is none."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+    def __init__(self, console: Console, *, quiet: bool = False, verbose: bool = False) -> None:
         self.console = console
+        self.quiet = quiet
         self.verbose = verbose
+        self.live = console.is_terminal and not quiet
+        self.progress = _progress(console if self.live else None)
+        self._line: TaskID | None = None
         self._last = time.monotonic()
 
     def note(self, words: str) -> None:
-        """Something began: print the line."""
-        self.console.print(Text(words), soft_wrap=True)
+        """Print a line, unless quiet."""
+        if not self.quiet:
+            self.console.print(Text(words), soft_wrap=True)
 
     def warn(self, words: str) -> None:
-        """Something went wrong, and the work goes on: print the line, marked."""
+        """Print a line marked as a warning."""
         self.console.print(Text(f"warning: {words}", style="yellow"), soft_wrap=True)
 
     def detail(self, words: str) -> None:
-        """Something small happened: print the line, if every turn is wanted."""
+        """Print a line if verbose."""
         if self.verbose:
-            self.console.print(Text(words), soft_wrap=True)
+            self.note(words)
 
     def update(self, line: str) -> None:
-        """The work stands here now: print the line, but not more often than every few seconds."""
-        if time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
+        """Show the current state: in place on a terminal, elsewhere as a line every PLAIN_LINE_SECONDS."""
+        if self.live:
+            if self._line is None:
+                self._line = self.progress.add_task("", total=None, amount=False)
+            self.progress.update(self._line, description=line)
+            self.progress.start()  # does nothing if it has started
+        elif time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last = time.monotonic()
-            self.console.print(Text(line), soft_wrap=True)
+            self.note(line)
 
-    def clear(self) -> None:
-        """The last line told with `update` is out of date; what is printed stays."""
-
-
-class Quiet(Display):
-    """Warnings only."""
-
-    def note(self, words: str) -> None:
-        """Print nothing."""
-
-    def detail(self, words: str) -> None:
-        """Print nothing."""
-
-    def update(self, line: str) -> None:
-        """Print nothing."""
-
-
-class Terminal(Display):
-    """One line that stays at the bottom of a terminal until it is cleared."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        super().__init__(console, verbose=verbose)
-        self._live = Live(console=console, refresh_per_second=8, transient=True)
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """The terminal's columns."""
-        return self.console.width
-
-    def update(self, line: str) -> None:
-        """Show the line at once."""
-        self._live.start()  # does nothing where it has started
-        self._live.update(Text(line, style="bold", no_wrap=True, overflow="ellipsis"))
-
-    def clear(self) -> None:
-        """Take the line away."""
-        self._live.update(Text(""))
-        self._live.stop()
+    def close(self) -> None:
+        """Take the live lines away."""
+        self.progress.stop()
 
 
 _shown: list[Display] = []
-"""The displays in use, the one that shows what goes on last."""
+"""The displays in use, the innermost last."""
 
 
 @contextmanager
 def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
-    """Show what goes on, stages included, on a console until the end of the block."""
-    kind = Quiet if quiet else Terminal if console.is_terminal else Display
-    display = kind(console, verbose=verbose)
+    """Show messages and stages on a console until the end of the block."""
+    display = Display(console, quiet=quiet, verbose=verbose)
     _shown.append(display)
     try:
         yield display
     finally:
-        display.clear()
+        display.close()
         _shown.remove(display)
 
 
 class Stage:
-    """One piece of work that takes long: what it is, and how much of it is done.
+    """A long piece of work and how much of it is done."""
 
-    total: how much there is in all, None where that is not known. in_bytes: whether it is counted in bytes.
-    """
-
-    def __init__(self, words: str, total: float | None, *, in_bytes: bool = False) -> None:
-        self.words = words
-        self.total = total
-        self.done = 0.0
+    def __init__(self, progress: Progress, task: TaskID, *, in_bytes: bool) -> None:
         self.in_bytes = in_bytes
-        self._began = self._last = time.monotonic()
+        self.done = 0.0
+        self._progress, self._task = progress, task
 
     def advance(self, count: float = 1) -> None:
-        """So much more is done."""
+        """Count more as done."""
         self.at(self.done + count)
 
     def at(self, done: float, total: float | None = None) -> None:
-        """So much is done, of so much in all where that has become known."""
+        """Set how much is done, and the total if it has become known."""
         self.done = done
-        self.total = total or self.total
-        now = time.monotonic()
-        if _shown and now - self._last >= LIVE_LINE_SECONDS and now - self._began >= SHORT_SECONDS:
-            self._last = now
-            _shown[-1].update(self.line)
-
-    @property
-    def line(self) -> str:
-        """Where it stands, in one line."""
-        seconds = time.monotonic() - self._began
-        if not self.total:
-            return f"{self.words} · {duration(seconds)}"
-        parts = [self.words, f"{self._count(self.done)} of {self._count(self.total)}"]
-        if KNOWN_SHARE * self.total <= self.done < self.total and seconds >= SHORT_SECONDS:
-            pace = self.done / seconds
-            parts += [f"{self._count(pace)}/s"] if self.in_bytes else []
-            parts.append(f"about {duration(max(0.0, self.total - self.done) / pace)} left")
-        return " · ".join(parts)
-
-    def _count(self, amount: float) -> str:
-        return size(amount) if self.in_bytes else f"{amount:,.0f}"
+        self._progress.update(self._task, completed=done, total=total)
 
 
 @contextmanager
 def stage(
     words: str, total: float | None = None, *, in_bytes: bool = False, announced: bool = False
 ) -> Iterator[Stage]:
-    """Show a piece of work that takes long, where anything is shown; see `Stage`.
-
-    announced: whether it is told as it begins, in plain lines too, since it never is short.
-    """
-    part = Stage(words, total, in_bytes=in_bytes)
+    """Show a long piece of work on a terminal; `announced`: as a line elsewhere, too."""
     display = _shown[-1] if _shown else None
-    if display is not None and announced:
-        display.update(words) if display.width else display.note(words)
+    if display is not None and announced and not display.live:
+        display.note(words)
+    progress = _progress() if display is None else display.progress
+    task = progress.add_task(words, total=total, amount=True, in_bytes=in_bytes)
+    progress.start()
     try:
-        yield part
+        yield Stage(progress, task, in_bytes=in_bytes)
     finally:
-        if display is not None:
-            display.clear()
-
-
-def tell(words: str) -> None:
-    """Show what goes on just now, where anything is shown: in the live line, or in a plain one now and then."""
-    if _shown:
-        _shown[-1].update(words)
+        progress.remove_task(task)
+        if progress.finished:  # nothing else is shown
+            progress.stop()
 
 
 def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
@@ -211,11 +170,7 @@ def listed(names: Sequence[str]) -> str:
 
 def size(count: float) -> str:
     """Return a number of bytes in words: "3.6 GB"."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+    return decimal(int(count))
 
 
 def bar_class(shown: Stage) -> type[Any]:

@@ -1,13 +1,11 @@
 """Keys and tokens are written nowhere: no log, no record, no report, no sentence, no list of processes."""
 
-import base64
 import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from factories.runs import make_config, make_questions
@@ -234,35 +232,6 @@ def test_no_list_of_processes_shows_a_key(tmp_path, workers):
     assert KEY.encode() not in said
 
 
-def _base64(text, before, after=b"!and more"):
-    return base64.b64encode(b"x" * before + text.encode() + after).decode()
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        quote(KEY, safe=""), "".join(f"%{byte:02x}" for byte in KEY.encode()), KEY.encode().hex(),
-        "".join(f"\\u{ord(letter):04X}" for letter in KEY), "\n".join(KEY), f"{KEY[:9]}\r\n    {KEY[9:]}",
-        f"{KEY[:5]}\u200b{KEY[5:]}", f"{KEY[:7]}\\n{KEY[7:]}", *(_base64(KEY, before) for before in range(6)),
-        base64.urlsafe_b64encode(b"~~" + KEY.encode()).decode(), base64.b64encode(KEY.encode()).decode(),
-        base64.encodebytes(b"y" * 50 + KEY.encode()).decode(), "".join(f"%25{byte:02X}" for byte in KEY.encode()),
-        "".join(f"&#{ord(letter)};" for letter in KEY), "".join(f"&#x0{ord(letter):X};" for letter in KEY),
-        "".join(f"\\x{byte:02x}" for byte in KEY.encode()), f"{KEY[:8]}\x1b[1;31m{KEY[8:]}",
-    ],
-)  # fmt: skip
-def test_a_key_is_found_however_it_is_written(monkeypatch, written):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    told = without_keys(f"it said: {written} .")
-    assert "[key]" in told
-    assert told.startswith("it said: ")
-    assert told.endswith(" .")
-    assert len(told) < len(f"it said: {written} .") - len(KEY) + 12
-
-
-def test_a_key_with_signs_of_html_is_found_in_a_page():
-    assert without("<p>a&amp;b&lt;cdefghi</p>", ["a&b<cdefghi"]) == "<p>[key]</p>"
-
-
 @given(st.text(max_size=200), st.integers(0, 200))
 def test_a_text_without_a_key_stays_as_it_is(text, place):
     assert without(text, ["qZ!7xK$wPv2"]) == text
@@ -273,12 +242,11 @@ def test_a_text_without_a_key_stays_as_it_is(text, place):
 def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
     """A server that answers with the key that it is sent: in its models, its version, its replies."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    coded = base64.b64encode(KEY.encode()).decode()
-    reply = json.dumps({"reasoning": f"{KEY} {coded} {quote(KEY)}", "answer": "A", "done": True})
+    reply = json.dumps({"reasoning": f"{KEY} {KEY}", "answer": "A", "done": True})
     chat = by_rule(lambda body: chat_reply(reply))
 
     def told(method, path, body):
-        entry = {"id": "made", "owned_by": f"Bearer {KEY}", "root": coded}
+        entry = {"id": "made", "owned_by": f"Bearer {KEY}"}
         known = {"/v1/models": {"data": [entry]}, "/version": {"version": KEY}}
         found = known.get(path)
         return chat(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
@@ -289,12 +257,10 @@ def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
         found = watch(run)
     assert found["counts"]["failed"] == 0
     for file in filter(Path.is_file, run.path.rglob("*")):
-        content = file.read_bytes()
-        assert KEY.encode() not in content
-        assert coded.encode()[:-4] not in content
+        assert KEY.encode() not in file.read_bytes()
     assert "[key] [key]" in (run.path / "turns.jsonl").read_text()
     assert json.loads((run.path / "config.json").read_text())["engine"]["servers"][0] == {
-        "url": server.url, "owned_by": "Bearer [key]", "root": "[key]", "version": "[key]",
+        "url": server.url, "owned_by": "Bearer [key]", "version": "[key]",
     }  # fmt: skip
 
 

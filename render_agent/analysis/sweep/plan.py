@@ -14,8 +14,8 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
 from render_agent.errors import UsageError, os_errors
-from render_agent.text.reasons import short_repr, shortened
-from render_agent.text.safe_parse import convert, line_of, parse_yaml, read_bounded
+from render_agent.text.reasons import reason_of, short_repr, shortened
+from render_agent.text.safe_parse import convert, parse_yaml, read_bounded
 
 NOT_IN_FILE = frozenset(
     {"batch", "ply", "question", "option", "repeat", "shard", "output", "json", "quiet", "verbose"}
@@ -88,7 +88,7 @@ def _read(file: Path) -> SweepFile:
         with os_errors(UsageError, f"read {file}"):
             data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
     except ValueError as error:
-        raise UsageError(f"{file} is no YAML{line_of(error)}") from error
+        raise UsageError(f"{file} is not YAML: {reason_of(error)}") from error
     try:
         sweep: SweepFile = convert({} if data is None else data, SweepFile)
     except ValueError as error:

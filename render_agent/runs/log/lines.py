@@ -114,15 +114,12 @@ def question_from_json(line: Any) -> Question:
     """Return the question that `question_to_json` wrote. MisfitError if it is not one."""
     if isinstance(line, dict):
         line = {("text" if name == "question" else name): value for name, value in line.items()}
-    try:
-        question: Question = convert(line, Question)
-    except MisfitError as error:
-        raise MisfitError("question" if error.at == "text" else error.at, error.said) from None
+    question: Question = convert(line, Question)
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
-            raise MisfitError(name, f" {short_repr(getattr(question, name))} is not a valid value")
+            raise MisfitError(f"{name} {short_repr(getattr(question, name))} is not printable")
     if question.too_long:
-        raise MisfitError("question", f" has more than {MAX_QUESTION_LETTERS:,} letters")
+        raise MisfitError(f"question has more than {MAX_QUESTION_LETTERS:,} letters")
     if question.wanted == "letter" and not question.options:
-        raise MisfitError("", " wants a letter and has no options")
+        raise MisfitError("it wants a letter and has no options")
     return question

@@ -17,7 +17,7 @@ from render_agent.cli.commands.doctor.machine import examine_machine, examine_pa
 from render_agent.cli.commands.doctor.probe import RUNNING, Finding, end
 from render_agent.cli.commands.doctor.renderers import examine_renderers
 from render_agent.text.console import plain_console
-from render_agent.text.display import LIVE_LINE_SECONDS, stage
+from render_agent.text.display import stage
 from render_agent.text.sanitize import json_text
 
 READY = "This machine is ready: render-agent --batch --benchmark rooms"
@@ -47,6 +47,9 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     return int(bool(preventing))
 
 
+POLL_SECONDS = 0.1
+
+
 def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
     """Give all findings, looked for side by side; what is waited for is told."""
     output = Path(options.get("output") or "experiment_logs")
@@ -61,12 +64,11 @@ def _findings(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
         started = {words: pool.submit(list, findings) for words, findings in parts.items()}
         try:
             for words, findings in started.items():
-                with stage(words, announced=True) as waiting:
-                    while wait([findings], LIVE_LINE_SECONDS).not_done:
-                        waiting.at(0)
-                    yield from findings.result()
+                with stage(words, announced=True):
+                    found = findings.result()
+                yield from found
         except BaseException:  # nobody waits for the probes any more
-            while wait(started.values(), LIVE_LINE_SECONDS).not_done:
+            while wait(started.values(), POLL_SECONDS).not_done:
                 for process in tuple(RUNNING):
                     end(process)
             raise
