@@ -120,7 +120,8 @@ class Stage:
     def at(self, done: float, total: float | None = None) -> None:
         """Set how much is done, and the total if it has become known."""
         self.done = done
-        self._progress.update(self._task, completed=done, total=total)
+        if self._task in self._progress.task_ids:  # a library's bar may outlive its stage
+            self._progress.update(self._task, completed=done, total=total)
 
 
 @contextmanager

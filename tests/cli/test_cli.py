@@ -148,7 +148,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
         ("kinds: []", "is not a kind of view"),
         ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
-        ("[", "is no YAML"),
+        ("[", "is not YAML"),
     ],
 )
 def test_a_wrong_file_of_options_is_one_sentence_and_exit_code_2(call, tmp_path, content, sentence):

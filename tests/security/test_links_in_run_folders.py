@@ -182,9 +182,7 @@ def test_a_log_cannot_name_pictures_outside(run, file, where):
         pieces = [piece for entry in lines[0]["messages"] for piece in entry["content"]]
         next(piece for piece in pieces if piece["type"] == "image")["image"] = file
     (run / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(
-        RunLogError, match=r"line 1 does not fit: (views|messages)\[.* must be a text"
-    ):
+    with pytest.raises(RunLogError, match=r"line 1 .*(views|messages)\["):
         read_states(RunFolder(run))
 
 

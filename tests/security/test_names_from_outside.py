@@ -195,9 +195,7 @@ def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
     line = json.loads((path / "questions.jsonl").read_text())
     (path / "questions.jsonl").write_text(json.dumps(line | {name: "a\x1b[2J"}) + "\n")
-    with pytest.raises(
-        RunLogError, match=rf"questions\.jsonl is damaged: line 1 does not fit: {name} .* is none"
-    ):
+    with pytest.raises(RunLogError, match=rf"questions\.jsonl is damaged: line 1 .*{name}"):
         RunFolder(path).questions()
 
 

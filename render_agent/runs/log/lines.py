@@ -114,7 +114,10 @@ def question_from_json(line: Any) -> Question:
     """Return the question that `question_to_json` wrote. MisfitError if it is not one."""
     if isinstance(line, dict):
         line = {("text" if name == "question" else name): value for name, value in line.items()}
-    question: Question = convert(line, Question)
+    try:
+        question: Question = convert(line, Question)
+    except MisfitError as error:
+        raise MisfitError(str(error).replace("text`", "question`")) from None
     for name in ("id", "dataset", "scene"):
         if not is_plain(getattr(question, name)):
             raise MisfitError(f"{name} {short_repr(getattr(question, name))} is not printable")

@@ -334,7 +334,7 @@ def test_what_a_file_cannot_ask_for_is_refused(tmp_path, given, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", r"is no YAML \(line"),
+        ("a: [", r"line 1"),
         ("- 1", "name, options"),
         ("", "set grid or runs"),
     ],

@@ -191,18 +191,15 @@ def test_engine_options():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"top_k": -1}, "top_k=-1 must be a whole number >= 0"),
-        ({"top_k": 2.5}, "top_k=2.5 must be a whole number, not a number"),
-        ({"top_p": 0}, "top_p=0 must be a number > 0"),
-        ({"top_p": "most"}, "top_p='most' must be a number, not a text"),
-        ({"min_pixels": "few"}, "min_pixels='few' must be a whole number, not a text"),
-        ({"quantization": "5bit"}, "quantization='5bit' must be one of 4bit, 8bit"),
-        ({"memory_fraction": 1}, "memory_fraction=1 must be a number < 1"),
-        ({"most_rows": 0}, "most_rows=0 must be a whole number >= 1"),
-        (
-            {"chat_template_kwargs": "x"},
-            r"must be an object, .* such as \{enable_thinking: false\}",
-        ),
+        ({"top_k": -1}, "top_k=-1 .*>= 0"),
+        ({"top_k": 2.5}, "top_k=2.5 .*`int`"),
+        ({"top_p": 0}, "top_p=0 "),
+        ({"top_p": "most"}, "top_p='most' "),
+        ({"min_pixels": "few"}, "min_pixels='few' "),
+        ({"quantization": "5bit"}, "quantization='5bit' .*4bit, 8bit"),
+        ({"memory_fraction": 1}, "memory_fraction=1 "),
+        ({"most_rows": 0}, "most_rows=0 .*>= 1"),
+        ({"chat_template_kwargs": "x"}, "chat_template_kwargs='x' .*enable_thinking: false"),
     ],
 )
 def test_engine_options_of_wrong_values_are_refused_before_weights_are_read(given, sentence):

@@ -173,7 +173,7 @@ def test_a_damaged_field_is_named_with_its_file(finished, file, field, value):
         read_states(folder)
         folder.results()
 
-    with pytest.raises(RunLogError, match=rf"{file}.*{field}"):
+    with pytest.raises(RunLogError, match=rf"{file}.*{names[-1]}"):
         read()
 
 
