@@ -62,7 +62,6 @@ class Default(Variant):
             "max_batched_turns": min(4, max_turns),
             "finish_together": AUTO,
             "batch_size": AUTO,
-            "renderer": self.renderer,
         }
 
 
@@ -202,7 +201,7 @@ class Measurement:
         )
         bench = Bench(config, Engines(config, pretrained, script), lambda words: None)
         kind = Default if step.schedule == "default" else Variant
-        variant = kind("transformers", step.schedule, step.reuse, step.wanted, config.renderer)
+        variant = kind("transformers", step.schedule, step.reuse, step.wanted)
         with contextlib.ExitStack() as around:
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
@@ -221,7 +220,7 @@ class Measurement:
         """Lead two questions side by side, nothing else under way: a picture, then a reply of 60 tokens, each turn."""
         pretrained = self.load(model, "auto")
         engines = Engines(self.config, pretrained, lambda request: "x " * 90)  # type: ignore[arg-type]
-        variant = Variant("transformers", "refill", "keys", 8, self.config.renderer)
+        variant = Variant("transformers", "refill", "keys", 8)
         began = time.perf_counter()
         engine = engines.make(variant, self.config, [])
         ready = time.perf_counter() - began
@@ -252,7 +251,7 @@ class Measurement:
         """Lead so many dialogues of three turns, a new picture in each, and look at the memory in use on the way."""
         pretrained = self.load(BIG, "auto")
         engines = Engines(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
-        variant = Variant("transformers", "refill", "keys", AUTO, self.config.renderer)
+        variant = Variant("transformers", "refill", "keys", AUTO)
         engine = engines.make(variant, self.config, [])
         waiting, failed, ended = list(range(count)), 0, 0
         turns: dict[str, list[Any]] = {}

@@ -200,7 +200,7 @@ def main(output: Path | None, **given: Any) -> None:
     pretrained = random_model(given["model"], given["device"], "float32")
     engines = WatchedEngines(config, pretrained, None)
     bench = Bench(config, engines, lambda words: None)
-    variant = Variant("transformers", "refill", "keys", "auto", config.renderer)
+    variant = Variant("transformers", "refill", "keys", "auto")
     bench.measure(variant, replace(config, limit=2))
     comparison = Comparison(output, bench, variant, config)
     comparison.model = about(pretrained, given["model"])

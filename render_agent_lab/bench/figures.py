@@ -49,21 +49,14 @@ class Work:
 class Trial:
     """One run of one variant.
 
-    processor: seconds that the process computed, all its threads together: what a busy machine does
-    not change. limit: requests under way at the most. running: mean requests under way over the limit.
-    waiting: seconds in which nothing was asked of the engine while a view was being drawn. memory: bytes
-    at the most, None where it cannot be told. floor: the least seconds that its work takes on the device,
-    None where it cannot be told.
+    processor: CPU seconds of this process. memory: peak bytes, None if unknown. floor: the least seconds that its work
+    takes on the device, None if unknown.
     """
 
     variant: Variant
     seconds: float
     processor: float
     calls: int
-    limit: int
-    running: float
-    waiting: float
-    drawing: float
     memory: int | None
     work: Work
     floor: float | None = None
@@ -116,15 +109,12 @@ def summary(
     """
     variant, work = trials[0].variant, trials[0].work
     seconds = median(trial.seconds for trial in trials)
-    waiting = median(trial.waiting for trial in trials)
     memory = [trial.memory for trial in trials if trial.memory is not None]
     return {
         "engine": variant.engine,
         "schedule": variant.schedule,
         "reuse": variant.reuse,
         "batch_size": variant.batch_size,
-        "limit": trials[0].limit,
-        "renderer": variant.renderer,
         "seconds": round(seconds, 3),
         "all_seconds": [round(trial.seconds, 3) for trial in trials],
         "processor_seconds": round(median(trial.processor for trial in trials), 3),
@@ -140,10 +130,6 @@ def summary(
         "tokens_written": work.written,
         "prefilled_over_first_seen": _over(work.prefilled, work.first_seen),
         "cached_share": _over(work.cached, work.prompt),
-        "running_over_limit": round(median(trial.running for trial in trials), 3),
-        "waiting_for_views": round(waiting, 3),
-        "waiting_share": _over(waiting, seconds),
-        "drawing": round(median(trial.drawing for trial in trials), 3),
         "peak_bytes": max(memory) if memory else None,
         **_floor(trials, seconds),
         "events": dict(sum((Counter(trial.work.events) for trial in trials), Counter[str]())),

@@ -1,4 +1,4 @@
-"""Takes the same questions to their end in every variant, and measures each."""
+"""Runs the same questions in every variant, and measures each."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
-from render_agent.engines.memory.device import DeviceMemory, MainMemory, memory_of
+from render_agent.engines.memory.device import MainMemory, memory_of
 from render_agent.engines.registry import MODEL_OPTIONS
-from render_agent.observation import ViewProvider
-from render_agent.observation.picture_store import Pictures
-from render_agent.observation.setup import make_views
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
-from render_agent.scene.cache import SceneCache
 from render_agent_lab.bench.compared_engines import Engines
-from render_agent_lab.bench.figures import Trial, Work, baselines_of, summary, work_of
-from render_agent_lab.bench.meter import MeteredEngine, MeteredViews, overlap
+from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
 from render_agent_lab.bench.variants import Variant
 
 WARM_UP_QUESTIONS = 2
@@ -33,7 +27,7 @@ WARM_UP_QUESTIONS = 2
 class Bench:
     """One comparison.
 
-    config: the options of all runs, schedules apart. report: is given a line on what is measured.
+    config: the options of all runs, except for schedules. report: receives a line about what is measured.
     """
 
     config: RunConfig
@@ -43,13 +37,9 @@ class Bench:
     def compare(self, variants: Sequence[Variant], rounds: int) -> list[dict[str, Any]]:
         """Return the figures of every variant, in order: medians over rounds that take turns.
 
-        Each way of answering and drawing runs once beforehand, unmeasured, so that what is compiled
-        or loaded at first use is there.
+        Each engine runs once before, unmeasured, so that compilation and loading are not timed.
         """
-        warm: dict[tuple[str, str, str], Variant] = {}
-        for variant in variants:
-            warm[variant.engine, variant.reuse, variant.renderer] = variant
-        for variant in warm.values():
+        for variant in {(v.engine, v.reuse): v for v in variants}.values():
             self.report(f"warming up: {variant.name}")
             self.measure(variant, replace(self.config, limit=WARM_UP_QUESTIONS))
         trials: list[Trial] = []
@@ -57,80 +47,71 @@ class Bench:
             for variant in variants:
                 self.report(f"round {number + 1} of {rounds}: {variant.name}")
                 trials.append(trial := self.measure(variant, self.config))
-                self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} of the processor")
+                self.report(f"  {trial.seconds:.1f} s, {trial.processor:.1f} s of CPU time")
         bases = baselines_of(trials)
         of_each = [[trial for trial in trials if trial.variant == v] for v in variants]
         return [summary(repeated, bases, trials[0].work) for repeated in of_each]
 
     def measure(self, variant: Variant, config: RunConfig) -> Trial:
-        """Measure one run of a variant, in a temporary run folder."""
+        """Measure one run of a variant, from the finished engine to the last reply, in a temporary run folder."""
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
-            # The folder's record would otherwise look for weights that there may not be.
+            # The run would otherwise look for weights that need not exist.
             bare = {name: OPTIONS[name].default for name in ("model", *MODEL_OPTIONS)}
             run = start_run(replace(config, engine="scripted", **{**bare, **options}))
-            watch = Watch(self.engines, variant, replace(config, engine=variant.engine, **options))
+            made: list[MeteredEngine] = []
+
+            def make(_: RunConfig, questions: Sequence[Question]) -> Engine:
+                own = replace(config, engine=variant.engine, **options)
+                made.append(MeteredEngine(self.engines, variant, own, questions))
+                return cast("Engine", made[0])  # whose attributes are only read
+
             try:
-                run.go(Silent(), watch.make_engine, watch.make_views)
+                run.go(Silent(), make)
             finally:
                 run.close()
-            return watch.trial(run.path)
+            engine = made[0]
+            width, height = config.image_size
+            work = work_of(RunFolder(run.path).lines(), patches=width * height // 256)
+        floor = None
+        if self.engines.pretrained is not None and variant.engine == "transformers":
+            from render_agent_lab.bench.physical_floor import floor_seconds
 
-
-class Watch:
-    """Watches one run: from the engine's being there to the end of the last turn."""
-
-    def __init__(self, engines: Engines, variant: Variant, config: RunConfig) -> None:
-        self.engines = engines
-        self.variant = variant
-        self.config = config
-        self.memory: DeviceMemory = MainMemory()
-        if engines.pretrained is not None:
-            self.memory = memory_of(engines.pretrained.model)
-        self.began = self.began_cpu = 0.0
-
-    def make_engine(self, config: RunConfig, questions: Sequence[Question]) -> Engine:
-        """Return the variant's engine, watched; the clock starts."""
-        inside = self.engines.make(self.variant, self.config, questions)
-        self.engine = MeteredEngine(inside, self.memory)
-        self.began, self.began_cpu = time.perf_counter(), time.process_time()
-        return cast("Engine", self.engine)  # whose attributes are only read
-
-    def make_views(
-        self,
-        config: RunConfig,
-        scenes: SceneCache,
-        pictures: Pictures,
-        questions: Sequence[Question],
-    ) -> ViewProvider:
-        """Return the metered view provider."""
-        self.views = MeteredViews(make_views(config, scenes, pictures, questions))
-        return cast("ViewProvider", self.views)
-
-    def trial(self, path: Path) -> Trial:
-        """Return the figures of the run whose log lies at a path."""
-        engine, ended = self.engine, self.engine.closed
-        drawing = self.views.drawing
-        width, height = self.config.image_size
-        work = work_of(RunFolder(path).lines(), patches=width * height // 256)
+            floor = floor_seconds(self.engines.pretrained.model, work)
         return Trial(
-            variant=self.variant,
-            seconds=ended - self.began,
-            processor=engine.closed_cpu - self.began_cpu,
+            variant=variant,
+            seconds=engine.seconds,
+            processor=engine.processor,
             calls=engine.calls,
-            limit=engine.limit,
-            running=engine.running(),
-            waiting=overlap(engine.gaps(self.began, ended), drawing),
-            drawing=sum(end - start for start, end in drawing),
             memory=engine.peak,
             work=work,
-            floor=self._floor(work),
+            floor=floor,
         )
 
-    def _floor(self, work: Work) -> float | None:
-        """Return the floor of the work, None where the model does not run in this process."""
-        if self.engines.pretrained is None or self.variant.engine != "transformers":
-            return None
-        from render_agent_lab.bench.physical_floor import floor_seconds
 
-        return floor_seconds(self.engines.pretrained.model, work)
+class MeteredEngine:
+    """An engine whose time and memory are measured until it is closed; everything else is the inner engine's.
+
+    seconds, processor: wall and CPU time. calls: of the model. peak: bytes of the model's memory.
+    """
+
+    def __init__(
+        self, engines: Engines, variant: Variant, config: RunConfig, questions: Sequence[Question]
+    ) -> None:
+        self.inside = engines.make(variant, config, questions)
+        model = engines.pretrained
+        self.memory = MainMemory() if model is None else memory_of(model.model)
+        self.memory.reset_peak()
+        self.peak: int | None = None
+        self.calls = 0
+        self.seconds, self.processor = -time.perf_counter(), -time.process_time()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inside, name)
+
+    def close(self) -> None:
+        """Stop the clocks and close the engine."""
+        self.seconds += time.perf_counter()
+        self.processor += time.process_time()
+        self.calls, self.peak = self.inside.calls, self.memory.peak()
+        self.inside.close()

@@ -1,4 +1,4 @@
-"""What is compared: engines, schedules, with and without reuse, batch sizes, renderers."""
+"""What is compared: engines, schedules, with and without reuse, batch sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from render_agent.errors import UsageError
 
 BASELINE_BATCH, BASELINE_TURNS = 16, 4
-"""Of two-phase, the schedule that others are compared with."""
+"""Batch size and batched turns of two-phase, a baseline of the comparison."""
 
 SCHEDULES = {
     "sequential": "one question after the other",
@@ -17,36 +17,30 @@ SCHEDULES = {
     "lockstep": "every turn of all questions together",
     "refill": "each question at its own pace, as many side by side as the batch holds",
 }
-"""The schedules by name, and what they do."""
 
-REUSES = {
-    "none": "every turn reads its whole dialogue again",
-    "vision": "what the vision tower made of a picture is kept",
-    "keys": "keys and values are kept from turn to turn",
-}
-"""What the transformers engine may keep over the turns of a question."""
+REUSES = ("none", "vision", "keys")
+"""What the transformers engine keeps over the turns of a question: nothing, image features, or keys and values."""
 
 OWN = "own"
-"""The reuse of the engines that decide on it themselves."""
+"""The reuse of engines that decide on it themselves."""
 
 ENGINES = ("transformers", "vllm", "openai", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way of taking the same questions to their end. batch_size: a number, or auto."""
+    """One way to run the same questions. batch_size: a number, or auto."""
 
     engine: str
     schedule: str
     reuse: str
     batch_size: int | str
-    renderer: str
 
     @property
     def name(self) -> str:
-        """What tells it from the others of a comparison."""
+        """A label that distinguishes it from the others."""
         reuse = "" if self.reuse == OWN else f", reuse {self.reuse}"
-        return f"{self.engine}, {self.schedule}{reuse}, B {self.batch_size}, {self.renderer}"
+        return f"{self.engine}, {self.schedule}{reuse}, B {self.batch_size}"
 
     def options(self, max_turns: int) -> dict[str, Any]:
         """Return the options of a run that make this schedule."""
@@ -56,7 +50,6 @@ class Variant:
             "max_batched_turns": min(batched, max_turns),
             "finish_together": 1 if alone else self.batch_size,
             "batch_size": self.batch_size,
-            "renderer": self.renderer,
         }
 
 
@@ -65,25 +58,20 @@ def variants(
     schedules: Sequence[str],
     reuses: Sequence[str],
     batch_sizes: Sequence[int | str],
-    renderers: Sequence[str],
 ) -> list[Variant]:
-    """Return every combination once: sequential and two-phase have batch sizes of their own.
+    """Return every combination once; sequential and two-phase have batch sizes of their own.
 
-    schedules: names, or NAME/REUSE for one way of reuse only. UsageError where an engine, a schedule or a way of reuse does not exist.
+    UsageError if an engine, a schedule or a way of reuse does not exist.
     """
-    pairs = [schedule.partition("/")[::2] for schedule in dict.fromkeys(schedules)]
-    names, only = [name for name, _ in pairs], [reuse for _, reuse in pairs if reuse]
-    for names_given, known in ((engines, ENGINES), (names, SCHEDULES), ([*reuses, *only], REUSES)):
-        if wrong := [name for name in names_given if name not in known]:
+    for given, known in ((engines, ENGINES), (schedules, SCHEDULES), (reuses, REUSES)):
+        if wrong := [name for name in given if name not in known]:
             raise UsageError(f"{wrong[0]!r} does not exist: choose from {', '.join(known)}")
     fixed: dict[str, list[int | str]] = {"sequential": [1], "two-phase": [BASELINE_BATCH]}
     every = [
-        Variant(engine, schedule, reuse, size, renderer)
-        for renderer in renderers
+        Variant(engine, schedule, reuse, size)
         for engine in engines
-        for reuse in ([*only, *reuses] if engine == "transformers" else [OWN])
-        for schedule, wanted in pairs
-        if reuse in ([wanted] if wanted else reuses) or reuse == OWN
+        for reuse in (reuses if engine == "transformers" else [OWN])
+        for schedule in schedules
         for size in fixed.get(schedule, batch_sizes)
     ]
     return list(dict.fromkeys(every))
