@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -301,15 +299,3 @@ def test_the_page_of_a_person_takes_nothing_for_markup(looked):
         assert "frame-ancestors 'none'" in policy
     finally:
         engine.close()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("browser")
-def test_a_run_folder_made_to_attack_is_opened_in_peace(tmp_path):
-    script, output = Path(__file__).with_name("hostile_runs.py"), tmp_path / "found.json"
-    line = [sys.executable, script, "--only", "in the report", "--output", output]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(output.read_text())["kinds"].values()
-    assert row["survived"] == row["injected"] == 2
-    assert row["pages"] > 10

@@ -1,4 +1,4 @@
-"""Valid inputs to begin with, small, made by what other tests make theirs with."""
+"""Small valid files of every kind that the program reads, as bytes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sampled
 from factories.splats import compressed_ply, dot_splat, original_ply, some_splat, spz
-
-TESTS = Path(__file__).parents[1]
-RUNS = TESTS / "fuzz" / "runs"
-"""A folder of runs."""
-
-RUN = "20260101T000001_batched"
-"""One of them, finished, whose turns were chosen among candidates."""
-
-ALIGNED = """axisAlignment = 0.945519 0.325568 0.000000 -5.384390 -0.325568 0.945519 0.000000 -2.871780 \
-0.000000 0.000000 1.000000 -0.064350 0.000000 0.000000 0.000000 1.000000
-colorHeight = 968
-sceneType = Bedroom
-"""
 
 
 @cache
@@ -273,32 +261,6 @@ def _parquets() -> tuple[bytes, ...]:
     return tuple(found)
 
 
-REPLIES = (
-    '{"reasoning": "a wall", "rotation_angle_degrees": 45, "pitch_degrees": 0, "forward_meters": 0.5,'
-    ' "left_meters": -0.25, "z_delta_meters": 0, "look_at": null, "view": "ego", "answer": null, "done": false}',
-    'I think.\n```json\n{"look_at": [1, 2, 1.5], "view": "top", "answer": "(A)", "done": true}\n```',
-    '<think>no {"answer": 1}</think>{"rotation_angle_degrees": "-30°", "forward_meters": "half", "view": 3}',
-    '{"answer": "twenty-one", "done": "yes", "look_at": {"x": 1, "y": "2 m", "z": 3}}',
-    '{"criteria": 1, "visible": {"value": true, "reason": "there"}, "unoccluded": {"value": 0.5},'
-    ' "scale": {"value": false}, "new": {"value": true, "reason": "x"}}',
-    '{"better": "A"}',
-    '```json\n{"wordings": ["How many chairs are there?", "Count the chairs."]}\n```',
-)
-
-CONFIGS = (
-    "batch: true\nbenchmark: rooms\nengine: scripted\nmax_turns: 9\nkinds: [ego, top]\nimage_size: 96x72\n",
-    "ply: scan.ply\nquestion: How many?\noption: [left, right]\ntemperature: 0.7\nstart: 1,2,1.5,90\n"
-    "field_of_view: 75.0\nengine_option: [top_k=3, 'extra_body={a: 1}']\n",
-    "batch: true\nlimit: 3\ntype: [object_counting]\nshard: 2/8\nagent: choose:3\nverifier: [geometry]\n"
-    "temperature: 1\nbatch_size: auto\nseed: -5\nviews: free\nquiet: yes\n",
-)
-
-SWEEPS = (
-    "name: small\noptions: {benchmark: rooms, engine: scripted, image_size: 96x72}\n"
-    "grid:\n  model: [random, explorer]\n  views: [free, none]\nbaseline: {model: random, views: none}\n",
-    "options: {benchmark: rooms}\nruns:\n- {label: a, views: top}\n- {views: tour}\nseeds: [0, 1]\n",
-)
-
 TRUTH_BOX = {
     "number": 0, "kind": "table", "room": 0, "on": None, "centroid": [1.0, 2.0, 0.5],
     "axesLengths": [2.0, 1.0, 0.5], "normalizedAxes": [0, 1, 0, -1, 0, 0, 0, 0, 1],
@@ -328,89 +290,3 @@ ANNOTATIONS = {
         "object_bbox": {"table": [TRUTH_BOX]},
     },
 }
-
-
-ASKED = {"question_id": "7", "scene_id": "scene0011_00", "question": "What is red?"}
-ANSWERED = {
-    "answers": [{"answer": "sofa"}],
-    "position": {"x": 1, "y": 2},
-    "rotation": {"_z": 0, "_w": 1},
-}
-
-OTHER_BENCHMARKS: dict[str, object] = {
-    "sqa3d": {"questions": [{**ASKED, "situation": "I sit."}], "annotations": [{**ASKED, **ANSWERED}]},
-    "scanqa": [{**ASKED, "answers": ["sofa", "the sofa"]}],
-    "openeqa": [{**ASKED, "episode_history": "scannet-v0/002-scannet-scene0011_00", "answer": "a sofa", "extra_answers": ["sofa"], "category": "object recognition"}],
-    "revsi": [{**ROWS[0], "id": 1, "question_type": "object_counting_single"}],
-}  # fmt: skip
-"""By benchmark: its file; that of SQA3D has its annotations, too, which are a file of their own."""
-
-
-def rubric() -> bytes:
-    """Return the rubric that the program brings."""
-    import render_agent.agents.verifiers.judge.rubric as beside
-
-    return Path(beside.__file__).parent.joinpath("rubrics", "view.yaml").read_bytes()
-
-
-def http(status: str, body: object, *headers: str) -> bytes:
-    """Return an answer of a server, byte by byte."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status}", "content-type: application/json", *headers]
-    lines.append(f"content-length: {len(content)}")
-    return "\r\n".join([*lines, "", ""]).encode() + content
-
-
-CHATS = (
-    http(
-        "200 OK",
-        {
-            "id": "1",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": '{"answer": "A", "done": true}'},
-                    "finish_reason": "stop",
-                }
-            ],
-            "usage": {
-                "prompt_tokens": 7,
-                "completion_tokens": 3,
-                "prompt_tokens_details": {"cached_tokens": 2},
-            },
-        },
-    ),
-    http(
-        "200 OK",
-        {
-            "choices": [
-                {
-                    "message": {
-                        "content": [{"type": "text", "text": "x"}],
-                        "reasoning_content": "so",
-                        "tool_calls": [{"function": {"arguments": "{}"}}],
-                    },
-                    "finish_reason": "length",
-                },
-                {"message": {"content": None, "refusal": "no", "reasoning": "hm"}},
-            ]
-        },
-        "x-ratelimit-remaining-requests: 0",
-        "x-ratelimit-reset-requests: 6m0s",
-    ),
-    http(
-        "429 Too Many",
-        {"error": {"message": "slow down", "code": "rate_limit", "param": None}},
-        "retry-after: 3",
-        "retry-after-ms: 20",
-    ),
-    http("400 Bad", {"error": {"message": "no seed, please", "param": "seed"}}),
-    http("503 Busy", b"<html>busy</html>", "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"),
-    b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-)
-
-MODELS = (
-    http("200 OK", {"data": [{"id": "made", "owned_by": "x", "max_model_len": 4096, "root": "m"}]}),
-    http("401 No", {"error": "no key"}),
-    http("200 OK", {"version": "0.9.1"}),
-)

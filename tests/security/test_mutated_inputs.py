@@ -1,0 +1,167 @@
+"""Every file from outside is read, or refused with one of the package's own errors, however it was damaged."""
+
+import json
+import shutil
+from contextlib import closing
+
+import numpy as np
+import pytest
+from factories import valid_files
+from factories.runs import make_config, make_questions
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from render_agent.errors import RenderAgentError
+from render_agent.runs.phase_controller import Silent
+from render_agent.runs.runner import start_run
+
+PIECES = (
+    b"", b"\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"nan", b"-1", b"1e999", b"99999999999999999999",
+    b"null", b"[[[[", b"{}", b'"', b"\n", b"\r\n", b"\xef\xbb\xbf", "é".encode(), "\u202e".encode(),
+)  # fmt: skip
+"""Bytes that break parsers more often than random ones."""
+
+FEW = settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # each of these inputs starts a process
+SOME = settings(FEW, max_examples=40)
+
+
+@st.composite
+def damaged(draw, valid):
+    """A valid file in which up to four stretches are cut, replaced or repeated."""
+    data = draw(st.sampled_from(valid))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + draw(st.sampled_from((1, 8, 400))))))
+        piece = draw(st.one_of(st.sampled_from(PIECES), st.just(data[start:end] * 2)))
+        data = data[:start] + piece + data[end:]
+    return data
+
+
+def refused_or(read):
+    """Call `read`; an error of the package must name its cause on one line."""
+    refusal = "read"
+    try:
+        read()
+    except RenderAgentError as error:
+        refusal = str(error)
+    assert refusal.strip()
+    assert "\n" not in refusal
+
+
+def check_scan(data, path):
+    from render_agent.scene.formats.load import load_scene
+
+    path.write_bytes(data)
+    scene = load_scene(path)
+    assert len(scene.points)
+    assert np.isfinite(scene.points).all()
+    assert np.isfinite([scene.floor, scene.ceiling, *scene.bounds.ravel()]).all()
+    assert scene.colours.shape == scene.points.shape
+    if scene.faces is not None:
+        assert 0 <= scene.faces.min() <= scene.faces.max() < len(scene.points)
+
+
+@pytest.mark.parametrize("suffix", ["ply", "glb", "gltf", "obj", "stl", "off", "pcd", "txt"])
+@SOME
+@given(data=st.data())
+def test_damaged_scans(suffix, tmp_path, data):
+    content = data.draw(damaged(valid_files.scans(suffix)))
+    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["las", "laz", "e57", "usd"])
+@FEW
+@given(data=st.data())
+def test_damaged_scans_of_native_libraries(suffix, tmp_path, data):
+    content = data.draw(damaged(valid_files.scans(suffix)))
+    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+
+
+@pytest.mark.parametrize("kind", ["splats", "splat_plys"])
+@SOME
+@given(data=st.data())
+def test_damaged_splats(kind, tmp_path, data):
+    content = data.draw(damaged(getattr(valid_files, kind)()))
+    suffix = "splat" if kind == "splats" else "ply"
+    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "tsv", "parquet"])
+@SOME
+@given(data=st.data())
+def test_damaged_question_files(suffix, tmp_path, data):
+    from render_agent.questions.rows import load_rows
+
+    path = tmp_path / f"questions.{suffix}"
+    path.write_bytes(data.draw(damaged(valid_files.questions(suffix))))
+
+    def read():
+        for question in load_rows(path, "vsibench"):
+            assert question.id.isprintable()
+            assert question.scene.isprintable()
+
+    refused_or(read)
+
+
+@SOME
+@given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
+def test_damaged_annotations(tmp_path, content):
+    from render_agent.scene.stand_in.annotated_room import annotated_scene
+    from render_agent.scene.stand_in.annotations import read_annotations
+
+    path = tmp_path / "scannet_meta_info_val.json"
+    path.write_bytes(content)
+
+    def read():
+        for found in read_annotations(path).values():
+            assert np.isfinite(annotated_scene(found, path).points).all()
+
+    refused_or(read)
+
+
+@SOME
+@given(damaged((json.dumps(valid_files.TRUTH).encode(),)))
+def test_damaged_ground_truth_beside_a_scan(tmp_path, content):
+    from render_agent.questions.ground_truth import known_facts
+    from render_agent.questions.rows import question_from_row
+
+    scan = tmp_path / "room.ply"
+    scan.with_suffix(".json").write_bytes(content)
+    question = question_from_row(valid_files.ROWS[2], "rooms", scan)
+
+    def read():
+        for facts in known_facts([question]).values():
+            boxes = [box for some in facts.boxes.values() for box in some]
+            assert all(np.isfinite(box.corners).all() for box in boxes)
+
+    refused_or(read)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a finished run of two turns."""
+    folder = tmp_path_factory.mktemp("finished")
+    run = start_run(make_config(folder, make_questions(folder), max_turns=2))
+    with closing(run):
+        run.go(Silent())
+    return run.path
+
+
+@pytest.mark.parametrize("name", ["config.json", "questions.jsonl", "turns.jsonl", "results.json"])
+@SOME
+@given(data=st.data())
+def test_damaged_run_folders(name, finished, tmp_path, type_in, data):
+    """`ls` and `show` tell of the damage and exit; no other error escapes."""
+    content = data.draw(damaged(((finished / name).read_bytes(),)))
+    place = tmp_path / finished.name
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(finished, place)
+    (place / name).write_bytes(content)
+    for words in (("ls",), ("show", place), ("show", place, "0"), ("rescore", place)):
+        code, _, said = type_in(*words, "--output", tmp_path, folder=tmp_path)
+        assert code in (0, 1), said
+        assert "Traceback" not in said
