@@ -19,7 +19,7 @@ from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
 from render_agent.engines.base import Reply, Request
-from render_agent.observation import Observation
+from render_agent.observation.base import Observation
 
 if TYPE_CHECKING:
     from render_agent.agents.candidates import AgentTools

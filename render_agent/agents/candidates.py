@@ -16,7 +16,7 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import Candidate, Evidence, Tokens
 from render_agent.engines.base import Reply
-from render_agent.observation import ViewProvider
+from render_agent.observation.base import ViewProvider
 
 
 def read_reply(

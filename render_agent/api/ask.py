@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 COMMAND_LINE = {
     "json": "see RunResults.results",
     "quiet": "nothing is printed unless progress=True",
-    "repeat": "call run once per seed",
 }
 """Options of the command line only, and their replacement in Python."""
 

@@ -35,11 +35,13 @@ class AgentSpec:
         " embedding[:MODEL], learned:DIR; may be given more than once, then the mean of their ranks counts"
         " (default: geometry where moves are drawn).",
         metavar="NAME",
+        path="argument",
     )
     rubric: str = setting(
         "view",
         "By what the judge rates views: a rubric that is shipped, or a file.",
         metavar="NAME|FILE",
+        path="file",
     )
     judge_mode: str = setting(
         "yes",

@@ -77,7 +77,7 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
     plans = []
     for text in texts:
         name, colon, argument = text.strip().partition(":")
-        maker = registry.load(kind, name) if registry.is_known(kind, name) else None
+        maker = registry.load(kind, name) if name in registry.names(kind) else None
         if maker is None or not maker.accepts(argument if colon else None):
             makers = (registry.load(kind, part) for part in registry.names(kind))
             forms = ", ".join(form for each in makers for form in each.forms)

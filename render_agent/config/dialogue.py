@@ -79,13 +79,13 @@ class DialogueSpec:
     @cached_property
     def view_policy(self) -> ViewPolicy:
         """Who chooses the views, as `--views` names it. SetupError where no such policy is installed."""
-        policy: ViewPolicy = registry.make("view policy", self.views)
+        policy: ViewPolicy = registry.load("view policy", self.views)()
         return policy
 
     @cached_property
     def picture_stress(self) -> PictureStress:
         """What the pictures show, as `--pictures` names it. SetupError where no such stress is installed."""
-        stress: PictureStress = registry.make("picture stress", self.pictures)
+        stress: PictureStress = registry.load("picture stress", self.pictures)()
         return stress
 
     @cached_property
@@ -94,14 +94,14 @@ class DialogueSpec:
 
         Where the camera is moved for the model, it is not asked where that is.
         """
-        kinds = [registry.make("probe", name) for name in self.probe]
+        kinds = [registry.load("probe", name)() for name in self.probe]
         keys = {name: key for kind in kinds for name, key in kind.keys.items()}
         return {name: key for name, key in keys.items() if self.free or not key.of_camera}
 
     @cached_property
     def toolset(self) -> Toolset:
         """What helps the model, as `--tools` names it. SetupError where no such set is installed."""
-        toolset: Toolset = registry.make("toolset", self.tools)
+        toolset: Toolset = registry.load("toolset", self.tools)()
         return toolset
 
     @property

@@ -32,6 +32,7 @@ class EngineSpec:
         "A hub name, a directory, or small, the bundled one (default Qwen/Qwen3-VL-8B-Instruct); with --engine scripted:"
         " explorer (default), wanderer, random, frequency, oracle, witness, seeker, expert, stumbler, surveyor, or a file of replies.",
         metavar="NAME",
+        path="model",
     )
     base_url: tuple[str, ...] = setting(
         (),

@@ -1,8 +1,8 @@
-"""The options of a run as click reads them: on the command line, and as keywords in Python."""
+"""Run options as click reads them, on the command line and as keywords in Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import Field
 from os import PathLike, fspath
 from typing import Any
@@ -15,11 +15,11 @@ from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
-from render_agent.text.reasons import reason_of, short_repr
+from render_agent.text.reasons import short_repr
 
 
 class Size(click.ParamType[tuple[int, int]]):
-    """A picture's size, written 640x480."""
+    """Width and height of an image, written 640x480."""
 
     name = "WxH"
 
@@ -29,173 +29,128 @@ class Size(click.ParamType[tuple[int, int]]):
             return value
         width, _, height = str(value).lower().partition("x")
         if not (width.isdecimal() and height.isdecimal()):
-            self.fail(f"{value!r} is not a size: write it as 640x480")
+            self.fail(f"{value!r} is not a size: write it as 640x480", param, ctx)
         if not all(32 <= int(side) <= 4096 for side in (width, height)):
-            self.fail("both sides must be 32 to 4096 pixels")
+            self.fail("both sides must be 32 to 4096 pixels", param, ctx)
         return int(width), int(height)
 
 
-class Named(click.Choice[str]):
-    """The name of one of the program's own parts, or of one that an installed package brings."""
+class Part(click.ParamType[str]):
+    """Name of a part of the registry, built in or from an installed package."""
 
-    def __init__(self, kind: registry.Kind, choices: Sequence[str]) -> None:
-        super().__init__(choices)
-        self.kind = kind
+    name = "NAME"
+
+    def __init__(self, kind: registry.Kind) -> None:
+        self.kind: registry.Kind = kind
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name."""
-        if value not in self.choices and not registry.is_known(self.kind, str(value)):
+        if value not in registry.built_in(self.kind):
             known = registry.names(self.kind)
-            self.fail(
-                f"there is no {self.kind} {value!r}: choose one of {', '.join(known)}, or install the"
-                f" package that brings it{did_you_mean(str(value), known)}"
-            )
+            if value not in known:
+                self.fail(
+                    f"{value!r} is not a {self.kind}: choose from {', '.join(known)}"
+                    f"{did_you_mean(str(value), known)}",
+                    param,
+                    ctx,
+                )
         return str(value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the names that begin so."""
-        return [
-            CompletionItem(name)
-            for name in registry.names(self.kind)
-            if name.startswith(incomplete)
-        ]
-
-
-class Names(click.ParamType[tuple[str, ...]]):
-    """Names of parts of one kind, such as kinds of view, written ego,top,around."""
-
-    name = "LIST"
-
-    def __init__(self, kind: registry.Kind, *, optional: bool = False) -> None:
-        self.kind: registry.Kind = kind
-        self.optional = optional
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the names in the order given."""
-        if isinstance(value, tuple):
-            return value
-        if self.optional and not value:
-            return ()
-        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-        if not set(names) <= set(registry.built_in(self.kind)):
-            known = registry.names(self.kind)
-            if wrong := [name for name in names if name not in known]:
-                self.fail(
-                    f"{','.join(wrong)!r} is not a {self.kind}: choose from {','.join(known)}"
-                )
-        return names
+        """Return the names that begin with `incomplete`."""
+        names = registry.names(self.kind)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 class Parts(click.ParamType[tuple[str, ...]]):
-    """Names with commas between them."""
+    """Comma-separated words; names of parts of one kind if a kind is given."""
 
     name = "LIST"
 
+    def __init__(self, kind: registry.Kind | None = None) -> None:
+        self.part = None if kind is None else Part(kind)
+
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """Return the names in the order given."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(part for part in (part.strip() for part in value.split(",")) if part)
+        """Return the words in the order given, each once."""
+        words = value.split(",") if isinstance(value, str) else value
+        unique = dict.fromkeys(word.strip() for word in words if word.strip())
+        if self.part is None:
+            return tuple(unique)
+        return tuple(self.part.convert(word, param, ctx) for word in unique)
 
 
 class Texts(click.types.StringParamType):
-    """One of several texts; in the environment they stand side by side, split at semicolons."""
+    """One of several texts; separated by semicolons in the environment."""
 
     envvar_list_splitter = ";"
 
 
-class _Bounded(click.types._NumberRangeBase):  # type: ignore[type-arg]
-    """A number with bounds, whose errors are in plain words."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the number; a fraction is no whole number, also where Python gives it."""
-        try:
-            number = super().convert(value, param, ctx)
-            return number if isinstance(value, str) or number == value else self.fail("")
-        except click.BadParameter:
-            bounds = f"from {self.min} to {self.max}" if self.max else f"of at least {self.min}"
-            return self.fail(f"{value!r} is not a {self.name} {bounds}", param, ctx)
-
-
-class Whole(_Bounded, click.IntRange):
-    """A whole number with a lower bound."""
-
-    name = "whole number"
-
-
-class Real(_Bounded, click.FloatRange):
-    """A number with a lower bound."""
-
-    name = "number"
-
-
 class Auto(click.ParamType[int | str]):
-    """A whole number, or auto."""
+    """A positive whole number, or auto."""
 
     name = "N|auto"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return the name as it is; click would write it in capitals."""
+        return self.name
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
         """Return the number or "auto"."""
         if value == AUTO:
             return AUTO
         if not (str(value).isdecimal() and int(value) > 0):
-            self.fail(f"{value!r} is neither {AUTO} nor a number above 0")
+            self.fail(f"{value!r} is neither {AUTO} nor a number above 0", param, ctx)
         return int(value)
 
 
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
-    "kinds": Names("kind of view"),
-    "probe": Names("probe", optional=True),
+    "kinds": Parts("kind of view"),
+    "probe": Parts("probe"),
     "devices": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),
-    "field_of_view": Real(20, 140),
-    "limit": Whole(min=1),
-    "max_model_len": Whole(min=1),
-    "thinking_budget": Whole(min=0),
-    "temperature": Real(min=0),
+    "field_of_view": click.FloatRange(20, 140),
+    "limit": click.IntRange(min=1),
+    "thinking_budget": click.IntRange(min=0),
+    "temperature": click.FloatRange(min=0),
 }
 
 
-def run_option(entry: Field[Any], **settings: Any) -> click.Option:
-    """Return the option of the command line that a field of RunConfig declares.
-
-    settings: what else click is given, such as `shell_complete`.
-    """
-    declared = entry.metadata
-    flag = "--" + entry.name.replace("_", "-")
-    more: dict[str, Any] = {
+def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names and the other arguments of the click option that a field of RunConfig declares."""
+    declared, default = entry.metadata, entry.default
+    settings: dict[str, Any] = {
         "help": declared["text"],
-        "default": entry.default,
-        "show_default": entry.default not in (None, ()),
-        **settings,
+        "default": default,
+        "show_default": default not in (None, ()) and not isinstance(default, bool),
     }
-    if isinstance(entry.default, bool):
-        return click.Option([flag, entry.name], is_flag=True, **more | {"show_default": False})
-    if isinstance(entry.default, int | float):
-        more["metavar"] = "N" if isinstance(entry.default, int) else "X"
-    if "separator" in declared:
-        more["default"] = declared["separator"].join(map(str, entry.default))  # type: ignore[arg-type]
-    elif isinstance(entry.default, tuple):
-        more |= {"multiple": True, "type": Texts()}
+    if isinstance(default, bool):
+        settings["is_flag"] = True
+    elif "separator" in declared:
+        settings["default"] = declared["separator"].join(map(str, default))  # type: ignore[arg-type]
+    elif isinstance(default, tuple):
+        settings |= {"multiple": True, "type": Texts()}
     if "part" in declared:
-        more["type"] = Named(declared["part"], declared["choices"])
+        settings |= {"type": Part(declared["part"])}
+        settings["metavar"] = "|".join(registry.built_in(declared["part"]))
     elif "choices" in declared:
-        more["type"] = click.Choice(declared["choices"])
+        settings["type"] = click.Choice(declared["choices"])
     elif entry.name in TYPES:
-        more["type"] = TYPES[entry.name]
-    elif isinstance(entry.default, int):
-        more["type"] = Whole(declared["minimum"]) if "minimum" in declared else click.INT
+        settings["type"] = TYPES[entry.name]
+    elif isinstance(default, int) and not isinstance(default, bool):
+        settings["type"] = click.IntRange(min=declared.get("minimum"))
+    elif declared.get("path") and not isinstance(default, tuple):
+        settings["type"] = click.Path()
     if "metavar" in declared:
-        more["metavar"] = declared["metavar"]
-    return click.Option([flag, entry.name], **more)
+        settings["metavar"] = declared["metavar"]
+    return ["--" + entry.name.replace("_", "-"), entry.name], settings
 
 
 def given_options(context: click.Context | None) -> dict[str, Any]:
-    """Return the options of a run that were given to a command: typed, in the environment or in a file."""
+    """Return the run options that were given to a command: typed, in the environment or in a file."""
     if context is None:
         return {}
     return {
@@ -208,7 +163,7 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options given by name in Python as RunConfig takes them, each read as its flag would be.
 
-    Lists stand for tuples, paths for their texts, and None for what is not given. UsageError where
+    Lists may stand for tuples and paths for strings; None is an option that is not given. UsageError if
     there is no such option or its flag would refuse the value.
     """
     context = click.Context(click.Command("render-agent"))
@@ -218,26 +173,27 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"there is no option {short_repr(name)}{did_you_mean(name, OPTIONS)}")
         if value is None:
             continue
+        names, settings = declaration(OPTIONS[name])
+        option = click.Option(names, **settings)
         try:
-            parsed[name] = run_option(OPTIONS[name]).type_cast_value(
-                context, _as_typed(name, value)
-            )
-        except (click.UsageError, TypeError) as error:  # of lists, which click does not expect
-            refusal = error.message if isinstance(error, click.UsageError) else error
-            raise UsageError(
-                f"{name}={short_repr(value)} is not valid: {reason_of(refusal)}"
-            ) from error
+            parsed[name] = option.type_cast_value(context, _as_typed(name, value))
+        except click.UsageError as error:
+            raise UsageError(error.format_message()) from error
+        except TypeError as error:  # of lists, which click does not expect
+            raise UsageError(f"{names[0]} cannot be {short_repr(value)}: {error}") from error
     return parsed
 
 
 def _as_typed(name: str, value: Any) -> Any:
-    """Return a value as it would be typed: paths as texts, parts with what stands between them."""
-    if not isinstance(OPTIONS[name].default, tuple):
-        return fspath(value) if isinstance(value, PathLike) else value
+    """Return a value as it would be typed."""
+    default = OPTIONS[name].default
+    if not isinstance(default, tuple):
+        return value if isinstance(value, bool | list | tuple | dict) else _text(value)
     alone = isinstance(value, str | PathLike) or not isinstance(value, Iterable)
-    words = [
-        fspath(part) if isinstance(part, PathLike) else part
-        for part in ([value] if alone else value)
-    ]
+    words = [_text(part) for part in ([value] if alone else value)]
     separator = OPTIONS[name].metadata.get("separator")
-    return tuple(words) if separator is None else separator.join(map(str, words))
+    return tuple(words) if separator is None else separator.join(words)
+
+
+def _text(value: Any) -> str:
+    return fspath(value) if isinstance(value, PathLike) else str(value)

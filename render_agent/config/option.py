@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, Literal
 
-from render_agent import registry
-
 AUTO = "auto"
 
 Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
@@ -23,11 +21,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
     """Declare one option of a run: a field of a spec. A default of False makes it a flag without a value.
 
-    group: the heading that it stands under. text: its sentence in `--help`. more: `metavar`, `choices`,
-    `minimum`, `separator` of the parts that are written as one word, `part`, the kind of part of the
-    registry whose names may be given (the program's own are its choices), and `free` for an option that may
-    change when a run is continued although its group may not.
+    group: its heading in `--help`. text: its sentence there. more: `metavar`; `choices`; `minimum`; `separator`
+    of values that are written as one word; `part`, the kind of registry part that it names; `path`, "always" if
+    the value is a path, or the name of a check in `paths` that tells paths from names; and `free` for an option
+    that may change when a run is resumed although its group may not.
     """
-    if "part" in more:
-        more["choices"] = registry.built_in(more["part"])
     return field(default=default, metadata={"group": group, "text": text, **more})

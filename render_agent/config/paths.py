@@ -1,4 +1,4 @@
-"""Which options hold paths: made absolute, so that a run holds from any folder, or left out of what others read."""
+"""Paths among the options: made absolute when a run is saved, and removed from what is published."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent import registry
 from render_agent.models import bundled_model
 from render_agent.text.redact import names_a_key, public
 
-PATHS = (
-    "ply", "exclude", "tiny_ids", "removed_ids", "scannet", "scannet_splats", "scannetpp", "arkitscenes",
-    "annotations",
-)  # fmt: skip
-"""Names of the options that hold a path, or several, whatever is there."""
 
+def absolute(value: Any, kind: str | None) -> Any:
+    """Return the value of an option, made absolute if it is a path, or each of several.
 
-def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the paths among some options, made absolute; links are kept, as names say what files are.
-
-    A benchmark is a path where a file of that name exists, a model where a file or a model's folder
-    does, and questions where anything does; otherwise they are names, as that of a bundled model always
-    is. A rubric is one where a file is written with its folder or its ending, and what stands behind a
-    verifier's colon where its folder is there.
+    kind: the `path` of the option's declaration, None if it takes no paths. Symbolic links are kept.
     """
-    absolute: dict[str, Any] = {}
-    for name, value in options.items():
-        if name == "verifier":
-            absolute[name] = tuple(map(_with_its_folder, value))
-        elif name in PATHS and isinstance(value, tuple):
-            absolute[name] = tuple(str(Path(part).absolute()) for part in value)
-        elif value is not None and (name in PATHS or _is_there(name, value)):
-            absolute[name] = str(Path(value).absolute())
-    return absolute
+    if kind is None or not value:
+        return value
+    if isinstance(value, tuple):
+        return tuple(absolute(part, kind) for part in value)
+    prefix, colon, path = value.partition(":") if kind == "argument" else ("", "", value)
+    return f"{prefix}{colon}{Path(path).absolute()}" if IS_PATH[kind](path) else value
+
+
+def _holds_model(name: str) -> bool:
+    if not name or bundled_model(name) is not None:
+        return False
+    folder = Path(name)
+    return (folder / "config.json").is_file() or any(folder.glob("*.safetensors"))
+
+
+IS_PATH: dict[str, Callable[[str], bool]] = {
+    "always": lambda path: True,
+    "file": lambda name: "." in name and Path(name).is_file(),
+    "existing": lambda name: Path(name).exists(),
+    "model": lambda name: _holds_model(name) or (Path(name).is_file() and not bundled_model(name)),
+    "argument": _holds_model,
+}
+"""`path` of a declaration -> whether a value is a path rather than a name."""
 
 
 def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,35 +60,3 @@ def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _without_folder(value: Any) -> Any:
     head, colon, path = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     return public(f"{head}{colon}{Path(path).name}" if path.startswith("/") else value)
-
-
-def _with_its_folder(verifier: str) -> str:
-    """Return a verifier such as learned:DIR with its folder made absolute; MODEL may be a name."""
-    name, colon, folder = verifier.partition(":")
-    known = name in registry.names("verifier")
-    forms = registry.load("verifier", name).forms if colon and known else ()
-    a_folder = any(form.endswith(":DIR") for form in forms)
-    there = _is(Path.is_dir, folder) if a_folder else _holds_model(folder)
-    return f"{name}:{Path(folder).absolute()}" if colon and there else verifier
-
-
-def _holds_model(folder: str) -> bool:
-    return bundled_model(folder) is None and _is(Path.is_file, f"{folder}/config.json")
-
-
-def _is(kind: Callable[[Path], bool], path: str) -> bool:
-    """Whether a path is there and of a kind; a name that is too long for one is none."""
-    try:
-        return kind(Path(path))
-    except OSError:
-        return False
-
-
-def _is_there(name: str, value: Any) -> bool:
-    if name == "questions":
-        return _is(Path.exists, value)
-    if name == "model":
-        return _holds_model(value) or (_is(Path.is_file, value) and not bundled_model(value))
-    if name == "rubric":  # those that are shipped go before files, by names without a dot
-        return _is(Path.is_file, value) and ("." in value or Path(value).name != value)
-    return name == "benchmark" and _is(Path.is_file, value)

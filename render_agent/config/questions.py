@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 VSIBENCH, ROOMS = "vsibench", "rooms"
 
-SCAN_KINDS = ("mesh", "cloud", "splat")
-"""What a scan may be, the one that is taken first where a scene has several first."""
-
-ANY_KIND = "any"
-
 setting = partial(declare, "questions")
 
 
@@ -30,7 +25,7 @@ class QuestionSpec:
 
     batch: bool = setting(False, "Run a benchmark.")
     ply: str | None = setting(
-        None, "Ask one question of this scan (PLY, GLB, OBJ).", metavar="FILE"
+        None, "Ask one question of this scan (PLY, GLB, OBJ).", metavar="FILE", path="always"
     )
     question: str | None = setting(None, "The question to ask.", metavar="TEXT")
     up: Up = setting(  # noqa: RUF009
@@ -52,6 +47,7 @@ class QuestionSpec:
         "Which questions: vsibench, rooms (bundled, needs nothing), sqa3d, scanqa, openeqa, revsi, or a"
         " file of questions.",
         metavar="NAME|FILE",
+        path="file",
     )
     questions: str | None = setting(
         None,
@@ -59,46 +55,35 @@ class QuestionSpec:
         " VLMEvalKit's tsv), its folder, or a name on the hub (default: test.jsonl where it lies, else"
         " nyu-visionx/VSI-Bench).",
         metavar="FILE|NAME",
+        path="existing",
     )
     subset: str = setting(
         "full", "Which of VSI-Bench's questions.", choices=("full", "debiased", "tiny")
     )
-    tiny_ids: str | None = setting(
-        None,
-        "The ids of VSI-Bench(tiny), one a line (default: tiny_ids.txt beside the questions).",
-        metavar="FILE",
-    )
-    removed_ids: str | None = setting(
-        None,
-        "The ids that debiased leaves out (default: the column pruned, else"
-        " debiased_removed_ids.txt beside the questions).",
-        metavar="FILE",
-    )
     scannet: tuple[str, ...] = setting(
-        (), "Where ScanNet lies; may be given more than once.", metavar="DIR"
-    )
-    scannet_splats: tuple[str, ...] = setting(
         (),
-        "Where ScanNet's rooms lie as splats, as in GaussianWorld/scannet_mcmc_3dgs; may be given more than"
-        " once. They are aligned as the scans in --scannet say.",
+        "Where ScanNet lies; may be given more than once.",
         metavar="DIR",
+        path="always",
     )
     scannetpp: tuple[str, ...] = setting(
-        (), "Where ScanNet++ lies; may be given more than once.", metavar="DIR"
+        (),
+        "Where ScanNet++ lies; may be given more than once.",
+        metavar="DIR",
+        path="always",
     )
     arkitscenes: tuple[str, ...] = setting(
-        (), "Where ARKitScenes lies; may be given more than once.", metavar="DIR"
-    )
-    scans: str = setting(
-        ANY_KIND,
-        "Only scans of this kind; any takes a scene's mesh, else its cloud, else its splat.",
-        choices=(ANY_KIND, *SCAN_KINDS),
+        (),
+        "Where ARKitScenes lies; may be given more than once.",
+        metavar="DIR",
+        path="always",
     )
     annotations: str | None = setting(
         None,
         "VSI-Bench's official annotations: rooms of coloured boxes stand in for scans that are not"
         " found.",
         metavar="DIR",
+        path="always",
     )
     allow_missing: bool = setting(
         False,
@@ -126,6 +111,7 @@ class QuestionSpec:
         None,
         "Without the questions whose ids this file has, one a line, as render-agent audit --to writes it.",
         metavar="FILE",
+        path="always",
     )
     shuffle: bool = setting(False, "Choose the questions in an order drawn from the seed.")
     shard: str | None = setting(
@@ -145,12 +131,6 @@ class QuestionSpec:
         "Change the room in the midst of the dialogue: views from this turn on show it changed.",
         minimum=0,
         metavar="TURN",
-    )
-    repeat: int = setting(
-        1,
-        "Run it K times, with seeds from --seed on, and give the spread between the runs.",
-        minimum=1,
-        metavar="K",
     )
 
     def check_questions(self) -> None:
@@ -183,11 +163,6 @@ class QuestionSpec:
         return (
             (AUTO, AUTO) if self.benchmark == ROOMS and self.ply is None else (self.up, self.unit)
         )
-
-    @property
-    def scan_kinds(self) -> tuple[str, ...]:
-        """The kinds of scan that are taken, the first that a scene has."""
-        return SCAN_KINDS if self.scans == ANY_KIND else (self.scans,)
 
     @property
     def asks_vsibench(self) -> bool:

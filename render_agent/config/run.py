@@ -11,7 +11,7 @@ from typing import Any
 from render_agent.config.agent import AgentSpec
 from render_agent.config.dialogue import DialogueSpec
 from render_agent.config.engine import EngineSpec
-from render_agent.config.paths import absolute_paths
+from render_agent.config.paths import absolute
 from render_agent.config.questions import QuestionSpec
 from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
@@ -82,6 +82,13 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
         except SetupError as error:  # a part that no installed package provides
             raise UsageError(str(error)) from error
         return config
+
+
+def absolute_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return some options with their paths made absolute, so that a run can be resumed from any folder."""
+    return {
+        name: absolute(value, OPTIONS[name].metadata.get("path")) for name, value in options.items()
+    }
 
 
 def fixed_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class ViewKind(Protocol):
 @cache
 def view_kind(name: str) -> ViewKind:
     """Return a kind of view, made once. SetupError where there is no such kind."""
-    kind: ViewKind = registry.make("kind of view", name)
+    kind: ViewKind = registry.load("kind of view", name)()
     return kind
 
 

@@ -4,3 +4,20 @@ Holds a folder for each engine (`transformers`, `vllm`, `openai`, `scripted`, `h
 what several of them share. May import dialogue, questions, scenes and what views show; never agents or runs. Start with
 `base`, which has the protocol.
 """
+
+ENGINES = {
+    "transformers": "render_agent.engines.registry:TRANSFORMERS",
+    "vllm": "render_agent.engines.registry:VLLM",
+    "openai": "render_agent.engines.registry:OPENAI",
+    "scripted": "render_agent.engines.registry:SCRIPTED",
+    "human": "render_agent.engines.registry:HUMAN",
+}
+"""Values of `--engine`."""
+
+SCRIPTED_POLICIES = {
+    "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
+    "random": "render_agent.engines.scripted.blind_policies:RANDOM",
+    "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
+    "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
+}
+"""Policies that `--engine scripted --model` names."""

@@ -263,7 +263,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     """Return the engine, its model loaded. SetupError where that is impossible."""
     engine_options(config.engine_option)
-    engine: Engine = registry.make("engine", config.engine, config, questions)
+    engine: Engine = registry.load("engine", config.engine)(config, questions)
     return engine
 
 

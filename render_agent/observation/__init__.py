@@ -4,7 +4,9 @@ Imports scenes, renderers and dialogues, and no engine or agent.
 Start with `base` and its `ViewProvider`; `free_views` draws what the model asks for.
 """
 
-from render_agent.observation.base import NoViews, Observation, ViewProvider
-from render_agent.observation.free_views import FreeViews, PolicyViews
-
-__all__ = ["FreeViews", "NoViews", "Observation", "PolicyViews", "ViewProvider"]
+TOOLSETS = {
+    "none": "render_agent.observation.toolsets:Toolset",
+    "measure": "render_agent.observation.toolsets:Measure",
+    "graph": "render_agent.observation.toolsets:SceneGraph",
+}
+"""Values of `--tools`."""

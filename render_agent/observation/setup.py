@@ -11,7 +11,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
 from render_agent.errors import SceneError
-from render_agent.observation import FreeViews, NoViews, PolicyViews, ViewProvider
+from render_agent.observation.base import NoViews, ViewProvider
+from render_agent.observation.free_views import FreeViews, PolicyViews
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.scene_graph import GraphTold
 from render_agent.questions.ground_truth import known_facts

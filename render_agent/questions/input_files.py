@@ -12,13 +12,13 @@ from render_agent.scene.formats.axis_alignment import alignment_file
 from render_agent.scene.instances import instance_files
 
 
-def scan_files(questions: Iterable[Question], alignments: Sequence[str] = ()) -> list[InputFile]:
+def scan_files(questions: Iterable[Question]) -> list[InputFile]:
     """Return every file that a scene is read from.
 
-    alignments: the folders of ScanNet, in which the alignments of its splats lie. A scan that was not there may be put there; an alignment would turn what was drawn before.
+    A scan that was not there may be put there; an alignment would turn what was drawn before.
     """
     scans = {question.scan for question in questions if question.scan is not None}
-    turns = {file for scan in scans if (file := alignment_file(scan, alignments)) is not None}
+    turns = {file for scan in scans if (file := alignment_file(scan)) is not None}
     return [
         InputFile(
             "scans",

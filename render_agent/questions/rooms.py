@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.questions.rows import load_rows
-from render_agent.questions.scans import KINDS, find_beside
+from render_agent.questions.scans import find_beside
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """The rooms that come with the program; in a checkout a link to `scenes/`."""
@@ -18,7 +17,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 QUESTIONS = "questions.jsonl"
 
 
-VSIBENCH_ONLY = ("subset", "tiny_ids", "removed_ids", "annotations")
+VSIBENCH_ONLY = ("subset", "annotations")
 """Options that mean nothing for other benchmarks."""
 
 
@@ -34,7 +33,7 @@ class QuestionFile:
     def __call__(self, config: RunConfig) -> list[Question]:
         """Return the questions in the file. UsageError where an option belongs to another benchmark."""
         refuse_vsibench_options(config)
-        return load_beside(self.path, self.benchmark, config.scan_kinds)
+        return load_beside(self.path, self.benchmark)
 
     def files(self, config: RunConfig) -> list[Path]:
         """Return the file."""
@@ -77,19 +76,17 @@ def load_rooms(folder: Path) -> list[Question]:
     return load_beside(path, "rooms")
 
 
-def load_beside(path: Path, benchmark: str, kinds: Sequence[str] = tuple(KINDS)) -> list[Question]:
+def load_beside(path: Path, benchmark: str) -> list[Question]:
     """Return the questions of a file, the scan of each scene looked for beside it as SCENE.ply, SCENE.glb …
 
-    kinds: of scans, the one that is taken first first.
-    Errors: QuestionsError where a row is wrong, or no scan at all is there.
+    QuestionsError if a row is wrong, or there is no scan at all.
     """
     questions = load_rows(path, benchmark)
     scenes = {question.scene for question in questions}
-    scans = {scene: find_beside(path.parent, scene, kinds) for scene in scenes}
+    scans = {scene: find_beside(path.parent, scene) for scene in scenes}
     if not any(scans.values()):
-        kind = f", a {kinds[0]}," if len(kinds) == 1 else ""
         raise QuestionsError(
-            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply{kind} and the others"
+            f"none of the scans of {path} lies beside it: put {questions[0].scene}.ply and the others"
             f" into {path.parent}"
         )
     return [replace(question, scan=scans[question.scene]) for question in questions]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from glob import escape
 from pathlib import Path
 
 from render_agent.dialogue.state import Question
@@ -13,7 +12,12 @@ from render_agent.scene.stand_in.annotations import annotation_files, read_annot
 
 LAYOUTS = {
     "scannet": ("scans/{id}/{id}_vh_clean_2.ply", "{id}/{id}_vh_clean_2.ply"),
-    "scannetpp": ("data/{id}/scans/mesh_aligned_0.05.ply", "{id}/scans/mesh_aligned_0.05.ply"),
+    "scannetpp": (
+        "data/{id}/scans/mesh_aligned_0.05.ply",
+        "{id}/scans/mesh_aligned_0.05.ply",
+        "data/{id}/scans/pc_aligned.ply",
+        "{id}/scans/pc_aligned.ply",
+    ),
     "arkitscenes": (
         "Training/{id}/{id}_3dod_mesh.ply",
         "Validation/{id}/{id}_3dod_mesh.ply",
@@ -24,34 +28,10 @@ LAYOUTS = {
         "{id}/{id}_3dod_mesh.ply",
     ),
 }
-"""Where a scene's mesh lies below a root of its data set; the first that is there is taken."""
+"""Paths of a scene's scan below the root of its data set, in order of preference: meshes, then clouds."""
 
-CLOUD_LAYOUTS = {"scannetpp": ("data/{id}/scans/pc_aligned.ply", "{id}/scans/pc_aligned.ply")}
-
-SPLAT_LAYOUTS = {
-    "scannet": (
-        "{id}/ckpts/point_cloud_*.ply",
-        "*/{id}/ckpts/point_cloud_*.ply",
-        "{id}/point_cloud/iteration_*/point_cloud.ply",
-        "{id}/point_cloud*.ply",
-        "{id}.compressed.ply",
-        "{id}.spz",
-        "{id}.splat",
-    )
-}
-"""Where its splat lies below a root of splats: as GaussianWorld/scannet_mcmc_3dgs has it, with or without
-folders of splits above, or as the program of the original work writes it. Of several, that of the last
-iteration is taken."""
-
-KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "mesh": LAYOUTS,
-    "cloud": CLOUD_LAYOUTS,
-    "splat": SPLAT_LAYOUTS,
-}
-"""Where each kind of scan lies, by data set."""
-
-ROOTS = (*LAYOUTS, *(f"{dataset}_splats" for dataset in SPLAT_LAYOUTS))
-"""What the folders are called in which scans lie: by their data set, and those of splats by both."""
+KINDS = ("mesh", "cloud", "splat")
+"""Kinds of scans, in order of preference if there are several beside a file of questions."""
 
 MAX_SCENE_NAME_BYTES = 200
 """Bytes of a scene's name; with what is added to it, a file system takes 255."""
@@ -78,20 +58,18 @@ def with_scans(
     questions: Sequence[Question],
     roots: Roots,
     annotations: str | None = None,
-    kinds: Sequence[str] = tuple(KINDS),
 ) -> list[Question]:
     """Return the questions with the scans of their scenes, None where one was not found.
 
     roots: the folders of each data set. annotations: the official annotations, of which rooms stand
-    in for the scans that were not found. kinds: of scans, the one that is taken first first. SetupError where a folder is none, or nothing at all was
-    found.
+    in for the scans that were not found. SetupError where a folder is none, or nothing at all was found.
     """
     _check_folders(roots)
     stand_ins = {} if annotations is None else _stand_ins(annotations)
     scenes = {(question.dataset, question.scene) for question in questions}
     _refuse_twins(scenes)
     scans = {
-        (dataset, scene): find_scan(dataset, scene, roots, kinds) or stand_ins.get(scene)
+        (dataset, scene): find_scan(dataset, scene, roots) or stand_ins.get(scene)
         for dataset, scene in scenes
     }
     if questions and not any(scans.values()):
@@ -106,48 +84,33 @@ def with_scans(
     ]
 
 
-def find_scan(
-    dataset: str, scene: str, roots: Roots, kinds: Sequence[str] = tuple(KINDS)
-) -> Path | None:
-    """Return the path of a scene's scan, None where it is in none of the known places."""
+def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
+    """Return the path of a scene's scan, None if it is in none of the known places."""
     if not is_name(scene):
         return None
+    layouts = LAYOUTS.get(dataset, ())
+    # mesh before cloud whatever the root; links are not followed: what belongs to a scan is beside the link
     paths = (
-        path
-        for kind in kinds
-        for root in _roots(dataset, kind, roots)
-        for layout in KINDS[kind].get(dataset, ())
-        for path in _matching(Path(root), layout, scene)
+        Path(root, layout.format(id=scene))
+        for cloud in (False, True)
+        for root in roots.get(dataset, ())
+        for layout in layouts
+        if ("pc_" in layout) is cloud
     )
-    # Links are not followed: what belongs to a scan lies beside the link.
     return next((path.absolute() for path in paths if path.is_file()), None)
 
 
-def find_beside(folder: Path, scene: str, kinds: Sequence[str] = tuple(KINDS)) -> Path | None:
-    """Return the scan in a folder that is named after a scene, of the first kind that is there; None where there is none."""
+def find_beside(folder: Path, scene: str) -> Path | None:
+    """Return the scan in a folder that is named after a scene, of the first of KINDS; None if there is none."""
     from render_agent.scene.formats.registry import SCAN_SUFFIXES, scan_kind
 
     if not is_name(scene):
         return None
     names = (folder / f"{scene}{suffix}" for suffix in SCAN_SUFFIXES)
     files = [path.absolute() for path in names if path.is_file()]
-    if len(files) > 1 or len(kinds) < len(KINDS):
-        held = [(scan_kind(path), path) for path in files]
-        files = [path for kind in kinds for its, path in held if its == kind]
+    if len(files) > 1:
+        files.sort(key=lambda path: KINDS.index(scan_kind(path)))
     return next(iter(files), None)
-
-
-def _roots(dataset: str, kind: str, roots: Roots) -> Sequence[str]:
-    """Return the folders in which scans of a kind lie."""
-    return roots.get(f"{dataset}_splats" if KINDS[kind] is SPLAT_LAYOUTS else dataset, ())
-
-
-def _matching(root: Path, layout: str, scene: str) -> list[Path]:
-    """Return the files that a layout may mean, the one of the last iteration first."""
-    if "*" not in layout:
-        return [root / layout.format(id=scene)]
-    matches = root.glob(layout.format(id=escape(scene)))
-    return sorted(matches, key=lambda path: (len(str(path)), str(path)), reverse=True)
 
 
 def is_name(scene: str) -> bool:
@@ -192,19 +155,14 @@ def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> 
     )
 
 
-def searched(roots: Roots, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, str]:
+def searched(roots: Roots) -> dict[str, str]:
     """Return where the scans of each data set are looked for, in words."""
-    places = {}
-    for dataset in LAYOUTS:
-        wheres = [
-            f"as {KINDS[kind][dataset][0].format(id='ID')} below {' and '.join(folders)}"
-            for kind in kinds
-            if dataset in KINDS[kind] and (folders := _roots(dataset, kind, roots))
-        ]
-        splats = list(kinds) == ["splat"] and dataset in SPLAT_LAYOUTS
-        option = f"{dataset}-splats" if splats else dataset
-        places[dataset] = " and ".join(wheres) or f"nowhere, as no --{option} is given"
-    return places
+    return {
+        dataset: f"as {layouts[0].format(id='ID')} below {' and '.join(folders)}"
+        if (folders := roots.get(dataset))
+        else f"nowhere, as no --{dataset} is given"
+        for dataset, layouts in LAYOUTS.items()
+    }
 
 
 def _refuse_twins(scenes: Iterable[tuple[str, str]]) -> None:
@@ -223,7 +181,7 @@ def _check_folders(roots: Roots) -> None:
         for folder in folders:
             if not Path(folder).is_dir():
                 raise SetupError(
-                    f"--{name.replace('_', '-')} {folder} is no folder: give the one that holds the data set"
+                    f"--{name} {folder} is no folder: give the one that holds the data set"
                 )
 
 

@@ -162,7 +162,7 @@ def _benchmark(config: RunConfig) -> list[Question]:
     maker = _maker(config)
     if isinstance(maker, QuestionFile):
         return maker(config)
-    loaded = registry.make("benchmark", config.benchmark, config)
+    loaded = registry.load("benchmark", config.benchmark)(config)
     package = registry.package("benchmark", config.benchmark)
     if package is None:  # their rows were checked as they were read
         return list(loaded)

@@ -11,7 +11,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.questions.rows import SUFFIXES, load_rows
-from render_agent.questions.scans import ROOMS_HINT, ROOTS, Roots, searched, with_scans
+from render_agent.questions.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
 from render_agent.system.hub import hub_file
 from render_agent.text.safe_parse import read_bounded
 
@@ -38,11 +38,11 @@ class ScannedBenchmark:
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
         """Return questions with the scans that are found, or rooms built from annotations."""
-        return with_scans(questions, roots_of(config), config.annotations, config.scan_kinds)
+        return with_scans(questions, roots_of(config), config.annotations)
 
     def searched(self, config: RunConfig) -> dict[str, str]:
         """Return by data set where its scans were looked for."""
-        return searched(roots_of(config), config.scan_kinds)
+        return searched(roots_of(config))
 
 
 class VSIBench(ScannedBenchmark):
@@ -50,52 +50,36 @@ class VSIBench(ScannedBenchmark):
 
     def __call__(self, config: RunConfig) -> list[Question]:
         """Return its questions, their scans not yet looked for."""
-        return load_vsibench(
-            config.questions,
-            config.subset,
-            tiny_ids=config.tiny_ids,
-            removed_ids=config.removed_ids,
-        )
+        return load_vsibench(config.questions, config.subset)
 
     def files(self, config: RunConfig) -> list[Path]:
         """Return the files that its questions come from. SetupError where one is not at hand."""
-        ids = {"tiny_ids": config.tiny_ids, "removed_ids": config.removed_ids}
-        return vsibench_files(config.questions, config.subset, **ids)
+        return vsibench_files(config.questions, config.subset)
 
 
 VSI_BENCH = VSIBench()
 
 
 def roots_of(config: RunConfig) -> Roots:
-    """Return the folders of the scans and splats of each data set."""
-    return {root: getattr(config, root) for root in ROOTS}
+    """Return the folders of the scans of each data set."""
+    return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
 
 
-def load_vsibench(
-    questions: str | None,
-    subset: str = "full",
-    *,
-    tiny_ids: str | None = None,
-    removed_ids: str | None = None,
-) -> list[Question]:
+def load_vsibench(questions: str | None, subset: str = "full") -> list[Question]:
     """Return VSI-Bench's questions in their file's order, their scans not yet looked for.
 
-    questions: see `questions_path`. subset, tiny_ids: see `subset_of`. removed_ids: see
-    `with_pruned`. SetupError where a file is not at hand, QuestionsError where it is not
-    VSI-Bench's.
+    questions: see `questions_path`. SetupError if a file is missing, QuestionsError if it is not VSI-Bench's.
     """
     path = questions_path(questions)
-    loaded = with_pruned(load_rows(path, "vsibench"), path, removed_ids)
-    return subset_of(loaded, path, subset, tiny_ids)
+    return subset_of(with_pruned(load_rows(path, "vsibench"), path), path, subset)
 
 
-def vsibench_files(
-    questions: str | None, subset: str, *, tiny_ids: str | None, removed_ids: str | None
-) -> list[Path]:
+def vsibench_files(questions: str | None, subset: str) -> list[Path]:
     """Return the files that `load_vsibench` reads for the same options."""
     path = questions_path(questions)
-    tiny = tiny_ids_path(path, tiny_ids) if subset == "tiny" else None
-    return [file for file in (path, tiny, removed_ids_path(path, removed_ids)) if file]
+    tiny = [tiny_ids_path(path)] if subset == "tiny" else []
+    removed = path.with_name(REMOVED_IDS)
+    return [path, *tiny, *([removed] if removed.is_file() else [])]
 
 
 def questions_path(questions: str | None) -> Path:
@@ -140,39 +124,34 @@ TINY_IDS = "tiny_ids.txt"
 """Files of ids, one a line, that are looked for beside the questions."""
 
 
-def with_pruned(questions: Sequence[Question], path: Path, ids_file: str | None) -> list[Question]:
-    """Return the questions of the file `path`, each saying whether debiased leaves it out.
+def with_pruned(questions: Sequence[Question], path: Path) -> list[Question]:
+    """Return the questions of the file `path`, each with `pruned`, whether `debiased` leaves it out.
 
-    ids_file: the ids that it leaves out; it goes before the questions' own column `pruned`,
-    and that before the file of ids beside them. Without any of these they are returned as they are.
+    Their own column takes precedence over the file of ids beside them; without either they are unchanged.
     """
-    removed = removed_ids_path(path, ids_file)
-    known = all(question.pruned is not None for question in questions)
-    if removed is None or (known and ids_file is None):
+    removed = path.with_name(REMOVED_IDS)
+    if not removed.is_file() or all(question.pruned is not None for question in questions):
         return list(questions)
     ids = read_ids(removed)
     return [replace(question, pruned=question.id in ids) for question in questions]
 
 
-def subset_of(
-    questions: Sequence[Question], path: Path, subset: str, tiny_ids: str | None = None
-) -> list[Question]:
+def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Question]:
     """Return the questions of the file `path` that belong to a subset, in their order.
 
-    tiny_ids: the file of the ids of `tiny`; without it the one beside the questions. Ids that are
-    not among the questions were dropped from the benchmark since. Errors: SetupError where it is not
-    known which questions belong to the subset, QuestionsError where none does.
+    Ids of `tiny` that are not among the questions were removed from the benchmark since. SetupError if the
+    subset's questions are not known, QuestionsError if there are none.
     """
     if subset == "full":
         return list(questions)
     if subset == "tiny":
-        ids = read_ids(tiny_ids_path(path, tiny_ids))
+        ids = read_ids(tiny_ids_path(path))
         chosen = [question for question in questions if question.id in ids]
     else:
         if any(question.pruned is None for question in questions):
             raise SetupError(
-                f"--subset debiased needs questions with the column pruned, which {path} does not"
-                f" have: give --removed-ids FILE, or put {REMOVED_IDS} beside it"
+                f"--subset debiased needs questions with the column pruned, which {path} does not have: put"
+                f" {REMOVED_IDS} beside it"
             )
         chosen = [question for question in questions if not question.pruned]
     if not chosen:
@@ -180,21 +159,14 @@ def subset_of(
     return chosen
 
 
-def tiny_ids_path(path: Path, ids_file: str | None) -> Path:
-    """Return the file of the ids of VSI-Bench(tiny), given or beside the questions in `path`."""
-    ids_path = _given(ids_file, "--tiny-ids") or path.with_name(TINY_IDS)
+def tiny_ids_path(path: Path) -> Path:
+    """Return the file of the ids of VSI-Bench(tiny), beside the questions in `path`."""
+    ids_path = path.with_name(TINY_IDS)
     if not ids_path.is_file():
         raise SetupError(
-            f"--subset tiny needs the ids of VSI-Bench(tiny): give --tiny-ids FILE, or put {TINY_IDS}"
-            f" beside {path}"
+            f"--subset tiny needs the ids of VSI-Bench(tiny): put {TINY_IDS} beside {path}"
         )
     return ids_path
-
-
-def removed_ids_path(path: Path, ids_file: str | None) -> Path | None:
-    """Return the file of the ids that debiased leaves out, None where there is none."""
-    beside = path.with_name(REMOVED_IDS)
-    return _given(ids_file, "--removed-ids") or (beside if beside.is_file() else None)
 
 
 def read_ids(path: Path) -> set[str]:
@@ -204,9 +176,3 @@ def read_ids(path: Path) -> set[str]:
     if not ids:
         raise QuestionsError(f"{path} holds no ids: write one a line, or leave the option out")
     return set(ids)
-
-
-def _given(file: str | None, option: str) -> Path | None:
-    if file is not None and not Path(file).is_file():
-        raise SetupError(f"there is no file at {file}: {option} wants one of ids, an id a line")
-    return None if file is None else Path(file)

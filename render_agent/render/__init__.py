@@ -3,3 +3,9 @@
 Imports `questions`, `scene`, `geometry` and below. Start with `base`, the protocol, then `views`, what the
 model is shown.
 """
+
+RENDERERS = {
+    "rasteriser": "render_agent.render.rasteriser.renderer:Rasteriser",
+    "pyrender": "render_agent.render.pyrender_renderer:Pyrender",
+}
+"""Values of `--renderer`."""

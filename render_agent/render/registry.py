@@ -15,7 +15,7 @@ def make_renderer(name: str = "rasteriser") -> Renderer:
 
     Raises SetupError where there is no such renderer, or where this machine lacks what it needs.
     """
-    renderer: Renderer = registry.make("renderer", name)
+    renderer: Renderer = registry.load("renderer", name)()
     return renderer
 
 

@@ -23,7 +23,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
 from render_agent.engines.base import Engine, Request, within_bounds
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
-from render_agent.observation import Observation, ViewProvider
+from render_agent.observation.base import Observation, ViewProvider
 from render_agent.observation.picture_store import Pictures
 from render_agent.questions.mentions import named_categories
 from render_agent.runs.failures import Failures

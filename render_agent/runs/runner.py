@@ -19,14 +19,14 @@ from render_agent import __version__
 from render_agent.agents.candidates import AgentTools
 from render_agent.agents.registry import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
-from render_agent.config.paths import absolute_paths
+from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.errors import UsageError
-from render_agent.observation import FreeViews
+from render_agent.observation.free_views import FreeViews
 from render_agent.observation.picture_store import Pictures
 from render_agent.observation.setup import MakeViews, make_prompt, make_views
 from render_agent.questions.notes import question_notes, scene_kinds

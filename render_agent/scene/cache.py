@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,14 +36,12 @@ Place = tuple[Path, str]
 class SceneFiles:
     """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once.
 
-    up, unit: as in `load_scene`; rooms from annotations need neither. alignments: the folders of ScanNet, in
-    which the alignments of its splats lie.
+    up, unit: as in `load_scene`; rooms from annotations need neither.
     """
 
-    def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO, alignments: Sequence[str] = ()) -> None:
+    def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO) -> None:
         self.up = up
         self.unit = unit
-        self.alignments = alignments
         self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
         self._lock = Lock()
 
@@ -55,7 +53,7 @@ class SceneFiles:
             return annotated_scene(self._annotation(path, name), path)
         from render_agent.scene.formats.load import load_scene
 
-        scene = load_scene(path, name, self.up, self.unit, self.alignments)
+        scene = load_scene(path, name, self.up, self.unit)
         logger.info("scene %s, %s: %s", name, path, "; ".join(scene.description))
         return scene
 

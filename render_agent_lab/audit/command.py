@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
+import rich_click as click
 
-from render_agent.cli import completion
 from render_agent.cli.options import AS_JSON, NewPath, option
 from render_agent.errors import UsageError
 
 
-@click.command("audit")
-@click.argument("questions", metavar="QUESTIONS", shell_complete=completion.files)
+@click.command("audit", panel="Other")
+@click.argument("questions", metavar="QUESTIONS", type=click.Path())
 @option(
     "--folds",
     type=click.IntRange(2, 50),

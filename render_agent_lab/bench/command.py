@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+import rich_click as click
 
 from render_agent.cli.options import AS_JSON, option, to_folder
 from render_agent.config.flags import Parts, given_options
@@ -25,7 +25,7 @@ DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_togethe
 _list = partial(option, type=Parts())
 
 
-@click.command("bench")
+@click.command("bench", panel="Other")
 @option("--questions", type=click.IntRange(1), default=64, help="Number of questions.")
 @option(
     "--reply-tokens",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+import rich_click as click
 
 from render_agent.cli.options import option, to_folder
 from render_agent.errors import SetupError, os_errors
@@ -65,7 +65,7 @@ def make_room(
     return truth
 
 
-@click.command("make-rooms")
+@click.command("make-rooms", panel="Other")
 @to_folder("Where the rooms are written.", required=True)
 @option("--count", type=click.IntRange(1, 9999), default=COUNT, help="How many homes.")
 @option(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
+import rich_click as click
 
-from render_agent.cli import completion
-from render_agent.cli.options import option, to_folder
+from render_agent.cli.options import complete_runs, option, to_folder
 from render_agent.errors import UsageError
 
 
-@click.command("train-verifier")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=completion.runs)
+@click.command("train-verifier", panel="Other")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…", shell_complete=complete_runs)
 @to_folder("Where the verifier is written.", required=True)
 @option(
     "--runs-in",

@@ -20,7 +20,7 @@ from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_e
 from render_agent.engines.base import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RenderError, RunLogError
-from render_agent.observation import FreeViews
+from render_agent.observation.free_views import FreeViews
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run
 

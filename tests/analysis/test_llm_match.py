@@ -58,7 +58,7 @@ def run(tmp_path):
 def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in):
     path, results = run
     assert [row["score"] for row in results["questions"]] == [None] * 4
-    assert "4 of 4 questions are for a judge: render-agent llm-match" in results["notes"]
+    assert "4 of 4 questions are for a judge: render-agent score RUN --judge" in results["notes"]
     assert results["official_over_scored"]["n"] == 0
     marked = mark_answers(read_states(RunFolder(path)), ScriptedEngine(Judge()), 32)
     assert marked.marks == {"0": 5, "1": 2, "3": 1}
@@ -68,8 +68,9 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
     lines = [json.dumps({"id": name, "replies": [mark]}) for name, mark in marks.items()]
     (tmp_path / "judge.jsonl").write_text("\n".join(lines))
     code, out, told = type_in(
-        "llm-match",
+        "score",
         str(path),
+        "--judge",
         "--engine",
         "scripted",
         "--model",
@@ -87,6 +88,6 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
 
 def test_a_run_without_such_questions_is_told(tmp_path, type_in):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
-    code, _, told = type_in("llm-match", str(path), folder=tmp_path)
+    code, _, told = type_in("score", str(path), "--judge", folder=tmp_path)
     assert code == 2
-    assert "has no question whose metric is llm-match" in told
+    assert "has no free-text question" in told

@@ -206,7 +206,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
             2,
             "--temperature nan is no finite",
         ),
-        (("--no-such-option",), 2, "no such option"),
+        (("--no-such-option",), 2, "--no-such-option"),
         (("--continue", "recent"), 1, "there is no run"),
         (("show", "recent"), 1, "there is no run"),
     ],

@@ -132,7 +132,7 @@ def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, 
     monkeypatch.chdir(tmp_path)
     for name in ("trained", "model", "unnamed", "org"):
         (tmp_path / name).mkdir()
-    for name in ("view", "mine.yaml", "model/config.json"):
+    for name in ("view", "mine.yaml", "model/config.json", "trained/head.safetensors"):
         (tmp_path / name).write_text("")
     asked = ("geometry:unnamed", "learned:trained", "judge:org", "embedding:./model")
     given = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": asked}

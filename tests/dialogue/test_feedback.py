@@ -8,7 +8,7 @@ from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.state import View
 from render_agent.geometry.camera import Camera
-from render_agent.observation import Observation
+from render_agent.observation.base import Observation
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
 

@@ -12,7 +12,7 @@ from safetensors import safe_open
 import render_agent
 from render_agent.cli.commands.doctor import engines, examine
 from render_agent.config import RunConfig
-from render_agent.config.paths import absolute_paths
+from render_agent.config.run import absolute_paths
 from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
@@ -75,7 +75,10 @@ def test_the_name_goes_before_a_directory_which_is_reached_by_its_path(folder, h
 
 def test_only_the_path_is_made_absolute(here):
     given = {"model": "small", "verifier": ("judge:small", "judge:./small")}
-    assert absolute_paths(given) == {"verifier": ("judge:small", f"judge:{here}/small")}
+    assert absolute_paths(given) == {
+        "model": "small",
+        "verifier": ("judge:small", f"judge:{here}/small"),
+    }
     assert absolute_paths({"model": "./small"}) == {"model": f"{here}/small"}
 
 

@@ -14,7 +14,7 @@ from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.geometry.camera import Camera
-from render_agent.observation import NoViews
+from render_agent.observation.base import NoViews
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
 

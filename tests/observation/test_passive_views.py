@@ -10,7 +10,7 @@ from factories import TREE
 from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts
 
 from render_agent import registry
-from render_agent.cli.commands.runs import dry_run
+from render_agent.cli.commands.dry_run import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
@@ -71,7 +71,7 @@ def test_all_views_come_in_turn_0_and_as_many_as_the_budget_has(tmp_path, views,
         files[name] = [view["file"] for view in first["views"]]
         assert pictures(first["messages"]) == files[name]
         assert len(set(files[name])) == len(shown)
-    assert len(shown) == registry.make("view policy", views).most_views(kinds, 4)
+    assert len(shown) == registry.load("view policy", views)().most_views(kinds, 4)
     drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
     assert drawn == {file for some in files.values() for file in some}
     config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip

@@ -11,7 +11,6 @@ from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
 from render_agent.questions.scans import (
     LAYOUTS,
-    SPLAT_LAYOUTS,
     Missing,
     find_beside,
     find_scan,
@@ -171,47 +170,19 @@ def test_rooms_from_annotations_stand_in_for_what_is_missing(questions, tmp_path
             assert question.scan == folder / f"{question.dataset}_meta_info_val.json"
 
 
-@pytest.mark.parametrize("layout", SPLAT_LAYOUTS["scannet"])
-def test_a_splat_is_found_by_its_scene_in_every_layout(tmp_path, layout):
-    splats = [
-        tmp_path / layout.format(id="scene0011_00").replace("*", iteration)
-        for iteration in ("7000", "30000")
-    ]
-    for splat in splats:
-        splat.parent.mkdir(parents=True, exist_ok=True)
-        splat.touch()
-    roots = {"scannet_splats": [str(tmp_path)]}
-    assert find_scan("scannet", "scene0011_00", roots) == splats[-1]
-    assert find_scan("scannet", "scene0011_01", roots) is None
-    assert find_scan("scannet", "scene0011_00", roots, ("mesh",)) is None
-    assert find_scan("scannet", "*", roots) is None
-
-
-def test_a_kind_that_is_asked_for_is_the_only_one(tmp_path):
-    mesh = lay(tmp_path / "scans", "scannet", "scene7")
-    splat = tmp_path / "splats" / "scene7" / "ckpts" / "point_cloud_30000.ply"
-    splat.parent.mkdir(parents=True)
-    splat.touch()
-    roots = {"scannet": [str(tmp_path / "scans")], "scannet_splats": [str(tmp_path / "splats")]}
-    assert find_scan("scannet", "scene7", roots) == mesh
-    asked = [about("scannet", "scene7"), about("scannet", "scene8")]
-    chosen = with_scans(asked, roots, kinds=("splat",))
-    assert [question.scan for question in chosen] == [splat, None]
-    with pytest.raises(SetupError, match=r"point_cloud_\*.ply below .*splats"):
-        refuse_missing(chosen, searched(roots, ("splat",)))
-    with pytest.raises(SetupError, match=r"--scannet-splats .* is no folder"):
-        with_scans(asked, {"scannet_splats": [str(tmp_path / "nowhere")]})
-
-
-def test_scans_of_any_format_lie_beside_questions_and_of_several_a_kind_is_taken(tmp_path):
+def test_scans_of_any_format_lie_beside_questions_and_a_mesh_goes_before_a_cloud_before_a_splat(
+    tmp_path,
+):
     points, faces = room()
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces))
-    assert find_beside(tmp_path, "a") == find_beside(tmp_path, "a", ["mesh"]) == tmp_path / "a.ply"
+    assert find_beside(tmp_path, "a") == tmp_path / "a.ply"
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces[:0]))
     (tmp_path / "a.glb").write_bytes(b"glTF")
     (tmp_path / "a.compressed.ply").write_bytes(compressed_ply(some_splat()))
     (tmp_path / "a.txt").write_text("axisAlignment = 1")
     assert find_beside(tmp_path, "a") == tmp_path / "a.glb"
-    assert find_beside(tmp_path, "a", ["cloud"]) == tmp_path / "a.ply"
-    assert find_beside(tmp_path, "a", ["splat"]) == tmp_path / "a.compressed.ply"
+    (tmp_path / "a.glb").unlink()
+    assert find_beside(tmp_path, "a") == tmp_path / "a.ply"
+    (tmp_path / "a.ply").unlink()
+    assert find_beside(tmp_path, "a") == tmp_path / "a.compressed.ply"
     assert find_beside(tmp_path, "b") is find_beside(tmp_path, "../a") is None

@@ -138,7 +138,7 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"subset": "tiny"}, {"tiny_ids": "x"}, {"removed_ids": "x"}, {"annotations": "x"}],
+    [{"subset": "tiny"}, {"annotations": "x"}],
 )
 def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
     flag = "--" + next(iter(options)).replace("_", "-")

@@ -136,14 +136,8 @@ def test_the_subsets_of_the_benchmark():
 def test_debiased_follows_the_column_or_the_ids_that_it_leaves_out(tmp_path):
     path = write(tmp_path, [True, False] * 3)
     assert ids(path, "debiased") == ["1", "3", "5"]
-    other = tmp_path / "other.txt"
-    other.write_text("0\n1\n")
-    assert ids(path, "debiased", removed_ids=str(other)) == ["2", "3", "4", "5"]
-
     path = write(tmp_path, None)
-    with pytest.raises(
-        SetupError, match=r"column pruned, which .*test.jsonl does not have: give --removed-ids"
-    ):
+    with pytest.raises(SetupError, match=r"column pruned, .*debiased_removed_ids"):
         ids(path, "debiased")
     assert ids(path) == list("012345")
     (tmp_path / "debiased_removed_ids.txt").write_text("5\n77\n")
@@ -153,28 +147,23 @@ def test_debiased_follows_the_column_or_the_ids_that_it_leaves_out(tmp_path):
 
 def test_tiny_needs_its_ids(tmp_path):
     path = write(tmp_path, None)
-    with pytest.raises(SetupError, match=r"give --tiny-ids FILE, or put tiny_ids\.txt beside"):
+    with pytest.raises(SetupError, match=r"tiny_ids\.txt beside"):
         ids(path, "tiny")
-    with pytest.raises(SetupError, match=r"there is no file at .*: --tiny-ids wants"):
-        ids(path, "tiny", tiny_ids=str(tmp_path / "none"))
-    given = tmp_path / "ids"
-    given.write_text("4\n2\n99\n")
-    assert ids(path, "tiny", tiny_ids=str(given)) == ["2", "4"]
-    (tmp_path / "tiny_ids.txt").write_text("1")
-    assert ids(path, "tiny") == ["1"]
+    listed = tmp_path / "tiny_ids.txt"
+    listed.write_text("4\n2\n99\n")
+    assert ids(path, "tiny") == ["2", "4"]
     for content, sentence in (("", "holds no ids"), ("88", "no question of .* is in the subset")):
-        given.write_text(content)
+        listed.write_text(content)
         with pytest.raises(QuestionsError, match=sentence):
-            ids(path, "tiny", tiny_ids=str(given))
+            ids(path, "tiny")
 
 
 def test_the_files_that_are_read_are_known(tmp_path):
     path = write(tmp_path, None)
-    options = {"tiny_ids": None, "removed_ids": None}
-    assert vsibench_files(str(path), "full", **options) == [path]
+    assert vsibench_files(str(path), "full") == [path]
     (tmp_path / "tiny_ids.txt").write_text("1")
     (tmp_path / "debiased_removed_ids.txt").write_text("1")
     removed = tmp_path / "debiased_removed_ids.txt"
-    assert vsibench_files(str(path), "debiased", **options) == [path, removed]
+    assert vsibench_files(str(path), "debiased") == [path, removed]
     tiny = tmp_path / "tiny_ids.txt"
-    assert vsibench_files(str(path), "tiny", **options) == [path, tiny, removed]
+    assert vsibench_files(str(path), "tiny") == [path, tiny, removed]

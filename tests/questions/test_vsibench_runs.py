@@ -12,7 +12,7 @@ from factories.runs import SMALL, Silent, transcripts
 from factories.scenes import room, write_ply
 from rich.console import Console
 
-from render_agent.cli.commands.runs import dry_run
+from render_agent.cli.commands.dry_run import dry_run
 from render_agent.config import RunConfig
 from render_agent.engines.registry import make_engine
 from render_agent.errors import SetupError

@@ -8,7 +8,7 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import make_config, make_questions, play
 
-from render_agent.cli.commands.runs import dry_run
+from render_agent.cli.commands.dry_run import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer

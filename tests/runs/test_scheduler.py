@@ -11,7 +11,7 @@ from factories.samples import options_of
 from render_agent.engines.base import Capabilities
 from render_agent.engines.scripted.engine import ScriptedEngine
 from render_agent.errors import EngineError
-from render_agent.observation import FreeViews
+from render_agent.observation.free_views import FreeViews
 from render_agent.runs.runner import start_run
 from render_agent.runs.scheduler import TurnScheduler
 

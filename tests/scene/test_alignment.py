@@ -1,16 +1,10 @@
 """ScanNet's axis alignment: read from beside the mesh and applied to it, as if it had never been turned."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 from factories.scans import block, mesh_ply, room
-from factories.splats import original_ply, some_splat
 
-from render_agent.dialogue.state import Question
 from render_agent.errors import SceneError
-from render_agent.questions.input_files import scan_files
 from render_agent.scene.formats.axis_alignment import alignment_file, read_alignment
 from render_agent.scene.formats.load import load_scene
 
@@ -110,37 +104,3 @@ def test_the_alignment_is_read_wherever_it_stands(tmp_path):
         b"\xff\xfe\r\n  axisAlignment=" + b"1 0 0 0 0 1 0 0 0 0 1 3 0 0 0 1\r\n"
     )
     np.testing.assert_array_equal(read_alignment(scan)[:3, 3], [0, 0, 3])
-
-
-@pytest.mark.parametrize("place", ["scans/scene0011_00", "scene0011_00", "../splats/scene0011_00"])
-def test_a_splat_of_scannet_is_aligned_as_the_scans_folder_says(tmp_path, place):
-    splat = some_splat(200)
-    path = tmp_path / "splats" / "scene0011_00" / "ckpts" / "point_cloud_30000.ply"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(original_ply(splat))
-    text = tmp_path / "scannet" / place / "scene0011_00.txt"
-    text.parent.mkdir(parents=True, exist_ok=True)
-    plain = load_scene(path)
-    assert plain.points == pytest.approx(splat.points, abs=1e-5)  # z is up, as in ScanNet's meshes
-    (note,) = plain.notes
-    assert "alignment of this scan of ScanNet is missing" in note
-    text.write_text(told(MATRIX))
-    folders = (str(tmp_path / "scannet"),)
-    question = Question(
-        "1", "vsibench", "scannet", "scene0011_00", "object_counting", "?", "number"
-    )
-    files = {file.name: file.digest for file in scan_files([replace(question, scan=path)], folders)}
-    digests = {Path(name).resolve(): digest for name, digest in files.items()}
-    assert digests.keys() == {path.resolve(), text.resolve()}
-    assert all(digests.values())
-    scene = load_scene(path, alignments=folders)
-    expected = splat.points @ MATRIX[:3, :3].T + MATRIX[:3, 3]
-    assert scene.points == pytest.approx(expected, abs=1e-4)
-    assert scene.notes == ()
-    assert scene.gaussians.harmonics_axes @ MATRIX[:3, :3] == pytest.approx(np.eye(3), abs=1e-5)
-
-
-def test_other_splats_are_not_aligned(tmp_path):
-    for name in ("room/point_cloud_30000.ply", "scene0011_00/room.ply", "scene0011_00.ply"):
-        assert alignment_file(tmp_path / name) is None
-    assert alignment_file(tmp_path / "scene0011_00.spz") == tmp_path / "scene0011_00.txt"

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 from factories.runs import make_questions, play, walking
 
-from render_agent.cli.commands.power import power_command
+from render_agent.cli.commands.compare import compare_command
 from render_agent.errors import UsageError
 from render_agent.score.intervals import estimates
 from render_agent.score.means import MACRO
@@ -65,11 +65,9 @@ def test_the_command_says_what_the_plan_has(tmp_path):
         (tmp_path / f"room{row['id']}.ply").write_bytes((tmp_path / "room.ply").read_bytes())
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     path = play(tmp_path, questions, walking(7, 1), max_turns=2)[0]
-    called = CliRunner().invoke(power_command, [str(path), "--difference", "3", "--json"])
+    called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
     assert called.exit_code == 0, called.output
     found = json.loads(called.output)
     assert (found["scenes"], found["questions"]) == (7, 7)
-    same = CliRunner().invoke(
-        power_command, [str(path), "--difference", "3", "--against", str(path)]
-    )
+    same = CliRunner().invoke(compare_command, [str(path), str(path), "--power", "3"])
     assert isinstance(same.exception, UsageError)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from render_agent.analysis.report.build import build
 from render_agent.cli import main as cli
-from render_agent.cli.commands.runs import watch
+from render_agent.cli.commands.run import watch
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.openai.client import first_words
 from render_agent.engines.openai.endpoints import find_endpoints
@@ -153,7 +153,7 @@ class Leaking:
 
 def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("HF_TOKEN", KEY)
-    from render_agent.cli.commands import runs as commands
+    from render_agent.cli.commands import run as commands
 
     monkeypatch.setattr(
         commands,

@@ -4,3 +4,11 @@ Holds a verifier a module (`random`, `geometry`, `embedding`) or folder (`judge`
 `--verifier`. May import questions, scenes, renderers and engines, never an agent. Start with `base`, which has the
 protocol.
 """
+
+VERIFIERS = {
+    "random": "render_agent.agents.verifiers.random:RandomVerifier",
+    "geometry": "render_agent.agents.verifiers.geometry:GeometryVerifier",
+    "judge": "render_agent.agents.verifiers.judge.verifier:JudgeVerifier",
+    "embedding": "render_agent.agents.verifiers.embedding:EmbeddingVerifier",
+}
+"""Values of `--verifier`, without their arguments."""

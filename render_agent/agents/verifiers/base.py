@@ -13,7 +13,7 @@ from PIL.Image import Image
 
 from render_agent.config.choice import Choice
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Tokens, Turn, View
-from render_agent.observation import Observation
+from render_agent.observation.base import Observation
 from render_agent.scene.free_space.free_space import FreeSpace
 
 if TYPE_CHECKING:

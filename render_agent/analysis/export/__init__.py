@@ -3,3 +3,11 @@
 Imports `analysis.diagnosis`, the run folder and below. Start with `writers`, which writes the chosen format;
 `result_rows` has the columns of the tables.
 """
+
+LOGGERS = {
+    "wandb": "render_agent.analysis.export.loggers:WandbLogger",
+    "trackio": "render_agent.analysis.export.loggers:TrackioLogger",
+    "tensorboard": "render_agent.analysis.export.loggers:TensorBoardLogger",
+    "mlflow": "render_agent.analysis.export.loggers:MlflowLogger",
+}
+"""Values of `--log-to`."""

@@ -18,7 +18,7 @@ from render_agent.text.reasons import reason_of, short_repr, shortened
 from render_agent.text.safe_parse import convert, parse_yaml, read_bounded
 
 NOT_IN_FILE = frozenset(
-    {"batch", "ply", "question", "option", "repeat", "shard", "output", "json", "quiet", "verbose"}
+    {"batch", "ply", "question", "option", "shard", "output", "json", "quiet", "verbose"}
 )
 """Options that a sweep's file may not set."""
 

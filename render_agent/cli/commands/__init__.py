@@ -1,4 +1,23 @@
-"""The commands: what each does and prints, and its exit code.
+"""The commands, one per file: what each does and prints, and its exit code.
 
-Imports every room below `cli`. Start with `runs`, which starts and continues runs.
+Imports every room below `cli`, inside functions so that --help stays fast. Start with `run`.
 """
+
+COMMANDS = {
+    "ls": "render_agent.cli.commands.ls:ls_command",
+    "show": "render_agent.cli.commands.show:show_command",
+    "report": "render_agent.cli.commands.report:report_command",
+    "bundle": "render_agent.cli.commands.bundle:bundle_command",
+    "view": "render_agent.cli.commands.view:view_command",
+    "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
+    "compare": "render_agent.cli.commands.compare:compare_command",
+    "rescore": "render_agent.cli.commands.rescore:rescore_command",
+    "merge": "render_agent.cli.commands.merge:merge_command",
+    "export": "render_agent.cli.commands.export:export_command",
+    "sweep": "render_agent.cli.commands.sweep:sweep_command",
+    "doctor": "render_agent.cli.commands.doctor.command:doctor_command",
+    "play": "render_agent.cli.commands.play:play_command",
+    "score": "render_agent.cli.commands.score:score_command",
+    "judge": "render_agent.cli.commands.judge:judge_command",
+}
+"""Commands by name, in the order of --help."""

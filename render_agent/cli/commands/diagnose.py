@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
+import rich_click as click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 
 
-@click.command("diagnose")
+@click.command("diagnose", panel="Inspect runs")
 @RUN
 @WHERE_RUNS_LIE
 @option(
@@ -17,7 +17,7 @@ from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
     type=click.IntRange(1),
     help="How many processes look at the scenes (default: one a core, where that is worth it).",
 )
-@option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@AS_JSON
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Say why RUN (recent, a name or a path) went as it did.
 

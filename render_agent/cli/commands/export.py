@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+import rich_click as click
 
 from render_agent import registry
-from render_agent.cli import completion
-from render_agent.cli.options import WHERE_RUNS_LIE, NewPath, option
+from render_agent.cli.options import WHERE_RUNS_LIE, NewPath, complete_runs, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ FORMATS = (
 )
 
 
-@click.command("export")
-@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=completion.runs)
+@click.command("export", panel="Work with runs")
+@click.argument("runs", nargs=-1, metavar="[RUN]…", shell_complete=complete_runs)
 @option(
     "--format",
     "form",
@@ -55,7 +54,6 @@ FORMATS = (
     multiple=True,
     metavar="TYPE",
     help="Only this question type; may be given more than once.",
-    shell_complete=completion.question_types,
 )
 @option("--correct", is_flag=True, help="Only those that score at least 0.5.")
 @option("--least-score", type=click.FloatRange(0, 1), help="Only those that score at least X.")

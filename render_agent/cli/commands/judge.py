@@ -8,10 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+import rich_click as click
 
-from render_agent.cli.completion import files, models, rubrics
-from render_agent.cli.options import AS_JSON, option
+from render_agent.cli.options import AS_JSON, engine_config, engine_options, option
 from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
@@ -24,17 +23,13 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 """Names of the files that are taken from a folder end so, in any case."""
 
-DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
-"""Options of a run that judge sets itself."""
 
-
-@click.command("judge")
-@click.argument("images", nargs=-1, required=True, metavar="IMAGES…", shell_complete=files)
+@click.command("judge", panel="Other")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGES…", type=click.Path())
 @option(
     "--rubric",
     default="view",
     metavar="FILE|NAME",
-    shell_complete=rubrics,
     help="What is asked: a YAML file, or the name of a shipped one.",
 )
 @option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
@@ -54,17 +49,10 @@ DECIDED_HERE = ("batch", "ply", "question", "option", "max_turns")
     "--earlier",
     multiple=True,
     metavar="IMAGE",
-    shell_complete=files,
+    type=click.Path(),
     help="A view that came before them; may be given several times.",
 )
-@option(
-    "--engine",
-    type=click.Choice(["transformers", "vllm", "openai", "scripted"]),
-    help="Who judges (default: that of a run).",
-)
-@option(
-    "--model", metavar="NAME", help="The model (default: that of a run).", shell_complete=models
-)
+@engine_options
 @option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context
@@ -86,7 +74,8 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
     ):
         raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
     names = files_of(images)
-    config = run_config(context.obj or {}, options)
+    engine = {name: options[name] for name in ("engine", "model", "batch_size")}
+    config = engine_config(context, engine)
     if options["csv_file"]:  # tried before a model works for long
         with os_errors(SetupError, f"write {options['csv_file']}"):
             Path(options["csv_file"]).open("a").close()
@@ -113,18 +102,6 @@ def files_of(images: Sequence[str]) -> list[str]:
             raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
         names.update(dict.fromkeys(found))
     return list(names)
-
-
-def run_config(options: dict[str, Any], given: dict[str, Any]) -> RunConfig:
-    """Return the options for the engine: those of a run, overridden by those of the command.
-
-    UsageError where an option contradicts another one.
-    """
-    from render_agent.config import RunConfig
-
-    own = {name: given[name] for name in ("engine", "model") if given[name] is not None}
-    taken = {name: value for name, value in options.items() if name not in DECIDED_HERE}
-    return RunConfig(**{**taken, **own, "batch": True, "max_turns": 1})
 
 
 def _scores(

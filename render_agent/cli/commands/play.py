@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
+import rich_click as click
 
-from render_agent.cli.help_page import RunPage
 from render_agent.cli.options import run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.flags import given_options
@@ -15,7 +14,6 @@ NAMES_QUESTIONS = (
     "benchmark",
     "questions",
     "scannet",
-    "scannet_splats",
     "scannetpp",
     "arkitscenes",
     "annotations",
@@ -96,25 +94,26 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
       render-agent play --limit 20 --type object_counting --model "our lab"
       render-agent play --ply SCAN.ply --question "How many chairs are there?"
     """
-    from render_agent.cli.commands import runs as commands
+    from render_agent.cli.commands.run import new_run
 
     typed = given_options(context)
     if model is not None:
         typed["model"] = model
     config = RunConfig(**chosen_options(typed, given_options(context.parent)))
-    context.exit(commands.new_run(config, browser=browser))
+    context.exit(new_run(config, browser=browser))
 
 
-play_command = RunPage(
-    "play",
+play_command = click.RichCommand(
+    name="play",
+    panel="Other",
     callback=play,
     help=play.__doc__,
     params=[
-        click.Option(
+        click.RichOption(
             ["--model"], metavar="NAME", help="Who plays, as the run records it (person)."
         ),
         *(run_option(OPTIONS[name], **OWN_DEFAULTS.get(name, {})) for name in OFFERED),
-        click.Option(
+        click.RichOption(
             ["--browser/--no-browser"],
             default=True,
             help="Open the page in the browser, where there is a display (default).",

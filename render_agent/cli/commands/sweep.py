@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+import rich_click as click
 from click.core import ParameterSource
 
-from render_agent.cli.completion import files
-from render_agent.cli.help_page import RunPage
 from render_agent.cli.options import option, run_option
 from render_agent.config import OPTIONS
 from render_agent.config.flags import given_options
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
-NOT_HERE = ("batch", "ply", "question", "option", "repeat", "shard")
+NOT_HERE = ("batch", "ply", "question", "option", "shard")
 """Options of a run that a sweep has no use for."""
 
 DISPLAY = ("json", "quiet", "verbose")
@@ -35,10 +33,10 @@ WIDTH = 150
 
 @click.command(
     "sweep",
-    cls=RunPage,
+    panel="Work with runs",
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
 )
-@click.argument("file", metavar="FILE.yaml", shell_complete=files)
+@click.argument("file", metavar="FILE.yaml", type=click.Path())
 @option("--dry-run", is_flag=True, help="List the runs; load no model, run no policy file.")
 @option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
@@ -58,7 +56,7 @@ def sweep_command(
     from render_agent.analysis.sweep.grid import check_cells, find_cells
     from render_agent.analysis.sweep.plan import read_sweep
     from render_agent.analysis.sweep.table import COMPLETE, sweep_rows, sweep_table
-    from render_agent.cli.commands.runs import program
+    from render_agent.cli.commands.run import program
     from render_agent.config.engine import refuse_code
     from render_agent.errors import UsageError
     from render_agent.text.console import plain_console
@@ -105,7 +103,7 @@ def _model_is_typed(context: click.Context) -> bool:
 def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
     """Finish every cell; return the errors of those that stopped, by label."""
     from render_agent.analysis.sweep.grid import find_cells, is_complete, run_cell
-    from render_agent.cli.commands.runs import watch
+    from render_agent.cli.commands.run import watch
     from render_agent.errors import RenderAgentError
 
     errors = {}

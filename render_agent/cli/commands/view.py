@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
+import rich_click as click
 
 from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 from render_agent.extras import require
 
 
-@click.command("view")
+@click.command("view", panel="Inspect runs")
 @RUN
 @WHERE_RUNS_LIE
 @option(

@@ -24,7 +24,7 @@ def policy_maker(model: str) -> NamedPolicy:
 
     SetupError where it is neither, or where the file cannot be read or imported.
     """
-    if registry.is_known("scripted policy", model):
+    if model in registry.names("scripted policy"):
         policy: NamedPolicy = registry.load("scripted policy", model)
         return policy
     path = Path(model)

@@ -69,7 +69,7 @@ class PictureStress(Choice):
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""
-        scans = scan_files(questions, config.scannet)
+        scans = scan_files(questions)
         if not config.change:
             return scans
         return [*scans, *instance_labels(questions), *annotation_files(config, questions)]
@@ -83,7 +83,7 @@ class PictureStress(Choice):
         UsageError as in `check`.
         """
         self.check(config, questions)
-        files = SceneFiles(*config.frame, alignments=config.scannet)
+        files = SceneFiles(*config.frame)
         changed = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
         facts = known_facts([q.unchanged for q in questions], config.annotations) if changed else {}
 

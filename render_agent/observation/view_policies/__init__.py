@@ -3,3 +3,14 @@
 Imports scenes, rendering and what questions name.
 Start with `base`; `built_in` has the program's own policies.
 """
+
+VIEW_POLICIES = {
+    "free": "render_agent.observation.view_policies.built_in:Free",
+    "none": "render_agent.observation.view_policies.built_in:Blind",
+    "start": "render_agent.observation.view_policies.built_in:Start",
+    "four": "render_agent.observation.view_policies.built_in:Four",
+    "top": "render_agent.observation.view_policies.built_in:Top",
+    "random-walk": "render_agent.observation.view_policies.built_in:RandomWalkViews",
+    "tour": "render_agent.observation.view_policies.tour:TourViews",
+}
+"""Values of `--views`."""

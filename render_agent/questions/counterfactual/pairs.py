@@ -25,7 +25,7 @@ def with_counterparts(config: RunConfig, questions: Sequence[Question]) -> list[
     They depend on the seed, the questions and their scenes alone. QuestionsError where no question has any.
     """
     facts = known_facts(questions, config.annotations)
-    files = SceneFiles(*config.frame, alignments=config.scannet)
+    files = SceneFiles(*config.frame)
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):
         own = [question for question in questions if question.scene == scene]

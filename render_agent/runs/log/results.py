@@ -229,7 +229,9 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
     if judged := sum(state.question.metric == JUDGED for state in states):
-        notes.append(f"{judged} of {len(states)} questions are for a judge: render-agent llm-match")
+        notes.append(
+            f"{judged} of {len(states)} questions are for a judge: render-agent score RUN --judge"
+        )
     if any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,6 @@ from render_agent.scene.formats.cleaning import unreadable
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 """What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
 
-SCENE_NAME = re.compile(r"scene\d{4}_\d{2}")
-SPLAT_NAME = re.compile(
-    r"point_cloud(?:_\d+)?\.ply|(?P<scene>scene\d{4}_\d{2})\.(?:compressed\.ply|spz|splat)"
-)
-"""What splats of ScanNet are called: by their scene, or by nothing but a folder above them that is."""
-
-MAX_FOLDERS_ABOVE = 4
-"""So many folders above a splat may have its scene's name."""
-
 MAX_FILE_BYTES = 1 << 20
 """Bytes: ScanNet's text files have less than a thousand."""
 
@@ -30,18 +20,9 @@ TOLERANCE = 1e-3
 """The alignment is written with six digits."""
 
 
-def splat_scene(scan: Path) -> str | None:
-    """Return the scene of ScanNet that a file is a splat of, by its name and place; None for others."""
-    match = SPLAT_NAME.fullmatch(scan.name)
-    if match is None or match["scene"]:
-        return match and match["scene"]
-    above = [folder.name for folder in list(scan.parents)[:MAX_FOLDERS_ABOVE]]
-    return next((name for name in above if SCENE_NAME.fullmatch(name)), None)
-
-
-def missing_note(scan: Path, folders: Sequence[str] = ()) -> str | None:
-    """Return a sentence where a scan of ScanNet lies without the file of its alignment; folders: see below."""
-    path = alignment_file(scan, folders)
+def missing_note(scan: Path) -> str | None:
+    """Return a sentence if a mesh of ScanNet lacks the file of its alignment."""
+    path = alignment_file(scan)
     if path is None or path.is_file():
         return None
     return (
@@ -50,31 +31,18 @@ def missing_note(scan: Path, folders: Sequence[str] = ()) -> str | None:
     )
 
 
-def alignment_file(scan: Path, folders: Sequence[str] = ()) -> Path | None:
-    """Return the file that holds the alignment of a mesh or splat of ScanNet; None for others.
-
-    It lies beside a mesh, there or not. That of a splat lies beside it, in the folder of its scene, or
-    in one of the folders of ScanNet's own scans.
-    """
+def alignment_file(scan: Path) -> Path | None:
+    """Return the file beside a mesh of ScanNet that holds its alignment, there or not; None for others."""
     match = SCAN_NAME.fullmatch(scan.name)
-    if match:
-        return scan.with_name(match["scene"] + ".txt")
-    scene = splat_scene(scan)
-    if scene is None:
-        return None
-    named = [folder for folder in list(scan.parents)[:MAX_FOLDERS_ABOVE] if folder.name == scene]
-    scans = [Path(folder, *parts, scene) for folder in folders for parts in (("scans",), ())]
-    files = [folder / f"{scene}.txt" for folder in (scan.parent, *named, *scans)]
-    return next((file for file in files if file.is_file()), files[0])
+    return None if match is None else scan.with_name(match["scene"] + ".txt")
 
 
-def read_alignment(scan: Path, folders: Sequence[str] = ()) -> NDArray[np.float64] | None:
+def read_alignment(scan: Path) -> NDArray[np.float64] | None:
     """Return the matrix, (4, 4), that takes the scan of the file `scan` to its aligned frame, metres.
 
-    folders: as in `alignment_file`. None where there is none: the scan is not of ScanNet, its text file
-    is not there, or names no axisAlignment. SceneError where that is there but is no turn and shift.
+    None if there is none: the scan is not of ScanNet, its text file is missing, or names no axisAlignment. SceneError where that is there but is no turn and shift.
     """
-    path = alignment_file(scan, folders)
+    path = alignment_file(scan)
     if path is None or not path.is_file():
         return None
     with path.open("rb") as file:

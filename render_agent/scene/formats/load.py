@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from render_agent.geometry.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scene.extent import Extent, extent
-from render_agent.scene.formats.axis_alignment import missing_note, read_alignment, splat_scene
+from render_agent.scene.formats.axis_alignment import missing_note, read_alignment
 from render_agent.scene.formats.cleaning import Scan, cleaned, transformed, unreadable, upright_turn
 from render_agent.scene.formats.point_cloud import shaded_cloud, thinned
 from render_agent.scene.formats.registry import format_of
@@ -32,14 +31,12 @@ def load_scene(
     id: str | None = None,
     up: Up = AUTO,
     unit: AnyUnit = AUTO,
-    alignments: Sequence[str] = (),
 ) -> Scene:
     """Return the scene of a scan's file, in any format of `registry.FORMATS`.
 
     id: the scene's name; without it, the file's. up: the axis of the file that points up; unit: the unit
     of its coordinates; `auto` is what the file says, else what its format has, else z and metres.
-    alignments: the folders of ScanNet, in which the alignments of its splats lie. Scans
-    without colours are shaded, clouds of too many points thinned, scans far from zero moved (see
+    Scans without colours are shaded, clouds of too many points thinned, scans far from zero moved (see
     `Scene.origin`), ScanNet's meshes aligned as the text file beside them says. SceneError where the
     file holds no scene, or one that is no room unless its unit is told; nothing is allocated on its
     header's word alone.
@@ -47,7 +44,7 @@ def load_scene(
     path = Path(path)
     try:
         scan, frame, notes = _read(path, up, unit)
-        alignment = read_alignment(path, alignments)
+        alignment = read_alignment(path)
         if alignment is not None:
             scan = transformed(scan, alignment[:3, :3], shift=alignment[:3, 3])
         scan = cleaned(scan, path)
@@ -65,7 +62,7 @@ def load_scene(
             notes += [unit_note(measured)]
         if scan.up is None and up == AUTO:
             notes += [side_note(measured)]
-        notes += [missing_note(path, alignments)]
+        notes += [missing_note(path)]
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
         return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
@@ -90,9 +87,7 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str 
     scan = form.read(path, size)
     metres = scan.metres or (METRES[form.unit] if form.unit else None)
     own, notes = scan.up or form.up, scan.notes
-    if scan.gaussians is not None and splat_scene(path) is not None:
-        own, metres = "z", 1.0  # trained in the axes of ScanNet's own meshes
-    elif scan.gaussians is not None and scan.up is None:
+    if scan.gaussians is not None and scan.up is None:
         own, why = (form.up, "as SPZ lays down") if form.up else CAMERA_UP
         if up == AUTO:
             notes += (

@@ -15,7 +15,7 @@ from render_agent.dialogue.state import Candidate, Question, QuestionState, View
 from render_agent.engines.memory.faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
 from render_agent.geometry.camera import Camera
-from render_agent.observation import Observation
+from render_agent.observation.base import Observation
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import SiglipEncoder
 

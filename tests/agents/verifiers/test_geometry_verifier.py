@@ -22,7 +22,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.observation import Observation
+from render_agent.observation.base import Observation
 from render_agent.questions.ground_truth import Facts
 from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead

@@ -407,7 +407,7 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
         ({"model": "Ada"}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True, "model": "Ada"}),
         ({}, {"model": "a/model", "limit": 1}, {"benchmark": "rooms", "limit": 1, "batch": True}),
         ({"scannet": ("d",)}, {}, {"scannet": ("d",), "batch": True}),
-        ({}, {"scannet_splats": ("d",)}, {"scannet_splats": ("d",), "batch": True}),
+        ({}, {"scannetpp": ("d",)}, {"scannetpp": ("d",), "batch": True}),
         ({"benchmark": "vsibench"}, {"benchmark": "rooms"}, {"benchmark": "vsibench", "batch": True}),
         ({"ply": "p"}, {}, {"ply": "p", "question": LOOK_AROUND, "batch": False}),
         ({"ply": "p", "question": "q"}, {"engine": "openai"}, {"ply": "p", "question": "q", "batch": False}),

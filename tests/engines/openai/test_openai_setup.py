@@ -12,7 +12,7 @@ import pytest
 from factories.runs import Silent, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 
-from render_agent.cli.commands.runs import _execute
+from render_agent.cli.commands.run import _execute
 from render_agent.config import RunConfig
 from render_agent.engines.openai import client
 from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints

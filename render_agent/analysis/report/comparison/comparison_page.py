@@ -32,7 +32,6 @@ from render_agent.analysis.report.question.question_page import (
 )
 from render_agent.analysis.report.words import type_words
 from render_agent.beliefs.belief_summary import WORDS
-from render_agent.config.questions import ANY_KIND
 from render_agent.dialogue.state import QuestionState
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.summary import OFFICIAL
@@ -139,8 +138,7 @@ def _shown(run: ComparedRun) -> str:
     """Return the name of the scenes that a run was shown; where they are shuffled they are its own."""
     config = run.report.config
     own = f"{config.pictures}-{safe_name(run.report.name)}"
-    kind = "" if config.scans == ANY_KIND else f"-{config.scans}"
-    return (config.picture_stress.scene_set or own) + kind
+    return config.picture_stress.scene_set or own
 
 
 def _side_part(

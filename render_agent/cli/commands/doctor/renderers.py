@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from render_agent import registry
 from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
 from render_agent.config import OPTIONS
 
@@ -19,7 +20,7 @@ SECONDS = 180.0
 
 def examine_renderers() -> Iterator[Finding]:
     """Give a finding about every renderer, the default first."""
-    names = OPTIONS["renderer"].metadata["choices"]
+    names = registry.built_in("renderer")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(_examine, names)
 

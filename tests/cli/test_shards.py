@@ -1,4 +1,4 @@
-"""Shards, merges and repeats as their users type them."""
+"""Shards and merges as their users type them."""
 
 import json
 
@@ -49,22 +49,6 @@ def test_a_merge_says_how_many_questions_are_left(type_in, tmp_path):
     code, _, err = type_in("merge", *names, folder=tmp_path)
     assert code == 0
     assert "2 questions not done. To go on: " in " ".join(err.split())
-
-
-def test_repeats_have_seeds_of_their_own_and_a_spread(type_in, tmp_path):
-    questions = make_questions(tmp_path, 4)
-    asked = ("--batch", "--benchmark", questions, "--model", "random", "--seed", 5, *QUICK)
-    code, out, err = type_in(*asked, "--repeat", 3, "--json", folder=tmp_path)
-    assert code == 0
-    assert "deviation between runs" in err
-    runs = [RunFolder(path) for path in list_runs(tmp_path / "experiment_logs")]
-    assert [run.config.seed for run in runs] == [5, 6, 7]
-    assert json.loads(out) == [run.results() for run in runs]
-    assert len({run.config.fingerprint for run in runs}) == 3
-    alone, _, _ = type_in(*asked, "--output", "alone", folder=tmp_path)
-    assert alone == 0
-    (single,) = list_runs(tmp_path / "alone")
-    assert RunFolder(single).results()["questions"] == runs[0].results()["questions"]
 
 
 def test_a_dry_run_states_disk_and_time(type_in, tmp_path):

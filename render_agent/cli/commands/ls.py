@@ -1,0 +1,105 @@
+"""`ls`: list runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from render_agent.cli.options import AS_JSON, WHERE_RUNS_LIE
+
+COLUMNS = (
+    "run",
+    "status",
+    "questions",
+    "answered",
+    "official",
+    "minutes",
+    "date",
+    "benchmark",
+    "views",
+    "engine",
+    "model",
+    "agent",
+)
+
+WIDTH = 160  # characters of the table if the output is no terminal
+
+
+@click.command("ls", panel="Inspect runs")
+@WHERE_RUNS_LIE
+@AS_JSON
+def ls_command(output: str, as_json: bool) -> None:
+    """List runs, oldest first.
+
+    \b
+    Examples:
+      render-agent ls
+      render-agent ls --output results --json
+    """
+    from rich.table import Table
+
+    from render_agent.runs.log.folder import NO_RUNS, list_runs
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    rows = [run_row(path) for path in list_runs(Path(output))]
+    if as_json:
+        click.echo(json_text(rows))
+        return
+    if not rows:
+        click.echo(f"no runs in {output}: {NO_RUNS}")
+        return
+    table = Table(*COLUMNS, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*("–" if row[name] is None else str(row[name]) for name in COLUMNS))
+    console = plain_console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(table)
+    for error in filter(None, (row["error"] for row in rows)):
+        click.echo(error, err=True)
+
+
+def run_row(path: Path) -> dict[str, Any]:
+    """Return the row of a run; minutes: of rendering and generating, over all processes."""
+    from render_agent.errors import RunLogError
+    from render_agent.runs.log.folder import RunFolder
+    from render_agent.score.tables import figure
+
+    row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "error": None}
+    try:
+        folder = RunFolder(path)
+        results = folder.results()
+        saved = folder.record["config"]
+        row |= {
+            "date": _began(path).isoformat(" ", "minutes"),
+            "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
+            "views": saved.get("views"),
+            "status": "unfinished",
+            "questions": len(folder.questions()) if folder.has_questions else None,
+            "engine": saved["engine"],
+            "model": folder.record["engine"]["model"],
+            "agent": saved.get("agent", "single"),
+        }
+        if results:
+            seconds = results["totals"]["seconds"]
+            row |= {
+                "status": results["status"],
+                "answered": results["counts"]["answered"],
+                "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
+                "official": figure(results["official_over_scored"]["score"]),
+            }
+    except (RunLogError, OSError) as error:
+        return row | {"status": "unreadable", "error": str(error)}
+    return row
+
+
+def _began(path: Path) -> datetime:
+    """Return when a run began, from its name, or else from the age of its configuration."""
+    try:
+        return datetime.strptime(path.name.partition("_")[0], "%Y%m%dT%H%M%S")
+    except ValueError:
+        return datetime.fromtimestamp((path / "config.json").stat().st_mtime)

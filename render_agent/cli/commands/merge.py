@@ -1,0 +1,37 @@
+"""`merge`: join the shards of a run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import rich_click as click
+
+from render_agent.cli.options import WHERE_RUNS_LIE, complete_runs
+
+
+@click.command("merge", panel="Work with runs")
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=complete_runs)
+@WHERE_RUNS_LIE
+def merge_command(runs: tuple[str, ...], output: str) -> None:
+    """Join RUNS, the shards I/N of one run, into a new run folder; it can be resumed like any other.
+
+    \b
+    Examples:
+      render-agent merge SHARD_1 SHARD_2
+    """
+    from render_agent.cli.commands.run import program
+    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.merge_shards import merge
+    from render_agent.score.tables import score_tables
+    from render_agent.text.console import plain_console
+    from render_agent.text.display import counted
+
+    path, results = merge(Path(output), [find_run(Path(output), name) for name in runs])
+    left = results["counts"]["active"] + results["counts"]["failed"]
+    console = plain_console(stderr=True)
+    console.print(score_tables(results))
+    console.print(f"the run: {path}", soft_wrap=True)
+    if left:
+        line = shlex.join([*program(), "--continue", str(path)])
+        console.print(f"{counted(left, 'question')} not done. To go on: {line}", soft_wrap=True)

@@ -1,0 +1,50 @@
+"""`rescore`: compute the results of a run from its log."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import rich_click as click
+
+from render_agent.cli.options import AS_JSON, PARSER, RUN, WHERE_RUNS_LIE
+
+
+@click.command("rescore", panel="Work with runs")
+@RUN
+@PARSER
+@WHERE_RUNS_LIE
+@AS_JSON
+def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
+    """Compute the results of RUN from its log, even if it is unfinished.
+
+    The official results of a finished run replace its results.json; those of another parser are written
+    beside it.
+
+    \b
+    Examples:
+      render-agent rescore recent
+      render-agent rescore recent --parser vlmevalkit
+    """
+    from render_agent.runs.log.folder import RunLog, find_run
+    from render_agent.runs.log.reader import results_of
+    from render_agent.runs.log.results import table
+    from render_agent.score.summary import OFFICIAL
+    from render_agent.score.tables import score_tables
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    folder = find_run(Path(output), run)
+    results = results_of(folder, parser)
+    if folder.finished:
+        with closing(RunLog(folder)) as log:
+            if parser == OFFICIAL:
+                log.write_results(results, table(results["questions"]))
+            else:
+                log.write_results_of(parser, results)
+    if as_json:
+        click.echo(json_text(results))
+        return
+    console = plain_console()
+    console.print(score_tables(results))
+    console.print(f"the run: {folder.path}", soft_wrap=True)

@@ -1,0 +1,200 @@
+"""Start and resume runs, show their progress, and print their results."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from render_agent.analysis.export.loggers import logged
+from render_agent.analysis.live.background import precomputing
+from render_agent.beliefs.belief_summary import summed_up
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.engine import code_of, refuse_code
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.engines.base import Engine
+from render_agent.engines.registry import MakeEngine, make_engine
+from render_agent.runs.log.folder import RunFolder, find_run
+from render_agent.runs.log.program_log import program_log
+from render_agent.runs.progress import Progress
+from render_agent.runs.runner import Run, resume_run, start_run
+from render_agent.score.tables import score_tables
+from render_agent.text.console import plain_console
+from render_agent.text.display import counted, shown_on
+from render_agent.text.sanitize import json_text
+from render_agent.web.browser import open_page
+
+FAILED = 1
+
+
+def new_run(config: RunConfig, *, browser: bool = False) -> int:
+    """Start a run and take it to its end; return the exit code.
+
+    browser: whether the page of a human engine is opened on this machine.
+    """
+    return _execute(start_run(config.absolute(), reads_scan=True), browser=browser)
+
+
+def continue_run(
+    output: Path, which: str, changes: Mapping[str, Any], *, allow_code: bool = False
+) -> int:
+    """Take an earlier run to its end; `changes` are the options typed beside --continue.
+
+    allow_code: whether a file of Python that it names may be run.
+    """
+    folder = find_run(output, which)
+    if not allow_code and changes.get("model") is None and _came_with(folder):
+        refuse_code(folder.config, str(folder.path / "config.json"))
+    run = resume_run(folder, changes)
+    if folder.results() and not any(state.active for state in run.states):
+        run.close()
+        console = _console()
+        console.print(f"{folder.name} is complete: nothing is left to do")
+        _print_results(folder.results() or {}, run, console, as_json=run.config.json)
+        return 0
+    return _execute(run)
+
+
+def _came_with(folder: RunFolder) -> bool:
+    """Whether the policy's file of a run lies beside the run, as one of a foreign folder would, or is another user's."""
+    code = Path(code_of(folder.config) or "")
+    try:
+        beside = code.resolve().is_relative_to(folder.path.resolve().parent)
+        return beside or code.stat().st_uid not in (0, os.getuid())
+    except OSError:  # it is gone, which is said elsewhere
+        return False
+
+
+def _execute(run: Run, *, browser: bool = False) -> int:
+    results, console = watch(run, browser=browser), _console()
+    _print_results(results, run, console, as_json=run.config.json)
+    failed = results["counts"]["failed"]
+    if failed:
+        console.print(
+            f"{failed} failed (see {run.path / 'run.log'}). To try again: {continue_line(run)}",
+            soft_wrap=True,
+        )
+    return FAILED if failed else 0
+
+
+def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[str, Any]:
+    """Take a run to its end, show how far it is, and return its results.
+
+    again: the line that goes on with it, said where it is stopped (by default --continue).
+    """
+    console = _console()
+    with program_log(run.path / "run.log", verbose=run.config.verbose):
+        try:
+            with shown_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
+                note = (lambda words: None) if run.config.quiet else display.note
+                note(f"run folder: {run.path}")
+                if run.log.warning:
+                    display.warn(run.log.warning)
+                progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
+                with logged(run, progress, display.warn, note) as observer, precomputing(run):
+                    results = run.go(observer, _engine_maker(run, console, browser=browser))
+        except BaseException:
+            if run.log.there:
+                line = f"stopped; nothing is lost. To go on: {again or continue_line(run)}"
+                console.print(line, soft_wrap=True)
+            raise
+        finally:
+            run.close()
+    return results
+
+
+def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
+    """Return the function that makes the engine; it prints the address of an engine with a page."""
+    if run.config.asks_model or not run.config.alone:
+        return make_engine
+
+    def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
+        engine = make_engine(config, questions)
+        if address := getattr(engine, "address", None):
+            console.print(f"answer in the browser: {address}", soft_wrap=True)
+            if browser:
+                open_page(address)
+        return engine
+
+    return make
+
+
+def continue_line(run: Run) -> str:
+    """Return what to type to go on with a run."""
+    standard = run.config.output == OPTIONS["output"].default
+    output = [] if standard else ["--output", run.config.output]
+    return shlex.join([*program(), "--continue", run.path.name, *output])
+
+
+def program() -> list[str]:
+    """Return the words that start this program as it was started."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return ["python", "-m", "render_agent"]
+    path = shutil.which(called.name)
+    on_path = path is not None and Path(path).resolve() == called.resolve()
+    return [called.name if on_path else str(called)]
+
+
+def _print_results(
+    results: Mapping[str, Any], run: Run, console: Console, *, as_json: bool
+) -> None:
+    config, path = run.config, run.path
+    if as_json:
+        click.echo(json_text(results))
+    if config.quiet:
+        console.print(str(path), soft_wrap=True)
+        return
+    if config.batch:
+        console.print(score_tables(results))
+    else:
+        _print_answer(results["questions"][0], run.states[0], path, console)
+    print_agent(config, results["notes"] if config.batch else (), console)
+    if "beliefs" in results:
+        console.print(summed_up(results["beliefs"]), soft_wrap=True)
+    console.print(f"the run: {path}", soft_wrap=True)
+    standard = config.output == OPTIONS["output"].default
+    line = [*program(), "report", path.name if standard else str(path)]
+    console.print(f"next: {shlex.join(line)}", soft_wrap=True)
+
+
+def _print_answer(
+    row: Mapping[str, Any], state: QuestionState, path: Path, console: Console
+) -> None:
+    """Print the question that was typed, its answer in its own words, and the last view before it."""
+    turns = counted(row["turns"], "turn")
+    console.print(f"question: {state.question.text}", soft_wrap=True)
+    answer = in_words(state.question, row["answer"])
+    console.print(f"answer: {answer} ({row['status']}, {turns})", soft_wrap=True)
+    print_scan(state, console)
+    if views := [view for view in state.views if view.kind != "top"]:
+        console.print(f"its last view: {path / views[-1].file}", soft_wrap=True)
+
+
+def print_scan(state: QuestionState, console: Console) -> None:
+    """Print how the scan of a question was read: its kind, unit and upright axis, and what had to be assumed."""
+    if state.turns and state.turns[0].scan:
+        console.print(f"scan: {'; '.join(state.turns[0].scan)}", soft_wrap=True)
+
+
+def in_words(question: Question, answer: str | None) -> str:
+    """Return an answer as a person reads it: a letter with its option."""
+    options = [option for option in question.options if answer and option.startswith(f"{answer}.")]
+    return options[0] if options else answer or "none"
+
+
+def print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
+    """Print the agent and its verifiers, unless a printed note names them."""
+    if config.turn_agent.chooses and not any(note.startswith("agent: ") for note in printed):
+        console.print(f"agent: {config.agent_words}", soft_wrap=True)
+
+
+def _console() -> Console:
+    return plain_console(stderr=True)

@@ -1,0 +1,109 @@
+"""`show`: print the scores of a run, or the dialogue of a question."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.errors import UsageError
+
+if TYPE_CHECKING:
+    from render_agent.runs.log.folder import RunFolder
+
+SHOWN_IDS = 12  # ids listed in an error
+
+
+@click.command("show", panel="Inspect runs")
+@RUN
+@click.argument("question", required=False)
+@WHERE_RUNS_LIE
+@AS_JSON
+def show_command(run: str, question: str | None, output: str, as_json: bool) -> None:
+    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id).
+
+    \b
+    Examples:
+      render-agent show recent
+      render-agent show recent 3
+    """
+    from render_agent.cli.commands.run import print_agent, program
+    from render_agent.runs.log.folder import find_run
+    from render_agent.score.tables import score_tables
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    folder = find_run(Path(output), run)
+    if question is None and not as_json and not folder.config.batch and folder.results():
+        question = folder.questions()[0].id  # the only one
+    if question is not None:
+        _show_question(folder, question, as_json=as_json)
+        return
+    results = folder.results()
+    if as_json:
+        click.echo(json_text(results or {"status": "unfinished"}))
+        return
+    console = plain_console()
+    if results is None:
+        console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
+        line = shlex.join([*program(), "--continue", str(folder.path)])
+        console.print(f"To go on: {line}", soft_wrap=True)
+        return
+    console.print(score_tables(results))
+    print_agent(folder.config, results["notes"], console)
+    console.print(f"the run: {folder.path}", soft_wrap=True)
+
+
+def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
+    from render_agent.cli.commands.run import in_words, print_scan
+    from render_agent.cli.turn_text import belief_lines, turn_lines
+    from render_agent.runs.log.reader import read_states
+    from render_agent.runs.log.results import row as question_row
+    from render_agent.text.console import plain_console
+    from render_agent.text.reasons import short_repr
+    from render_agent.text.sanitize import json_text
+
+    questions = {question.id: question for question in folder.questions()}
+    question = questions.get(question_id)
+    if question is None:
+        ids = list(questions)
+        some = ", ".join(ids[:SHOWN_IDS]) + (" …" if len(ids) > SHOWN_IDS else "")
+        raise UsageError(
+            f"{folder.name} has no question with the id {short_repr(question_id)}: its ids: {some}"
+        )
+    if as_json:
+        click.echo(json_text(folder.lines(question_id)))
+        return
+    console = plain_console()
+    console.print(f"{question.type} about {question.scene}", style="bold")
+    for words in (question.text, *question.options):
+        console.print(words)
+    lines = folder.turns(question_id)
+    (state,) = read_states(folder, lines, questions=[question])
+    row = question_row(state)
+    console.print(f"answer: {in_words(question, row['answer'])} ({row['status']})")
+    truth = "not known" if question.truth is None else in_words(question, question.truth)
+    verdict = "" if row["score"] is None else f": {_verdict(row['score'])}"
+    console.print(f"truth: {truth}{verdict}")
+    print_scan(state, console)
+    for line in lines:
+        console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
+        for words in turn_lines(folder.path, line):
+            console.print(words, soft_wrap=True)
+    beliefs = list(belief_lines(folder, state))
+    if beliefs:
+        console.rule("beliefs", align="left")
+    for words in beliefs:
+        console.print(words, soft_wrap=True)
+
+
+def _verdict(score: float) -> str:
+    """Return a score between 0 and 1 in words."""
+    from render_agent.score.tables import figure
+
+    if score in (0.0, 1.0):
+        return "right (score 100)" if score else "wrong (score 0)"
+    return f"partly right (score {figure(100 * score)})"
