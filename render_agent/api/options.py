@@ -39,7 +39,6 @@ class RunOptions(TypedDict, total=False):
     shuffle: bool | None
     shard: str | None
     change: Texts | None
-    change_at: int | None
     # engine
     base_url: Texts | None
     revision: str | None

@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 
 from render_agent.beliefs.map_score import MapScore, score_map
-from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray, Revision, revision
+from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
 from render_agent.beliefs.own_answer import own_answer
-from render_agent.dialogue.state import Probe, Question, QuestionState, Tokens, Turn
+from render_agent.dialogue.state import (
+    Probe,
+    Question,
+    QuestionState,
+    Tokens,
+    Turn,
+    split_counterparts,
+)
 from render_agent.questions.ground_truth import Facts, Frame, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
@@ -23,12 +30,9 @@ BINS = 10
 
 SHARES = (
     "readable", "found", "right", "invented", "doubled", "sides", "nearer", "kept", "corrected", "exact_counts",
-    "own_answer", "revised", "clung",
+    "own_answer",
 )  # fmt: skip
 """The figures in percent."""
-
-REVISION = ("revised", "clung")
-"""Those of them that counterparts alone have, whose room changed in the midst of their dialogue."""
 
 OTHERS = ("position_metres", "brier", "ece", "self_metres", "self_degrees", "counts_off")
 """The figures in metres, degrees, objects, and of 0 to 1."""
@@ -45,8 +49,6 @@ WORDS = {
     "corrected": "missing, added, %",
     "exact_counts": "exact counts, %",
     "own_answer": "own answers’ score",
-    "revised": "changed, revised, %",
-    "clung": "changed, left as it was, %",
     "position_metres": "objects off, m",
     "brier": "Brier score",
     "ece": "calibration error",
@@ -62,8 +64,7 @@ class ScoredProbe:
     """One probe set against the truth.
 
     turn: after which it was asked. score: None where its reply could not be read. answer: what follows from its map,
-    worth: the official score of that, 0 to 1; None where nothing follows, or the question has no truth. revision: what
-    became of what it knew before its room changed; None where that did not.
+    worth: the official score of that, 0 to 1; None where nothing follows, or the question has no truth.
     """
 
     turn: int
@@ -71,7 +72,6 @@ class ScoredProbe:
     score: MapScore | None
     answer: str | None = None
     worth: float | None = None
-    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,10 @@ def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, 
 def scored_probes(
     state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
 ) -> list[ScoredProbe]:
-    """Return the probes of a question against boxes and counts of what it names; truth: what is right there.
-
-    Of a counterpart whose room changed in the midst of its dialogue, those since then.
-    """
+    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
     return [
         scored_probe(state.question, turn, turn.probe, boxes, counts, truth)
-        for turn in state.turns[state.question.changed_at :]
+        for turn in state.turns
         if turn.probe is not None
     ]
 
@@ -137,14 +134,9 @@ def belief_figures(
     """Return the entry `beliefs` of `results.json`; states: those that were probed.
 
     facts: what is known of scenes, as files have it. truths: what is right, by question id. Questions about scenes
-    of which nothing is known count in `without_truth` alone, counterparts in `changes` alone.
+    of which nothing is known count in `without_truth` alone, counterparts nowhere.
     """
-    changes: dict[str, list[Step | None]] = defaultdict(list)
-    for state in states:
-        if (change := state.question.change) is not None:
-            probes = probes_of(state, facts, truths)
-            changes[change.asked].append(_step_at(state.question, probes, len(state.turns)))
-    states = [state for state in states if state.question.change is None]
+    states, _ = split_counterparts(states)
     questions = {state.id: state.question for state in states}
     scored = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in scored.values()), default=-1) + 1
@@ -152,9 +144,6 @@ def belief_figures(
     by_type: dict[str, list[Step]] = defaultdict(list)
     for step in filter(None, last):
         by_type[step.question.type].append(step)
-    by_change = {words: figures(steps) for words, steps in changes.items()}
-    every = figures([step for steps in changes.values() for step in steps])
-    revised = {name: every[name] for name in REVISION if name in every}
     return {
         "radius_metres": RADIUS_METRES,
         "questions": len(scored),
@@ -171,8 +160,6 @@ def belief_figures(
         ],
         "types": {name: figures(steps) for name, steps in sorted(by_type.items())},
         "calibration": calibration([pair for step in last if step for pair in _sure(step)]),
-        **({"changes": by_change} if changes else {}),
-        **({"revision": revised} if revised else {}),
     }
 
 
@@ -180,22 +167,22 @@ def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
 ) -> dict[str, Step]:
     """Return the last probe of every question that has one, by id; probes: as `probes_of` has them."""
-    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in states}
+    own, _ = split_counterparts(states)
+    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in own}
     return {name: step for name, step in steps.items() if step is not None}
 
 
 def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
     """Return the differences of the last beliefs of run b from those of a, by figure, paired over the questions that have it in both.
 
-    Counterparts tell REVISION alone.
-
     a, b: as `last_steps` has them. `a`, `b` and `difference`, b less a: shares in percent and points; `interval` and `p`
     of the difference, the jackknife over scenes with one degree of freedom less than these; `p_holm`; `n`: questions.
     """
     differences: dict[str, dict[str, Any]] = {}
     for name in (*SHARES, *OTHERS):
-        shared = [n for n in a if n in b and (a[n].question.change is None) != (name in REVISION)]
-        both = [(a[n], b[n]) for n in shared if _terms(a[n], name)[1] and _terms(b[n], name)[1]]
+        both = [
+            (a[n], b[n]) for n in a if n in b and _terms(a[n], name)[1] and _terms(b[n], name)[1]
+        ]
         if not both:
             continue
         (own, own_left), (other, other_left) = (
@@ -217,7 +204,7 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
 
 def _left_out(steps: Sequence[Step], name: str) -> tuple[float, FloatArray]:
     """Return a figure of some probes, and what it is without each of their scenes, NaN where nothing is left."""
-    scenes = np.unique([step.question.unchanged.scene for step in steps], return_inverse=True)[1]
+    scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
     tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
     top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
     np.add.at(top, scenes, np.array(tops, np.float64))
@@ -256,17 +243,7 @@ def probes_of(
         return []
     question = state.question
     boxes, counts = named_truth(question, facts[question.scene], frame)
-    probes = scored_probes(state, boxes, counts, truths.get(state.id))
-    earlier = [turn.probe.read for turn in state.turns[: question.changed_at] if turn.probe]
-    before = next((belief for belief in reversed(earlier) if belief is not None), None)
-    if before is None or question.change is None:
-        return probes
-    old, _ = named_truth(question.unchanged, facts[question.change.scene], frame)
-    edits = question.change.edits
-    return [
-        probe if (now := probe.probe.read) is None else replace(probe, revision=revision(before, now, old, boxes, edits))
-        for probe in probes
-    ]  # fmt: skip
+    return scored_probes(state, boxes, counts, truths.get(state.id))
 
 
 def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
@@ -291,7 +268,7 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     columns: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for step in known:
         for name, (top, bottom) in _parts(step).items():
-            columns[name].append((top, bottom, step.question.unchanged.scene))
+            columns[name].append((top, bottom, step.question.scene))
     summary: dict[str, Any] = {}
     for name in (*SHARES, *OTHERS):
         if name == "ece":
@@ -313,9 +290,8 @@ def summed_up(beliefs: Mapping[str, Any]) -> str:
         ("position_metres", "{:.2f} m off"),
         ("exact_counts", "{:.0f} % of counts are exact"),
         ("self_metres", "itself {:.2f} m off"),
-        ("revised", "{:.0f} % of what it knew and that changed is revised"),
     )
-    last = {**beliefs["last"], **beliefs.get("revision", {})}
+    last = beliefs["last"]
     parts = [words.format(last[name]["value"]) for name, words in sentences if name in last]
     if not parts:
         return "beliefs: nothing is known of these scenes to set them against"
@@ -362,9 +338,6 @@ def _parts(step: Step) -> dict[str, tuple[float, float]]:
     parts: dict[str, tuple[float, float]] = {"readable": (score is not None, 1)}
     if step.now.worth is not None:
         parts["own_answer"] = (step.now.worth, 1)
-    if (changed := step.now.revision) is not None:
-        parts["revised"] = (changed.revised, changed.known)
-        parts["clung"] = (changed.clung, changed.known)
     if score is None:
         return parts
     if score.metres is not None:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.geometry.boxes import OrientedBox
-from render_agent.scene.edits import Edit
 
 RADIUS_METRES = 1.0
 """A believed object stands for a true one whose middle is at most so far from it on the floor plan."""
@@ -99,47 +98,3 @@ def assigned(apart: FloatArray, radius: float) -> tuple[NDArray[np.intp], NDArra
     rows, columns = linear_sum_assignment(np.where(apart <= radius, apart, too_far))
     kept = apart[rows, columns] <= radius
     return rows[kept], columns[kept]
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """What became of the changed objects that the last map before the room changed midway had right.
-
-    known: how many they are; one that was added counts where there was a map. revised: those that are on the later
-    map where they are now, or no more on it, and not where they were. clung: those that are still where they were, or,
-    added, not on the map.
-    """
-
-    known: int
-    revised: int
-    clung: int
-
-
-def revision(
-    before: Belief, now: Belief, old: Boxes, new: Boxes, edits: Sequence[Edit]
-) -> Revision | None:
-    """Return what became of the edited objects of the named categories, None where a belief has no map.
-
-    before, now: the last belief before the change, and one since. old, new: the boxes before and after. The places that were
-    left stand among the true boxes when the later map is matched, so that a believed object stands for what it is nearer to.
-    """
-    if before.objects is None or now.objects is None:
-        return None
-    held = match(before, old).found
-    known = revised = clung = 0
-    for edit in edits:
-        label = (edit.label or "").lower()
-        if edit.verb == "recolour" or label not in {*old, *new}:
-            continue
-        boxes = list(new.get(label, ()))
-        added = edit.verb == "copy"
-        if not added and (label, edit.index) not in held:
-            continue
-        places = boxes if added else [*boxes, old[label][edit.index]]
-        matched = match(now, {label: places}).found
-        newest, place = (label, len(places) - 1), (label, edit.index)
-        stays = (newest in matched) is not added
-        known += 1
-        clung += stays
-        revised += not stays and (added or edit.verb == "remove" or place in matched)
-    return Revision(known, revised, clung)

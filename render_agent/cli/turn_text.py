@@ -33,8 +33,6 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
     if (turn := line.turn) is None:
         yield f"error: {line.head.error}"
         return
-    if turn.changed:
-        yield f"from this turn on the room is changed: {turn.changed}"
     for view in turn.views:
         yield f"view {view.number} ({view.kind}): {folder / view.file}"
     yield f"reply: {turn.reply}"

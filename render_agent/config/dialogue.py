@@ -141,8 +141,8 @@ class DialogueSpec:
         notes = (shown, self.picture_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
-    def check_dialogue(self, *, change_at: int) -> None:
-        """Raise UsageError where these options contradict each other, or the turn at which rooms change, from 0."""
+    def check_dialogue(self) -> None:
+        """Raise UsageError where these options contradict each other."""
         for flag, value in (
             ("--temperature", self.temperature),
             ("--field-of-view", self.field_of_view),
@@ -158,11 +158,6 @@ class DialogueSpec:
             raise UsageError(
                 f"--probe {','.join(self.probe)} asks where the camera is, and --views {self.views} moves it by"
                 " itself: add map, counts or seen, or let the model choose its views"
-            )
-        if change_at and (self.passive or change_at >= self.max_turns):
-            raise UsageError(
-                f"--change-at {change_at} is never shown: it needs --views free and more than"
-                f" {change_at} turns (--max-turns)"
             )
         if self.toolset.note and not (self.view_policy.free and self.picture_stress.note is None):
             raise UsageError(

@@ -126,12 +126,6 @@ class QuestionSpec:
         " more than once.",
         metavar="CHANGE",
     )
-    change_at: int = setting(
-        0,
-        "Change the room in the midst of the dialogue: views from this turn on show it changed.",
-        minimum=0,
-        metavar="TURN",
-    )
 
     def check_questions(self) -> None:
         """Raise UsageError where these options contradict each other."""
@@ -145,12 +139,7 @@ class QuestionSpec:
             raise UsageError(
                 "--change needs --batch: nobody knows the truth of a question that was typed"
             )
-        plans = self.changes  # refuses what is none
-        if self.change_at and not any(plan.moves_objects for plan in plans):
-            raise UsageError(
-                "--change-at needs a --change of objects (remove, add, move, swap, recolour): no room turns or"
-                " grows, and no question is asked anew, in the midst of a dialogue"
-            )
+        _ = self.changes  # refuses what is none
 
     @cached_property
     def changes(self) -> tuple[ChangePlan, ...]:

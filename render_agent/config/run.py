@@ -36,7 +36,7 @@ class RunConfig(QuestionSpec, EngineSpec, ScheduleSpec, DialogueSpec, AgentSpec,
         self.check_questions()
         self.check_engine()
         self.check_schedule()
-        self.check_dialogue(change_at=self.change_at)
+        self.check_dialogue()
         self.check_agent(
             greedy=not self.temperature, free=self.free, one_reply=self.gives_one_reply
         )

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.answer import canonical
 from render_agent.scene.edits import Edit
 from render_agent.text.numbers import only_number
-from render_agent.text.safe_parse import Count
 
 
 class Change(Struct, frozen=True):
@@ -18,7 +17,7 @@ class Change(Struct, frozen=True):
     asked: the value of `--change`. of: the id of the question that it is the counterpart of. must: whether
     the right answer differs. said: what is changed. why: why the answer must, or must not, differ; a clause each.
     before: what is right of the other question, by the same solver. edits: of the scene, none where only words
-    are changed; scene: its name before them. at: the first turn that is shown the changed room. meaning: each
+    are changed; scene: its name before them. meaning: each
     letter, or word where words are asked for, with the letter that the other question has for it. factor: the unit that is
     asked for, in that of the other question.
     """
@@ -31,7 +30,6 @@ class Change(Struct, frozen=True):
     before: str
     scene: str
     edits: tuple[Edit, ...] = ()
-    at: Count = 0
     meaning: tuple[tuple[str, str], ...] = ()
     factor: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -77,15 +77,6 @@ class Question:
     metric: MetricName | None = None
     answers: tuple[str, ...] = ()
     start: StartPose | None = None
-
-    @property
-    def changed_at(self) -> int:
-        """The first turn that is shown the room that it is about: 0, but in some counterparts."""
-        return 0 if self.change is None else self.change.at
-
-    def at(self, turn: int) -> Question:
-        """Return the question about the room that a turn is shown: of some counterparts not yet the changed one."""
-        return self if turn >= self.changed_at else self.unchanged
 
     @property
     def too_long(self) -> bool:
@@ -319,8 +310,7 @@ class Turn(Struct, frozen=True):
     feedback: what the action really did, in the words that the model reads next (`happened` in the
     log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
     the first turn, what its scene was read as, and what was assumed, a sentence each. probe: what the model was
-    asked to believe after it, None where it was not. changed: of the turn that is the first in a changed room,
-    what was changed.
+    asked to believe after it, None where it was not.
     ValueError where the turn is not that of the candidate that its evidence says was chosen.
     """
 
@@ -342,7 +332,6 @@ class Turn(Struct, frozen=True):
     sha256: dict[PictureFile, Digest] = {}
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
-    changed: str = ""
 
     def __post_init__(self) -> None:
         if self.evidence is not None:
@@ -408,14 +397,14 @@ class QuestionState:
         return self.question.id
 
     @property
-    def placed(self) -> Question:
-        """The question about the room that its next turn is shown."""
-        return self.question.at(len(self.turns))
+    def change(self) -> Change | None:
+        """What makes its question the counterpart of another, None of a benchmark's own."""
+        return self.question.change
 
     @property
     def scene(self) -> Scene:
-        """The scene that its next turn is shown. SceneError where its scan cannot be read."""
-        return self.scenes.get(self.placed)
+        """The scene that is shown. SceneError where its scan cannot be read."""
+        return self.scenes.get(self.question)
 
     @property
     def status(self) -> Status:
@@ -484,3 +473,15 @@ class QuestionState:
     def repairs(self) -> int:
         """How many replies could not be read."""
         return sum(isinstance(turn.action, Malformed) for turn in self.turns)
+
+
+Asked = TypeVar("Asked", Question, QuestionState)
+
+
+def split_counterparts(asked: Iterable[Asked]) -> tuple[list[Asked], list[Asked]]:
+    """Return a benchmark's own questions, of which figures are made, and their counterparts (`--change`)."""
+    own: list[Asked] = []
+    counterparts: list[Asked] = []
+    for each in asked:
+        (own if each.change is None else counterparts).append(each)
+    return own, counterparts

@@ -55,11 +55,9 @@ class FreeViews:
         that is drawn again cannot be written.
         """
         began = time.perf_counter()
-        space = self.scenes.space(state.placed)
+        space = self.scenes.space(state.question)
         self.restore(state)
         camera = state.camera or self._start(state, space)
-        if state.turns and state.placed.scene != state.question.at(len(state.turns) - 1).scene:
-            camera = self._in_changed_room(state, camera, space)
         views = self._views(state, camera)
         scan = () if state.turns else self._scan(state, camera)
         seconds, measures = time.perf_counter() - began, self.facts is not None
@@ -70,7 +68,7 @@ class FreeViews:
 
         SceneError or RenderError where the scene cannot be read or drawn.
         """
-        facts = (self.facts or {}).get(state.placed.scene)
+        facts = (self.facts or {}).get(state.question.scene)
         views = {view.number: view for view in (*state.views, *now.views)}
         return measured(places, views, now.camera, state.scene, facts, self.viewer)
 
@@ -87,7 +85,7 @@ class FreeViews:
             candidates = turn.evidence.candidates if turn.evidence else ()
             for candidate in candidates:
                 if candidate.view is not None:
-                    self._draw_again(state, turn, candidate.view, candidate.camera, stood, ahead=1)
+                    self._draw_again(state, turn, candidate.view, candidate.camera, stood)
 
     def preview(
         self, state: QuestionState, now: Observation, candidates: Sequence[Candidate]
@@ -109,8 +107,7 @@ class FreeViews:
             elif key in drawn:
                 view = drawn[key]
             else:
-                scene = self.scenes.get(state.question.at(len(state.turns) + 1))
-                picture = self.viewer.draw(kind, scene, candidate.camera, stood)
+                picture = self.viewer.draw(kind, state.scene, candidate.camera, stood)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
                 self.pictures.keep(file, picture.picture)
                 view = View(len(before), kind, file, picture.camera)
@@ -158,21 +155,16 @@ class FreeViews:
         view: View,
         camera: Camera,
         trail: Sequence[Camera],
-        ahead: int = 0,
     ) -> None:
-        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for.
-
-        ahead: in how many turns it would have been shown.
-        """
+        """Draw a view of a turn whose picture is gone, torn or another; camera: where it was asked for."""
         if not self.pictures.there(view.file, turn.sha256.get(view.file)):
             taken = view.camera if view.kind == "ego" else None
             camera = taken if isinstance(taken, Camera) else camera
-            scene = self.scenes.get(state.question.at(turn.number + ahead))
-            picture = self.viewer.draw(view.kind, scene, camera, trail)
+            picture = self.viewer.draw(view.kind, state.scene, camera, trail)
             self.pictures.keep(view.file, picture.picture).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
-        scene = state.placed.scene
+        scene = state.question.scene
         alike = state.question.start is None  # all questions of a scene begin alike
         if not state.turns and alike and scene in self._openings:
             return self._openings[scene]
@@ -197,7 +189,7 @@ class FreeViews:
         return tuple(views)
 
     def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
-        question = state.placed
+        question = state.question
         unchanged = question.unchanged  # a pair begins at one place, in the room that both have
         if question.change is not None:
             space = self.scenes.space(unchanged)
@@ -256,7 +248,7 @@ class PolicyViews(FreeViews):
         self.restore(state)
         if state.camera is not None:
             return Observation((), state.camera, None, time.perf_counter() - began)
-        space = self.scenes.space(state.placed)
+        space = self.scenes.space(state.question)
         start = self._start(state, space)
         views = self._views(state, start)
         context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
@@ -265,7 +257,7 @@ class PolicyViews(FreeViews):
         return Observation((*views, *more), start, None, seconds, self._scan(state, start))
 
     def _further(self, state: QuestionState, further: FurtherViews) -> tuple[View, ...]:
-        scene = state.placed.scene
+        scene = state.question.scene
         shared = further.shared and state.question.start is None
         if shared and scene in self._shared:
             return self._shared[scene]

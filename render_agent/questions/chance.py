@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.state import Question, split_counterparts
 from render_agent.score.means import Scored
 from render_agent.score.official import (
     DIRECTION_TYPES,
@@ -27,7 +27,7 @@ def frequent_answers(questions: Sequence[Question]) -> dict[str, str]:
     most frequent letter. It is fitted on the truths, so it is no blind guess but its upper bound.
     """
     # A counterpart may ask in other units.
-    own = [q for q in questions if q.change is None] or questions
+    own = split_counterparts(questions)[0] or questions
     types = {question.type for question in questions}
     best = {name: commonest([q for q in own if q.type == name]) for name in types}
     return {question.id: as_answer(question, best[question.type]) for question in questions}

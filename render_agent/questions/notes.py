@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.state import Question, split_counterparts
 from render_agent.scene.stand_in.annotations import is_annotations
 
 STAND_INS = "stand-ins, no scans: rooms of coloured boxes built from the official annotations"
@@ -16,7 +16,7 @@ MISSING = "scans missing (--allow-missing), their questions not asked"
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Return of how many scenes there are scans, rooms built from annotations, and nothing."""
     kinds = Counter(
-        {(q.dataset, q.scene): _kind(q) for q in questions if q.change is None}.values()
+        {(q.dataset, q.scene): _kind(q) for q in split_counterparts(questions)[0]}.values()
     )
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
@@ -28,12 +28,12 @@ def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str
     """
     notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
     if config.change:
-        changed = sum(question.change is not None for question in questions)
+        own, counterparts = split_counterparts(questions)
         notes.append(
-            f"{changed} of {len(questions)} questions are counterparts (--change): they count in the"
+            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they count in the"
             " pairs alone, in no other score"
         )
-        questions = [question for question in questions if question.change is None]
+        questions = own
     scenes = len({(question.dataset, question.scene) for question in questions})
     sentences = {} if config.blind else {"annotations": STAND_INS}
     if config.allow_missing and not config.blind:

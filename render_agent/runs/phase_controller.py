@@ -164,13 +164,7 @@ class PhaseController:
         decision = yield from self._measured(state, observation, decision)
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
-        change = state.question.change
-        now = change is not None and turn.number == change.at > 0
-        turn = structs.replace(
-            turn,
-            sha256=self.log.pictures.written(turn.drawn),
-            changed=change.said if change is not None and now else "",
-        )
+        turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
         last = request.last or (isinstance(turn.action, Action) and turn.action.done)
         if self.probe is not None and self.probe.due(turn.number, last=last):
             turn = structs.replace(turn, probe=(yield from self._probe(state, request, turn)))

@@ -40,8 +40,7 @@ class Pair:
     """The answers to a question and to its counterpart, both in the letters and the unit of the first.
 
     asked: the change. must: whether the right answer differs. answers, truths: of the question, then of its
-    counterpart; None is no answer. slack: by how much numbers may differ because of how they are rounded. midway:
-    whether the room changed in the midst of the dialogue.
+    counterpart; None is no answer. slack: by how much numbers may differ because of how they are rounded.
     """
 
     question_id: str
@@ -54,7 +53,6 @@ class Pair:
     answers: tuple[str | None, str | None]
     truths: tuple[str, str]
     slack: float = 0.0
-    midway: bool = False
 
     @property
     def scores(self) -> tuple[float, float]:
@@ -101,19 +99,12 @@ def _must_not(pair: Pair) -> bool:
     return not pair.must
 
 
-def _knew(pair: Pair) -> bool:
-    """Whether the room changed midway, and the right answer before that, which is no more right, was given."""
-    return pair.midway and pair.must and pair.right[0]
-
-
 ROWS: Mapping[str, tuple[Callable[[Pair], bool], Callable[[Pair], bool]]] = {
     "both_right": (lambda pair: all(pair.right), lambda pair: True),
     "follows": (lambda pair: pair.right[1] and not pair.same, _must),
     "keeps": (lambda pair: pair.same, _must),
     "stays": (lambda pair: pair.same, _must_not),
     "strays": (lambda pair: pair.answered and not pair.same, _must_not),
-    "revised": (lambda pair: pair.right[1], _knew),
-    "clung": (lambda pair: pair.same, _knew),
 }
 """Every row: what is counted, and of which pairs."""
 
@@ -123,8 +114,6 @@ WORDS = {
     "keeps": "must change: stays what it was",
     "stays": "must not change: stays what it was",
     "strays": "must not change: becomes another",
-    "revised": "changed midway, was right: is right again",
-    "clung": "changed midway, was right: left as it was",
 }
 """What the rows are called where a person reads them."""
 

@@ -16,14 +16,14 @@ from render_agent.beliefs.belief_summary import (
     scored_probe,
 )
 from render_agent.beliefs.map_score import relations, score_map
-from render_agent.beliefs.matching import Revision, assigned, match, revision
+from render_agent.beliefs.matching import assigned, match
 from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import Probe, Question, Turn
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera
-from render_agent.scene.edits import Edit, edited_boxes
+from render_agent.scene.edits import Edit
 
 CAMERA = Camera((1.0, 1.0, 1.5), yaw=170.0)
 
@@ -102,29 +102,6 @@ LAMP = ("lamp", 3, 3)
 AWAY = Edit("transform", "sofa", shift=(0.8, 0, 0))
 GONE = Edit("remove", "sofa", 1)
 MORE = Edit("copy", "sofa", shift=(0, 5, 0))
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "edit", "expected"),
-    [
-        ([(0, 0)], [(0.7, 0)], AWAY, Revision(1, 1, 0)),
-        ([(0, 0)], [(0.1, 0)], AWAY, Revision(1, 0, 1)),
-        ([(0, 0)], [(0, 0), (0.8, 0)], AWAY, Revision(1, 0, 1)),
-        ([(0, 0)], [], AWAY, Revision(1, 0, 0)),
-        ([(9, 9)], [(0.8, 0)], AWAY, Revision(0, 0, 0)),
-        ([(0, 0), (2, 0)], [(0, 0)], GONE, Revision(1, 1, 0)),
-        ([(0, 0), (2, 0)], [(0, 0), (2, 0)], GONE, Revision(1, 0, 1)),
-        ([(0, 0)], [(0, 0)], GONE, Revision(0, 0, 0)),
-        ([(0, 0), (2, 0)], [(0, 0), (2, 0), (0, 5)], MORE, Revision(1, 1, 0)),
-        ([(0, 0), (2, 0)], [(0, 0), (2, 0)], MORE, Revision(1, 0, 1)),
-    ],
-)
-def test_a_belief_is_revised_where_the_changed_thing_is_on_the_map_as_it_is_now(before, now, edit, expected):  # fmt: skip
-    old = {"sofa": [box(0, 0), box(2, 0)], "lamp": [box(3, 3)]}
-    maps = [Belief((*(thing("sofa", *at) for at in some), thing(*LAMP))) for some in (before, now)]  # fmt: skip
-    assert revision(*maps, old, edited_boxes(old, [edit]), [edit]) == expected
-    assert revision(Belief(), maps[1], old, old, [edit]) is None
-    assert revision(*maps, old, old, [Edit("recolour", "sofa")]) == Revision(0, 0, 0)
 
 
 SIDES = ("A. left", "B. right")

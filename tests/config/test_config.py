@@ -76,7 +76,6 @@ def test_the_options_that_may_change_are_those_of_the_contract():
 @pytest.mark.parametrize("name", sorted(OPTIONS.keys() - {"batch", "ply", "question", "option"}))
 def test_the_fingerprint_changes_with_what_changes_results(name):
     given = {"agent": "lookahead:3", "temperature": 1} if name in CHOOSING else {}
-    given |= {"change": ("move",)} if name == "change_at" else {}
     config = RunConfig(batch=True, **given)
     changed = replace(config, **{name: another(name)})
     assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)

@@ -144,8 +144,6 @@ def test_a_run_without_any_pair_is_refused(folder):
         ({"change": ("swap:chair",)}, "write one of"),
         ({"change": ("rotate:nan",)}, "write one of"),
         ({"change": ("move", "move")}, "named twice"),
-        ({"change": ("order", "rotate"), "change_at": 2}, "in the midst"),
-        ({"change_at": 2}, "in the midst"),
     ],
 )
 def test_what_cannot_be_changed_is_refused(folder, options, said):

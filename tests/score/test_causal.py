@@ -60,14 +60,6 @@ def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes
     assert figures["changes"]["move"]["difference"]["p_holm"] >= figures["changes"]["move"]["difference"]["p"]  # fmt: skip
 
 
-def test_answers_are_revised_of_those_that_were_right_before_the_room_changed_midway():
-    answers = [("A", "B"), ("A", "A"), ("A", None), ("B", "B"), ("A", "C")]
-    pairs = [replace(MUST, scene=f"room{n}", answers=said, midway=True) for n, said in enumerate(answers)]  # fmt: skip
-    figures = causal_figures([*pairs, MUST, replace(STAY, midway=True)])
-    assert figures["revised"] == {"share": 25, "n": 4, "interval": None}
-    assert figures["clung"] == {"share": 25, "n": 4, "interval": None}
-
-
 def test_fewer_than_six_scenes_give_shares_without_intervals():
     figures = causal_figures([replace(MUST, scene=f"room{n}") for n in range(5)])
     assert figures["follows"] == {"share": 100, "n": 5, "interval": None}

@@ -150,8 +150,8 @@ class GeometryVerifier(Verifier):
         if space is None:
             count = len(candidates)
             return Verdict(np.full((1, count), np.nan), ("nothing is shown here",) * count)
-        facts = self.facts.get(state.placed.scene, NOTHING)
-        room = self.rooms.room(state.placed.scene, lambda: state.scene, lambda: space, facts)
+        facts = self.facts.get(state.question.scene, NOTHING)
+        room = self.rooms.room(state.question.scene, lambda: state.scene, lambda: space, facts)
         known = self._coverage(room, state.question, context.views)
         gains = [
             self._gain(room, known, candidate.view, context.views) if candidate.view else None

@@ -41,7 +41,6 @@ from render_agent.questions.ground_truth import Facts, known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.render.base import Renderer
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.pairs import never_shown
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.model import Scene
 from render_agent.system.processes import cores
@@ -163,8 +162,7 @@ def diagnose_run(
 
     processes: how many work at it, as many as are worth it unless given; their number changes nothing.
     They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
-    A counterpart (--change) is judged by its own truth and its own room, what it was shown before that changed by
-    the room as it was; one that was over before then is left out.
+    A counterpart (--change) is judged by its own truth and its own room.
     states: the run's questions, where they were read already. Where a scan is gone, or the views show
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed. What the
     views showed is kept in the run's `report` folder and read from there where the log has not grown.
@@ -186,7 +184,9 @@ def known_of(
     """Return what is known of the scenes of some questions, and what is kept of their views."""
     if not folder.config.faithful:
         return {}, {}
-    return known_facts(_rooms(states), folder.config.annotations), read_cache(folder.path)
+    return known_facts([s.question for s in states], folder.config.annotations), read_cache(
+        folder.path
+    )
 
 
 def parts_of(
@@ -207,8 +207,8 @@ def parts_of(
         Part(
             config,
             group,
-            {room.scene: facts[room.scene] for room in _rooms(group) if room.scene in facts},
-            {name: kept[name] for state in group for name in _names(state) if name in kept},
+            {s.question.scene: facts[s.question.scene] for s in group if s.question.scene in facts},
+            {state.id: kept[state.id] for state in group if state.id in kept},
         )
         for group in groups
         if group
@@ -238,7 +238,7 @@ def _counted(done: Iterable[tuple[int, Result]], words: str, total: int) -> Iter
 
 def diagnosed(part: Part, with_scene: WithScene | None = None) -> Found:
     """Return the diagnoses of a part. with_scene: called for each scene that is measured."""
-    config, states = part.config, _judgeable(part.states)
+    config, states = part.config, part.states
     visibility: dict[str, tuple[str, Visibility]] = {}
     tasks: list[SceneTask] = []
     if config.faithful:
@@ -261,8 +261,8 @@ def gathered(
         visibility |= found.visibility
         measured += found.measured
     if measured:
-        names = (name for state in states for name in _names(state))
-        write_cache(folder.path, {name: visibility[name] for name in names if name in visibility})
+        ids = (state.id for state in states)
+        write_cache(folder.path, {name: visibility[name] for name in ids if name in visibility})
     return {state.id: diagnoses[state.id] for state in states if state.id in diagnoses}
 
 
@@ -272,57 +272,22 @@ def cached_diagnoses(folder: RunFolder, states: Sequence[QuestionState]) -> dict
     These are the questions whose views, as `states` have them, were measured and kept before; all of
     them where nothing was shown, or something else than the question is about. Nothing is written.
     """
-    config, states = folder.config, _judgeable(states)
+    config = folder.config
     if not config.faithful:
         return _all_judged(config, states, {})
     known, keys, _ = _compare(config, states, *known_of(folder, states))
-    whole = _whole(states, known)
-    left = [state for state in states if state.id in whole]
+    left = [state for state in states if state.id in known]
     return _all_judged(config, left, {name: (keys[name], known[name]) for name in known})
-
-
-def _rooms(states: Iterable[QuestionState]) -> list[Question]:
-    """Return the questions about the rooms as they were and as they became."""
-    return [q for state in states for q in (state.question, state.question.unchanged)]
-
-
-def _judgeable(states: Sequence[QuestionState]) -> list[QuestionState]:
-    return [state for state in states if not never_shown(state)]
-
-
-def _before(state: QuestionState) -> str | None:
-    """Return the name of what was shown before the room changed, None where it did not change in the midst."""
-    change = state.question.change
-    return f"{state.id} before the change" if change is not None and change.at else None
-
-
-def _names(state: QuestionState) -> list[str]:
-    """Return the names of all that was shown of a question."""
-    return list(filter(None, (_before(state), state.id)))
-
-
-def _whole(
-    states: Iterable[QuestionState], known: Mapping[str, Visibility]
-) -> dict[str, Visibility]:
-    """Return what the views of each question showed, with those from before its room changed, where it did."""
-    return {
-        state.id: known[state.id].after(known[name]) if name else known[state.id]
-        for state in states
-        if (name := _before(state)) is None or name in known
-        if state.id in known
-    }
 
 
 def _all_judged(
     config: RunConfig, states: Iterable[QuestionState], visibility: Kept
 ) -> dict[str, Diagnosis]:
     """Return the diagnoses of some questions by what their views showed, as far as that is known."""
-    states = list(states)
-    whole = _whole(states, {name: shown for name, (_, shown) in visibility.items()})
     return {
         state.id: diagnose(
             state,
-            whole.get(state.id, Visibility()),
+            visibility[state.id][1] if state.id in visibility else Visibility(),
             config.image_size,
             truth=config.picture_stress.truth(state.question),
             passive=config.passive,
@@ -344,15 +309,8 @@ def _compare(
         if question.scan is None or not question.scan.exists() or not state.turns:
             continue
         views = new_views([turn.views for turn in state.turns])
-        parts = {question.id: (question, views)}
-        if name := _before(state):
-            at = question.changed_at
-            parts = {
-                name: (question.unchanged, views[:at]),
-                question.id: (question, ((),) * at + views[at:]),
-            }
-        for name, (about, part) in parts.items():
-            shown_in[about.scene].append((about, ShownViews(name, named_categories(about), part)))
+        shown = ShownViews(question.id, named_categories(question), views)
+        shown_in[question.scene].append((question, shown))
     known, keys, tasks = {}, {}, []
     for scene, entries in shown_in.items():
         there = facts.get(scene)

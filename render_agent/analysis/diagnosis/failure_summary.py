@@ -12,7 +12,7 @@ from rich.table import Table
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis, Failure
 from render_agent.analysis.diagnosis.summary import counts_table
 from render_agent.beliefs.belief_summary import ScoredProbe, written
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.score.intervals import ratio
 from render_agent.text.display import counted
 
@@ -47,18 +47,13 @@ def failure_summary(
     well before the next one, those on that. `unseen_right`: of what is said to be unseen, or not, what is so.
     `follows`: answers that are what the last map answers. `answer` and `own_answer`: the mean official score of the
     answers that were given, and of those that follow from the last maps, over the questions that have both.
-    `changes`: the same of counterparts, which count nowhere else, by change. size: of the pictures.
+    Counterparts count nowhere. size: of the pictures.
     """
     judged = [
         (state, diagnosis, diagnosis.belief)
-        for state in states
+        for state in split_counterparts(states)[0]
         if (diagnosis := diagnoses.get(state.id)) is not None and diagnosis.belief is not None
     ]
-    changes: dict[str, list[Judged]] = defaultdict(list)
-    for entry in judged:
-        if (change := entry[0].question.change) is not None and entry[2].probes:
-            changes[change.asked].append(entry)
-    judged = [entry for entry in judged if entry[0].question.change is None]
     if not judged:
         return None
     by_type: dict[str, list[Judged]] = defaultdict(list)
@@ -72,21 +67,14 @@ def failure_summary(
             {"turn": turn, "seen_found": _ratio(_seen_found(judged, size, turn))}
             for turn in range(turns)
         ],
-        **(
-            {"changes": {words: _figures(of, size) for words, of in changes.items()}}
-            if changes
-            else {}
-        ),
     }
 
 
 def _figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
-    failures = [
-        (s.question.unchanged.scene, b.failure) for s, _, b in judged if b.failure is not None
-    ]
+    failures = [(s.question.scene, b.failure) for s, _, b in judged if b.failure is not None]
     numbers = Counter(failure for _, failure in failures)
     both = [
-        (b.worth, s.question.score(s.answer), s.question.unchanged.scene)
+        (b.worth, s.question.score(s.answer), s.question.scene)
         for s, _, b in judged
         if b.worth is not None and b.failure is not None and s.question.scorable
     ]
@@ -101,9 +89,7 @@ def _figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
         "updated": _ratio(_updated(judged, size)),
         "unseen_right": _ratio(_unseen(judged)),
         "follows": _ratio(
-            (b.follows, 1, s.question.unchanged.scene)
-            for s, _, b in judged
-            if b.follows is not None
+            (b.follows, 1, s.question.scene) for s, _, b in judged if b.follows is not None
         ),
         "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
         "answer": _ratio((answered, 1, scene) for _, answered, scene in both),
@@ -147,7 +133,7 @@ def _seen_found(
         until = [p for p in belief.probes if turn is None or p.turn <= turn]
         if until and (on_map := _on_map(until[-1])) is not None:
             seen = seen_between(diagnosis, size, 0, until[-1].turn)
-            yield len(seen & on_map), len(seen), state.question.unchanged.scene
+            yield len(seen & on_map), len(seen), state.question.scene
 
 
 def _updated(judged: Sequence[Judged], size: tuple[int, int]) -> Iterator[Part]:
@@ -156,7 +142,7 @@ def _updated(judged: Sequence[Judged], size: tuple[int, int]) -> Iterator[Part]:
             was, becomes = _on_map(before), _on_map(now)
             if was is not None and becomes is not None:
                 shown = seen_between(diagnosis, size, before.turn + 1, now.turn) - was
-                yield len(shown & becomes), len(shown), state.question.unchanged.scene
+                yield len(shown & becomes), len(shown), state.question.scene
 
 
 def _unseen(judged: Sequence[Judged]) -> Iterator[Part]:
@@ -176,7 +162,7 @@ def _unseen(judged: Sequence[Judged]) -> Iterator[Part]:
                 continue
             listed += 1
             rightly += (category in belief_read.unseen) == (not glimpsed)
-        yield rightly, listed, state.question.unchanged.scene
+        yield rightly, listed, state.question.scene
 
 
 def reading(figures: Mapping[str, Any]) -> str:

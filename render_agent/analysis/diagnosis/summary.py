@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.text.console import plain_table
 from render_agent.text.display import counted
 
@@ -43,26 +43,15 @@ def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis])
     those that stopped early or never looked; `coverage`, the mean share of the room's visible
     surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
     turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
-    questions together; `metres` and `degrees` a question. `changes`: the same of counterparts, which count nowhere
-    else, by change.
+    questions together; `metres` and `degrees` a question. Counterparts count nowhere.
     """
     by_type: dict[str, list[Diagnosis]] = {}
-    changes: dict[str, list[Diagnosis]] = {}
-    for state in states:
+    for state in split_counterparts(states)[0]:
         if state.id in diagnoses:
-            change = state.question.change
-            groups, name = (
-                (by_type, state.question.type) if change is None else (changes, change.asked)
-            )
-            groups.setdefault(name, []).append(diagnoses[state.id])
+            by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
     return {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
-        **(
-            {"changes": {name: _figures(group) for name, group in changes.items()}}
-            if changes
-            else {}
-        ),
     }
 
 
@@ -171,7 +160,6 @@ def counts_table(
     groups = (
         sorted(summary["types"].items()),
         [("all", summary["all"])],
-        [(f"--change {change}", part) for change, part in summary.get("changes", {}).items()],
     )
     for rows in groups:
         for label, figures in rows:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.analysis.diagnosis.model import NamedBox, Sighting
@@ -47,30 +47,6 @@ class Visibility:
 
     boxes: tuple[NamedBox, ...] = ()
     turns: tuple[TurnVisibility, ...] = ()
-
-    def after(self, before: Visibility) -> Visibility:
-        """Return it with the turns from before the room changed, of which this one has none.
-
-        What they showed of objects that have stayed as they were counts, and so does their coverage.
-        """
-        places = {box.place: number for number, box in enumerate(self.boxes)}
-        same = {n: places[box.place] for n, box in enumerate(before.boxes) if box.place in places}
-        turns = [
-            structs.replace(
-                turn,
-                sightings=tuple(
-                    structs.replace(sighting, box=same[sighting.box])
-                    for sighting in turn.sightings
-                    if sighting.box in same
-                ),
-            )
-            for turn in before.turns
-        ]
-        least = max((turn.coverage or 0.0 for turn in turns), default=0.0)
-        for turn in self.turns[len(turns) :]:
-            covered = None if turn.coverage is None else max(least, turn.coverage)
-            turns.append(structs.replace(turn, coverage=covered))
-        return Visibility(self.boxes, tuple(turns))
 
 
 def measure_scene(

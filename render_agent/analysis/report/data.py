@@ -13,7 +13,7 @@ from render_agent.analysis.diagnosis.model import Diagnosis
 from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.config import RunConfig
 from render_agent.dialogue.chat import encodable
-from render_agent.dialogue.state import Phase, Question, QuestionState
+from render_agent.dialogue.state import Phase, Question, QuestionState, split_counterparts
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import notes, read_states, results_of
@@ -72,7 +72,7 @@ class ReportData:
     @cached_property
     def own_diagnoses(self) -> dict[str, Diagnosis]:
         """The diagnoses of the benchmark's own questions, without their counterparts: of these figures are made."""
-        own = (state.id for state in self.states if state.question.change is None)
+        own = (state.id for state in split_counterparts(self.states)[0])
         return {name: self.diagnoses[name] for name in own if name in self.diagnoses}
 
     @property

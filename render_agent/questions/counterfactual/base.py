@@ -45,9 +45,6 @@ class ChangePlan:
     """Its name in `--change`, before the colon."""
     forms: ClassVar[Sequence[str]]
     """How it is written."""
-    moves_objects: ClassVar[bool] = False
-    """Whether objects are changed, so that the room may change in the midst of a dialogue."""
-
     argument: str | None = None
 
     @classmethod

@@ -49,7 +49,6 @@ def each_that_can(tries: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[En
 class ObjectPlan(ChangePlan):
     """A change of an object: of the category behind the colon, of what is named, or of one that is not (`other`)."""
 
-    moves_objects = True
     relocates: ClassVar[bool] = False
     """Whether objects go elsewhere, and distances and directions with them."""
 

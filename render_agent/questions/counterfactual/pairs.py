@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from msgspec import structs
-
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError, SceneError
@@ -50,14 +48,9 @@ def _family(config: RunConfig, question: Question, room: ChangeableRoom) -> list
     members, reasons = [], []
     for plan in config.changes:
         try:
-            member = plan.counterpart(question, room, config.seed)
+            members.append(plan.counterpart(question, room, config.seed))
         except NoPair as reason:
             reasons.append((plan.label, str(reason)))
-            continue
-        change = member.change
-        if plan.moves_objects and change is not None:
-            change = structs.replace(change, at=config.change_at)
-        members.append(replace(member, change=change))
     return [replace(question, left_out=tuple(reasons)), *members]
 
 

@@ -15,7 +15,13 @@ from render_agent.beliefs.belief_summary import (
     probe_totals,
     probes_of,
 )
-from render_agent.dialogue.state import SCORED, QuestionState, Status, Tokens
+from render_agent.dialogue.state import (
+    SCORED,
+    QuestionState,
+    Status,
+    Tokens,
+    split_counterparts,
+)
 from render_agent.errors import QuestionsError
 from render_agent.observation.stress.base import PictureStress
 from render_agent.questions.chance import chance_levels
@@ -70,7 +76,7 @@ def results(
     macro = OFFICIAL if parser == OFFICIAL else MACRO
     official_figures = figures(scored_answers(known, parser, marks=marks), macro)
     official = means(scored_answers(known, marks=marks))[MACRO]
-    with_truth = [s for s in states if _scorable(s, marks) and s.question.change is None]
+    with_truth = [s for s in split_counterparts(states)[0] if _scorable(s, marks)]
     causal = causal_results(states)
     raw = summary(scored_answers(known, raw=True, marks=marks), OFFICIAL_RAW)
     for part in ("intervals", "errors"):
@@ -151,8 +157,8 @@ def _known(
 
 def counted_states(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:
     """Return the questions whose answers count in scores: done, with a truth or a mark, and no counterparts."""
-    done = (state for state in states if state.status in SCORED)
-    return [s for s in done if _scorable(s, marks) and s.question.change is None]
+    own, _ = split_counterparts(states)
+    return [s for s in own if s.status in SCORED and _scorable(s, marks)]
 
 
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:
@@ -193,7 +199,7 @@ def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
 
 def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -> dict[str, Any]:
     """Return one question's row: its answer, its score (a counterpart has none), and what it took."""
-    change = state.question.change
+    change = state.change
     known = state.status in SCORED and _scorable(state, marks) and change is None
     return {
         "question_id": state.id,

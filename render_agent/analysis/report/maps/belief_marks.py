@@ -190,11 +190,6 @@ def worth_words(probe: ScoredProbe) -> str:
         parts.append(f"itself {score.metres:.2f} m off")
     if probe.answer is not None:
         parts.append(f"answers {probe.answer}")
-    if probe.revision is not None and probe.revision.known:
-        known, clung = probe.revision.known, probe.revision.clung
-        parts.append(
-            f"of {known} known that changed {probe.revision.revised} revised, {clung} left as before"
-        )
     return ", ".join(parts)
 
 

@@ -114,8 +114,8 @@ def pair_parts(states: Sequence[QuestionState]) -> list[PairPart]:
         right = (False, False) if pair is None else pair.right
         pictured = bool(change.edits)
         members = (
-            MemberPart(first, page_of(first.id), _views(first, change.at) if pictured else (), right[0]),
-            MemberPart(second, page_of(second.id), _views(second, change.at) if pictured else (), right[1]),
+            MemberPart(first, page_of(first.id), _views(first) if pictured else (), right[0]),
+            MemberPart(second, page_of(second.id), _views(second) if pictured else (), right[1]),
         )  # fmt: skip
         parts.append(
             PairPart(change, first.question.type, members, None if pair is None else verdict(pair))
@@ -123,6 +123,6 @@ def pair_parts(states: Sequence[QuestionState]) -> list[PairPart]:
     return parts
 
 
-def _views(state: QuestionState, turn: int) -> Sequence[View]:
-    """Return the views of a turn, or of the last one before it where there is none."""
-    return state.turns[min(turn, len(state.turns) - 1)].views if state.turns else ()
+def _views(state: QuestionState) -> Sequence[View]:
+    """Return the first views."""
+    return state.turns[0].views if state.turns else ()

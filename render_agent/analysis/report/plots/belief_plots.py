@@ -18,7 +18,7 @@ from render_agent.analysis.report.plots.vector_plot import (
     whole,
 )
 from render_agent.analysis.report.words import FAILURE_WORDS, in_order, meant, type_words
-from render_agent.beliefs.belief_summary import REVISION, WORDS
+from render_agent.beliefs.belief_summary import WORDS
 
 COLOURS = {
     Failure.RIGHT: palette.BLUE,
@@ -61,7 +61,6 @@ def belief_plots(report: ReportData) -> list[Plot]:
         first_failures(summary) if summary else None,
         maps_by_turn(report, summary),
         calibration(report.results["beliefs"]),
-        revisions(report.results),
     )
     return [plot for plot in plots if plot is not None]
 
@@ -115,10 +114,9 @@ def first_failures(summary: Mapping[str, Any]) -> Plot | None:
 
 
 def _groups(whole: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the figures of all questions, of every type and of every change, by what they are called."""
+    """Return the figures of all questions and of every type, by what they are called."""
     types = {type_words(kind): figures["types"][kind] for kind in in_order(figures["types"])}
-    changes = {f"changed: {change}": own for change, own in figures.get("changes", {}).items()}
-    return {"all types": whole, **types, **changes}
+    return {"all types": whole, **types}
 
 
 def maps_by_turn(report: ReportData, summary: Mapping[str, Any] | None) -> Plot | None:
@@ -212,44 +210,6 @@ def calibration(beliefs: Mapping[str, Any]) -> Plot | None:
         ],
         note=f"Objects of the last maps. {'; '.join(errors)}; both are 0 at best.",
     )
-
-
-def revisions(results: Mapping[str, Any]) -> Plot | None:
-    """The share of right maps and answers that follow a change midway, by change; None where no room changes."""
-    beliefs = results["beliefs"]
-    if "revision" not in beliefs:
-        return None
-    figures = {"maps, all changes": beliefs["revision"]}
-    figures |= {f"maps, {change}": own for change, own in beliefs["changes"].items()}
-    pairs = results.get("causal", {"changes": {}})
-    figures |= {
-        f"answers, {change}": {n: {**own[n], "value": own[n]["share"]} for n in REVISION}
-        for change, own in {"all changes": pairs, **pairs["changes"]}.items()
-        if own.get("revised", {}).get("n")
-    }
-    rows = {name: own for name, own in figures.items() if "revised" in own}
-
-    def paint(axes: Any) -> None:
-        names = [f"{name} (n = {own['revised']['n']})" for name, own in rows.items()]
-        revised, clung = ([own[n]["value"] if n in own else 0 for own in rows.values()] for n in REVISION)  # fmt: skip
-        parts = {
-            "as it is now": (palette.BLUE, revised),
-            "left as it was": (palette.VERMILLION, clung),
-        }
-        stacked(axes, names, parts, "of what it had right before", 2)
-
-    return draw(
-        "revision",
-        "Does it revise what it believed?",
-        "Stacked bars, one a change, of the share of what was right before the change and is right after it, or was left as it was.",
-        paint,
-        ("", "n", "revised, % (95 % interval)", "left as it was, % (95 % interval)"),
-        [(name, own["revised"]["n"], *map(partial(_named_cell, own), REVISION)) for name, own in rows.items()],
-        height=1.3 + 0.27 * len(rows),
-        note="The room changed in the midst of the dialogue (--change-at). Maps: of the changed objects that its last map before that had"
-        " right. Answers: of the pairs whose right answer changes and that were answered rightly as the room was. What is neither was"
-        " dropped, or became something else.",
-    )  # fmt: skip
 
 
 def _named_cell(row: Mapping[str, Any], name: str) -> str:

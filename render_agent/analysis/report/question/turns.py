@@ -169,8 +169,7 @@ def turn_parts(state: QuestionState, size: Size, diagnosis: Diagnosis | None) ->
 
 
 def _remarks(turn: Turn, diagnosed: TurnDiagnosis) -> list[str]:
-    remarks = [f"from this turn on the room is changed: {turn.changed}"] if turn.changed else []
-    remarks += [f"engine: {event}" for event in turn.events]
+    remarks = [f"engine: {event}" for event in turn.events]
     if turn.finish == "length":
         remarks.append("cut off by the token limit")
     if diagnosed.returned:
