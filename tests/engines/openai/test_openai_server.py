@@ -27,8 +27,8 @@ ASKED = {"id": ("20", "23", "26", "29", "31", "33")}
 
 COUNT, TURNS = len(ASKED["id"]), 2
 
-TOKENS = 11
-"""Of a reply. No reply ends with its last one: the server says of such a reply that it was cut off."""
+TOKENS = 40
+"""Of a reply: enough. The server reports `length` for a reply that ends with its last token, too."""
 QUICK = ("retries=8", "timeout=120")
 
 
