@@ -35,7 +35,6 @@ DOORS = {
     "matplotlib": "analysis",
     "mlflow": "analysis.export.loggers",
     "numba": "render.rasteriser",
-    "open3d": "scene.formats",
     "openai": "engines.openai",
     "pandas": "api analysis.export",
     "pyarrow": "questions analysis.export",

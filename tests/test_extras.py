@@ -50,7 +50,7 @@ def test_the_oldest_transformers_that_is_allowed_is_the_one_that_make_test_oldes
     assert f"transformers>={tried},<" in (tree / "setup.cfg").read_text("utf-8")
 
 
-@pytest.mark.parametrize("module", [*EXTRAS, "open3d"])
+@pytest.mark.parametrize("module", [*EXTRAS, "trimesh"])
 def test_a_missing_module_is_one_sentence_that_names_its_extra(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"
