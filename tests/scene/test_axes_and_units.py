@@ -129,6 +129,6 @@ def test_a_run_reads_scans_as_its_options_say(tmp_path):
     (record,) = (tmp_path / "runs").glob("*/config.json")
     saved = json.loads(record.read_text())["config"]
     assert (saved["up"], saved["unit"]) == ("y", "mm")
-    x, y, z = dialogue.turns[0].logged.stood.position
+    x, y, z = dialogue.turns[0].stood.position
     assert all(0 < value < end for value, end in zip((x, y, z), (6, 4, 2.7), strict=True))
     assert "which no room is" in render_agent.ask(path, "How many beds?", **asked).error
