@@ -91,7 +91,7 @@ def test_frames_are_what_the_command_exports(rooms, tmp_path):
     run = render_agent.load_run(rooms[0].path)
     run.diagnosis(processes=1)
     for form, frame in (("parquet", run.questions), ("turns-parquet", run.turns)):
-        given = ["--to", str(tmp_path / form), str(run.path)]
+        given = ["--diagnose", "--to", str(tmp_path / form), str(run.path)]
         export_command.main(["--format", form, *given], standalone_mode=False)
         written = pd.read_parquet(tmp_path / form)
         assert list(frame) == list(written)

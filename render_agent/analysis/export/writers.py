@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.export.chat_messages import message_lines, pair_lines
 from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
@@ -22,54 +22,56 @@ from render_agent.analysis.export.result_rows import (
     write_parquet,
 )
 from render_agent.analysis.export.selection import SelectedRun
+from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.observation.picture_store import safe_name
+from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.system.whole_files import json_bytes, json_lines
-from render_agent.text.display import tracked
+from render_agent.text.display import counted, tracked
 
 TABLES: dict[str, tuple[Rows, Columns, str]] = {
     "": (question_rows, COLUMNS_OF_QUESTIONS, "row"),
     "turns": (turn_rows, COLUMNS_OF_TURNS, "turn"),
 }
-"""What makes the rows of a table, their columns, and what one is called; by the head of its format."""
+"""By the prefix of a format: the function that gives the rows, their columns, and the noun for a row."""
 
 FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
-"""Formats that hold one run or one question, and how the name of their file ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written: the files, how many entries are in them, and the noun for one."""
-
-    files: tuple[Path, ...]
-    number: int
-    noun: str
+"""Formats whose files hold one run or one question, and the suffixes of such a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Choices within a format.
+    """Options of the formats.
 
-    absolute: paths of pictures from the root. thinking: think blocks stay. truth: beside the messages.
-    embed: pictures stand in an Inspect log. force: replace what is there.
+    Attributes:
+        absolute: Write absolute paths of pictures.
+        thinking: Keep thinking blocks in replies.
+        truth: Add the truth beside the messages.
+        embed: Embed pictures in an Inspect log.
+        diagnose: Diagnose the questions, for the columns of the diagnosis.
+        force: Replace existing files.
     """
 
     absolute: bool = False
     thinking: bool = True
     truth: bool = False
     embed: bool = False
+    diagnose: bool = False
     force: bool = False
 
 
-def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
-    """Write the chosen questions of runs in a format of the command and return what was written.
+def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
+    """Write the chosen questions of runs in a format and return what was written, such as "3 rows".
 
-    Inspect's logs and Rerun's recordings hold one run and one question each: where there are
-    several, `to` is a folder. UsageError where nothing is chosen or `to` is taken; SetupError where a
-    library is missing or `to` cannot be written; RunLogError where a run's log is damaged.
+    Inspect's logs and Rerun's recordings hold one run and one question each; for several, `to` is a folder.
+
+    Raises:
+        UsageError: Nothing is chosen, or `to` exists.
+        SetupError: A library is missing, or `to` cannot be written.
+        RunLogError: The log of a run is damaged.
     """
     if not any(run.states for run in runs):
-        raise UsageError("none of the questions is chosen: there is nothing to export")
+        raise UsageError("no question is selected: there is nothing to export")
     folder = _is_folder(runs, form, to)
     check_place(to, [run.folder.path for run in runs], folder=folder, force=options.force)
     if form in ("messages", "pairs"):
@@ -80,128 +82,96 @@ def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
         return _rerun(runs, to, folder=folder)
     if form == "maps":
         return _maps(runs, to)
-    return _table(runs, form, to)
+    return _table(runs, form, to, options)
 
 
 def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
-    """Return whether `to` stands for a folder. UsageError where one file would have to hold several."""
+    """Return whether `to` is a folder. UsageError if one file would have to hold several runs or questions."""
     if form == "maps":
         return True
     if form not in FILE_ENDINGS:
         return False
     if to.suffix not in FILE_ENDINGS[form]:
         return True
-    number = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
-    if number > 1:
-        entries = (
-            "runs: a log holds one" if form == "inspect" else "questions: a recording holds one"
-        )
-        raise UsageError(f"--to {to} is one file for {number} {entries}; name a folder")
+    several = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
+    if several > 1:
+        noun = "runs" if form == "inspect" else "questions"
+        raise UsageError(f"--to {to} is a file and can hold only one of {several} {noun}: name a folder")  # fmt: skip
     return False
 
 
-def _diagnosed(run: SelectedRun) -> Diagnoses:
-    """Return the cached diagnoses of the chosen questions; nothing is rendered or written."""
-    return cached_diagnoses(run.folder, run.states)
+def _diagnosed(run: SelectedRun, options: ExportOptions) -> Diagnoses:
+    return diagnose_run(run.folder, states=run.states) if options.diagnose else {}
 
 
-def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> Written:
+def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
+    places = {"absolute": options.absolute, "thinking": options.thinking}
     if form == "messages":
-        lines = list(
-            message_lines(
-                runs,
-                to.parent,
-                absolute=options.absolute,
-                thinking=options.thinking,
-                truth=options.truth,
-            )
-        )
-        noun, lacking = "dialogue", "all the chosen questions are without a reply"
+        lines = list(message_lines(runs, to.parent, truth=options.truth, **places))
+        noun, lacking = "dialogue", "no selected question has a reply"
     else:
-        lines = list(
-            pair_lines(runs, to.parent, absolute=options.absolute, thinking=options.thinking)
-        )
-        noun, lacking = "pair", "no turn of the chosen questions had candidates that were scored"
+        lines = list(pair_lines(runs, to.parent, **places))
+        noun, lacking = "pair", "no turn of the selected questions had candidates that were scored"
     if not lines:
         raise UsageError(f"{lacking}: nothing was written")
     with replacing(to) as draft:
         draft.write_bytes(json_lines(lines))
-    return Written((to,), len(lines), noun)
+    return counted(len(lines), noun)
 
 
-def _table(runs: Sequence[SelectedRun], form: str, to: Path) -> Written:
+def _table(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
     kind, _, ending = form.rpartition("-")
     rows_of, columns, noun = TABLES[kind]
-    rows = [row for run in runs for row in rows_of(run, _diagnosed(run))]
+    rows = [row for run in runs for row in rows_of(run, _diagnosed(run, options))]
     with replacing(to) as draft:
         (write_csv if ending == "csv" else write_parquet)(draft, columns, rows)
-    return Written((to,), len(rows), noun)
+    return counted(len(rows), noun)
 
 
-def _inspect(
-    runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, folder: bool
-) -> Written:
+def _inspect(runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, folder: bool) -> str:
     from render_agent.analysis.export.inspect_log import write_inspect
 
-    files = [to / f"{run.name}.eval" for run in runs] if folder else [to]
-    for run, file in zip(runs, files, strict=True):
-        with replacing(file) as draft:
-            write_inspect(run, draft, _diagnosed(run), embed=options.embed)
-    return Written(tuple(files), sum(len(run.states) for run in runs), "sample")
+    for run in runs:
+        with replacing(to / f"{run.name}.eval" if folder else to) as draft:
+            write_inspect(run, draft, _diagnosed(run, options), embed=options.embed)
+    return counted(sum(len(run.states) for run in runs), "sample")
 
 
-def _maps(runs: Sequence[SelectedRun], to: Path) -> Written:
+def _maps(runs: Sequence[SelectedRun], to: Path) -> str:
     """Write the true maps of the runs' scenes: on VSI-Bench's grid of 10 × 10, and in metres."""
-    from render_agent.beliefs.true_map import grid_map, metric_map
-    from render_agent.questions.ground_truth import Facts, known_facts
-
     facts: dict[str, Facts] = {}
     for run in runs:
         questions = [state.question for state in run.states]
         facts |= known_facts(questions, run.config.annotations)
     if not facts:
         raise UsageError(
-            "no boxes are known of the scenes of these runs: --format maps needs bundled rooms or --annotations"
+            "the boxes of these scenes are unknown: --format maps needs bundled rooms or a run with --annotations"
         )
-    files = []
     for name, map_of in (("grid", grid_map), ("metric", metric_map)):
-        file = to / f"{name}.json"
-        with replacing(file) as draft:
+        with replacing(to / f"{name}.json") as draft:
             draft.write_bytes(json_bytes({scene: map_of(facts[scene]) for scene in sorted(facts)}))
-        files.append(file)
-    return Written(tuple(files), len(facts), "scene")
+    return counted(len(facts), "scene")
 
 
-def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> Written:
+def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> str:
     from render_agent.analysis.export.rerun_recording import write_rerun
-    from render_agent.questions.ground_truth import known_facts
 
-    files: list[Path] = []
     for run in runs:
         questions = run.folder.questions()
         stress = run.config.picture_stress
         scenes = stress.scenes(run.config, questions)
-        # Boxes of a question's own scene say nothing of another one that it was shown.
+        # A question that was shown another scene has no boxes of that scene.
         facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
         within = to / run.name if len(runs) > 1 else to
         for state in tracked(run.states, f"writing the recordings of {run.name}"):
-            file = within / f"{safe_name(state.id)}.rrd" if folder else to
             try:
                 scene = None if run.config.blind else scenes.get(state.question)
-            except SceneError:  # what was seen and said is there without the scan
+            except SceneError:  # the recording is useful without the scan
                 scene = None
-            with replacing(file) as draft:
-                write_rerun(
-                    run.name,
-                    state,
-                    run.folder.path,
-                    scene,
-                    facts.get(state.question.scene),
-                    run.config.image_size,
-                    draft,
-                )
-            files.append(file)
-    return Written(tuple(files), len(files), "recording")
+            known = facts.get(state.question.scene)
+            with replacing(within / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
+                write_rerun(run.name, state, run.folder.path, scene, known, run.config.image_size, draft)  # fmt: skip
+    return counted(sum(len(run.states) for run in runs), "recording")
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:

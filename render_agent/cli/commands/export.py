@@ -15,13 +15,12 @@ from render_agent.extras import require
 if TYPE_CHECKING:
     from render_agent.runs.log.folder import RunFolder
 
+TABLES = ("csv", "turns-csv", "parquet", "turns-parquet")
+
 FORMATS = (
     "messages",
     "pairs",
-    "csv",
-    "turns-csv",
-    "parquet",
-    "turns-parquet",
+    *TABLES,
     "inspect",
     "rerun",
     "maps",
@@ -61,6 +60,11 @@ FORMATS = (
 @option("--without-thinking", is_flag=True, help="Messages, pairs: replies without think blocks.")
 @option("--with-truth", is_flag=True, help="Messages: the truth beside them, never in them.")
 @option("--embed", is_flag=True, help="Inspect: pictures inside the log, so that they show.")
+@option(
+    "--diagnose",
+    is_flag=True,
+    help="Tables, Inspect: diagnose the questions, which needs the scans.",
+)
 @option("--force", is_flag=True, help="Replace what is there.")
 @WHERE_RUNS_LIE
 def export_command(
@@ -75,6 +79,7 @@ def export_command(
     without_thinking: bool,
     with_truth: bool,
     embed: bool,
+    diagnose: bool,
     force: bool,
     output: str,
 ) -> None:
@@ -95,13 +100,13 @@ def export_command(
     from render_agent.errors import UsageError
     from render_agent.runs.log.folder import find_run
     from render_agent.score.comparison import RIGHT
-    from render_agent.text.display import counted
 
     given = {
         "--absolute": (absolute, ("messages", "pairs")),
         "--without-thinking": (without_thinking, ("messages", "pairs")),
         "--with-truth": (with_truth, ("messages",)),
         "--embed": (embed, ("inspect",)),
+        "--diagnose": (diagnose, (*TABLES, "inspect")),
     }
     for flag, (is_given, belongs) in given.items():
         if is_given and form not in belongs:
@@ -120,9 +125,8 @@ def export_command(
     if to is None:
         raise UsageError(f"--format {form} needs --to, which says where it is written")
     chosen = select_runs(folders, QuestionFilter(question, types, least))
-    options = ExportOptions(absolute, not without_thinking, with_truth, embed, force)
-    written = export(chosen, form, Path(to), options)
-    click.echo(f"{counted(written.number, written.noun)} in {to}")
+    options = ExportOptions(absolute, not without_thinking, with_truth, embed, diagnose, force)
+    click.echo(f"{export(chosen, form, Path(to), options)} in {to}")
 
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:

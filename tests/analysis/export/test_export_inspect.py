@@ -88,9 +88,9 @@ def test_pictures_stand_in_the_log_where_that_is_asked_for(run, log, tmp_path):
 
 def test_several_runs_are_several_logs(run, log, tmp_path):
     other = make_run(tmp_path, views="none")
-    with pytest.raises(UsageError, match="is one file for 2 runs: a log holds one; name a folder"):
+    with pytest.raises(UsageError, match="one of 2 runs"):
         export(run, other, "--format", "inspect", "--to", tmp_path / "a.eval")
-    export(run, other, "--format", "inspect", "--to", tmp_path / "logs")
+    export(run, other, "--format", "inspect", "--diagnose", "--to", tmp_path / "logs")
     listed = {info.name.rpartition("/")[2] for info in log.list_eval_logs(str(tmp_path / "logs"))}
     assert listed == {f"{run.name}.eval", f"{other.name}.eval"}
     blind = log.read_eval_log(str(tmp_path / "logs" / f"{other.name}.eval"))
