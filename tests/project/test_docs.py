@@ -132,7 +132,7 @@ def test_the_run_folder_is_as_told(tmp_path):
     )
     lying = {path.name for path in run.path.iterdir()}
     assert lying <= set(told)
-    assert set(told) - lying <= {"run.log", "run.lock", "run.owner"}
+    assert set(told) - lying <= {"run.log", "run.lock"}
     config = json.loads((run.path / "config.json").read_text())
     assert_told(keys_told("`config.json`"), set(config))
     for name in ("questions.jsonl", "turns.jsonl"):
