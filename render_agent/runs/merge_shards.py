@@ -35,7 +35,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
         "merged": [shard.name for shard in shards],
         "sha256": _joined(shard.record["sha256"] for shard in shards),
     }
-    noted = [shard.record for shard in shards if shard.record.get("choosing", {}).get("note")]
+    noted = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if noted:  # boxes may be known of the scenes of some shards only
         record["choosing"] = noted[0]["choosing"]
     questions = _in_order([question for shard in shards for question in shard.questions()])

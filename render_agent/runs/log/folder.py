@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -74,7 +75,7 @@ class RunFolder:
         """The folder's name."""
         return self.path.name
 
-    @property
+    @cached_property
     def config(self) -> RunConfig:
         """The options of the run. RunLogError if `config.json` was edited."""
         saved = self.record["config"]
@@ -178,8 +179,12 @@ class RunLog:
         make_folders(output, durable=True)
         with writing(output):
             path = _new_folder(output, kind)
-        write_whole(path / "config.json", json_bytes({"format": FORMAT, **record}))
-        sync_folder(output)
+        try:
+            write_whole(path / "config.json", json_bytes({"format": FORMAT, **record}))
+            sync_folder(output)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return cls(RunFolder(path))
 
     def write_questions(self, questions: Iterable[Question]) -> None:

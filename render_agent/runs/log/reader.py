@@ -105,7 +105,6 @@ def compared_beliefs(
 
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Return the notes that stand beside every figure of a run, from its `config.json`."""
-    choosing = record.get("choosing", {})
-    sentences = [*record.get("notes", []), record["engine"].get("note"), choosing.get("note")]
+    sentences = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
     sentences += RunConfig.from_json(record["config"]).notes
     return [note for note in sentences if note]
