@@ -15,7 +15,7 @@ from render_agent.agents.verifiers.judge.batch_score import read_picture
 from render_agent.analysis.export.selection import QuestionFilter, select_runs
 from render_agent.analysis.export.writers import ExportOptions, export
 from render_agent.analysis.report.build import build
-from render_agent.cli.commands.score import rescore
+from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.folder import RunFolder
@@ -147,7 +147,7 @@ def test_what_is_half_written_is_not_written_through_a_link(run, victim):
     before = state_of(victim)
     (run / ".results.json.part").symlink_to(victim / "secret.txt")
     with pytest.raises(RunLogError, match="cannot write"):
-        rescore(run.parent, run.name, "official", as_json=False)
+        cli.main(["rescore", str(run)], standalone_mode=False)
     with pytest.raises(RunLogError, match="cannot write"):
         write_whole(run / "results.json", b"{}")
     assert state_of(victim) == before

@@ -14,7 +14,7 @@ from factories import TREE
 from factories.runs import make_questions
 
 from render_agent.analysis.sweep.plan import read_sweep
-from render_agent.cli.commands import runs as run_commands
+from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
