@@ -69,7 +69,6 @@ class RunOptions(TypedDict, total=False):
     start: str | None
     renderer: str | None
     probe: Texts | None
-    probe_every: int | None
     temperature: float | None
     seed: int | None
     max_new_tokens: int | None

@@ -69,9 +69,6 @@ class DialogueSpec:
         metavar="LIST",
         separator=",",
     )
-    probe_every: int = setting(
-        1, "After every how many turns it is asked; after the last one it always is.", minimum=1
-    )
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0)
     seed: int = setting(0, "All randomness comes from it and the question's id.")
     max_new_tokens: int = setting(512, "The most tokens of one reply.", minimum=1)

@@ -146,19 +146,14 @@ class ProbeRequest:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What is asked after turns: its keys by name, and after every how many turns."""
+    """What is asked after every turn: its keys by name."""
 
     keys: Mapping[str, Key]
-    every: int = 1
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema of a reply."""
         return object_schema({name: key.schema for name, key in self.keys.items()})
-
-    def due(self, turn: int, *, last: bool) -> bool:
-        """Whether it is asked after a turn, from 0; after the last turn of a question it always is."""
-        return bool(self.keys) and (last or (turn + 1) % self.every == 0)
 
     def request(self, feedback: str, named: Sequence[str]) -> Message:
         """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""

@@ -165,8 +165,7 @@ class PhaseController:
         spent = decision.seconds(observation.seconds, time.perf_counter() - began)
         turn = decision.as_turn(request.turn, phase, observation, messages, spent)
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
-        last = request.last or (isinstance(turn.action, Action) and turn.action.done)
-        if self.probe is not None and self.probe.due(turn.number, last=last):
+        if self.probe is not None and self.probe.keys:
             turn = structs.replace(turn, probe=(yield from self._probe(state, request, turn)))
         self.log.append(state.id, turn)
         state.take(turn)

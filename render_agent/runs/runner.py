@@ -151,9 +151,7 @@ def play(
             config.thinking_budget,
             guided=not config.no_guide,
         ),
-        probe=ProbePlan(config.probe_keys, config.probe_every)
-        if config.probe and engine.capabilities.probes
-        else None,
+        probe=ProbePlan(config.probe_keys) if config.probe and engine.capabilities.probes else None,
     )
     controller.run(states)
 

@@ -5,13 +5,11 @@ from functools import cache
 
 import jsonschema
 import pytest
-from factories.packages import install
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from render_agent.config import RunConfig
-from render_agent.config.flags import checked
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.reply import Malformed
@@ -121,25 +119,3 @@ def test_probes_that_nothing_can_be_asked_in_are_refused():
     passive = RunConfig(batch=True, benchmark="rooms", probe=("map",), views="tour").probe_keys
     assert {"position", "yaw_degrees"}.isdisjoint(passive)
     assert "objects" in passive
-
-
-GRASP = """
-from render_agent.dialogue.probe import Key
-class Part:
-    keys = {"grasp": Key("0", "how many you can hold. {named}", {"type": "integer"})}
-"""
-
-
-def test_a_package_brings_a_probe_of_its_own(monkeypatch, tmp_path):
-    project = '[project]\nname = "odd"\nversion = "1"\n[project.entry-points."render_agent.probes"]\ngrasp = "odd:Part"\n'
-    install(monkeypatch, tmp_path, project, {"odd": GRASP})
-    both = RunConfig(batch=True, benchmark="rooms", **checked({"probe": ["counts", "grasp"]}))
-    assert [*both.probe_keys] == ["counts", "grasp"]
-    asked = ProbePlan(both.probe_keys).request("Moved.", ("chair",))["content"][0]["text"]
-    assert "- grasp: how many you can hold. Of these categories, in these words: chair." in asked
-    assert read_belief('{"grasp": 3}', {"grasp"}) == Belief()
-
-
-def test_the_last_turn_is_always_asked_about():
-    plan = ProbePlan(keys(("pose",)), 3)
-    assert [turn for turn in range(8) if plan.due(turn, last=turn == 7)] == [2, 5, 7]

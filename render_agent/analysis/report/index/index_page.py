@@ -128,8 +128,7 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     if config.turn_agent.chooses:
         facts.insert(5, ("Agent", config.agent_words))
     if config.probe:
-        often = "turn" if config.probe_every == 1 else f"{config.probe_every} turns"
-        facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every {often}"))
+        facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every turn"))
     if work := report.results["totals"]["per_question"]:
         facts.append(("A question took", took(work)))
     with suppress(UsageError, KeyError):  # too few scenes; a run of before errors were written
