@@ -218,10 +218,7 @@ def refuse_a_full_disk(config: RunConfig, questions: Sequence[Question]) -> None
         raise SetupError(f"{there} is a file, and runs lie in a folder: name one by --output")
     free, needed = shutil.disk_usage(there).free, disk_needed(config, questions)
     if needed > free:
-        left = size(free)
-        if left == size(needed):  # two figures that read the same would say nothing
-            left = f"{size(needed - free)} less"
         raise SetupError(
-            f"the run may need {size(needed)} and {there} has {left} free: name a larger disk by"
-            " --output, or lower --image-size, --max-turns or --limit"
+            f"the run may need {size(needed)}, and {there} has {size(free)} free: pass --output on a larger disk, or lower"
+            " --image-size, --max-turns or --limit"
         )

