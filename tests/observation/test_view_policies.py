@@ -20,7 +20,7 @@ from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.start_pose import start_camera, surface
-from render_agent.render.visibility.object_visibility import Sight, seen_well
+from render_agent.render.visibility.object_visibility import Sight
 from render_agent.scene.cache import SceneCache
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent_lab.oracles.named_objects import greedy_views
@@ -160,7 +160,7 @@ def test_the_oracle_shows_what_is_named_well_and_from_far_enough(room):
                 sight.look(camera, named) for camera in chooser.further(question, here).cameras
             ]
             for seen in zip(*seen_by_view, strict=True):
-                good = [each for each in seen if seen_well(each, SIZE)]
+                good = [each for each in seen if each.well(SIZE)]
                 shown[name].append(bool(good))
                 if name == "oracle":
                     assert max((each.distance for each in good), default=0) >= CLOSE_METRES / 2

@@ -44,7 +44,7 @@ def scene(*others, cloud=False):
 
 
 def surface_of(room, renderer):
-    return Surface.of(room, lambda: FreeSpace.of(room), renderer)
+    return Surface.of(room, FreeSpace.of(room), renderer)
 
 
 def look(surface, room, renderer, camera, side=120):
@@ -145,7 +145,7 @@ def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_dra
     everywhere = Surface(spread(room))
     cameras = [Camera(p, *way, 90.0) for p in free_places(space) for way in DIRECTIONS]
     shown = [look(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras]
-    surface = Surface.of(room, lambda: space, Counting())
+    surface = Surface.of(room, space, Counting())
     assert np.array_equal(surface.points, everywhere.points[np.any(shown, axis=0)])
     assert 6 <= len(drawn) < len(cameras)
 

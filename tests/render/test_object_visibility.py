@@ -16,7 +16,7 @@ from render_agent.render.base import Frame
 from render_agent.render.projection import projection
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.rasteriser.zbuffer import cover
-from render_agent.render.visibility.object_visibility import Seen, Sight
+from render_agent.render.visibility.object_visibility import Sight, Sighting
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.model import Scene
@@ -198,12 +198,14 @@ def test_half_out_of_the_picture():
 
 
 def test_behind_the_camera():
-    assert one(sight_of(target()), AHEAD.turned(180)) == Seen(0.0, 0.0, pytest.approx(3.0))
+    assert one(sight_of(target()), AHEAD.turned(180)) == Sighting(
+        0, 0, 0.0, 0.0, pytest.approx(3.0)
+    )
 
 
 def test_behind_glass():
     pane = box((1.5, -1.9, 0.01), (1.51, 2.4, 2.69), BLUE)
-    assert one(sight_of(target(pane))) == Seen(0.0, 0.0, pytest.approx(3.0))
+    assert one(sight_of(target(pane))) == Sighting(0, 0, 0.0, 0.0, pytest.approx(3.0))
 
 
 def test_share_does_not_depend_on_where_in_the_picture():

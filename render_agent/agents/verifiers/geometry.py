@@ -30,8 +30,7 @@ from render_agent.render.registry import make_renderer
 from render_agent.render.visibility.object_visibility import (
     LEAST_AREA,
     LEAST_SHARE,
-    Seen,
-    seen_well,
+    Sighting,
 )
 from render_agent.render.visibility.room_visibility import (
     NOTHING,
@@ -183,8 +182,9 @@ class GeometryVerifier(Verifier):
             return Gain(REPEATED_VIEW_SCORE, "shown before")
         if not isinstance(view.camera, Camera):
             return Gain(0.0, "a map shows no new surface")
-        shown = room.shown(view, self.renderer)
-        new = float((shown.covered & ~known.covered).mean()) if len(shown.covered) else 0.0
+        shown = room.look(view, self.renderer)
+        fresh = room.covered([view], self.renderer) & ~known.covered
+        new = float(fresh.mean()) if len(fresh) else 0.0
         reasons = [f"new surface {new:.0%}"]
         value = SURFACE_WEIGHT * new
         if known.total:
@@ -200,7 +200,7 @@ class GeometryVerifier(Verifier):
             reasons.append(f"{shown.empty:.0%} of it is beyond the scan")
         return Gain(value, ", ".join(reasons))
 
-    def _shown_shares(self, known: Coverage, seen: Sequence[Seen]) -> dict[object, float]:
+    def _shown_shares(self, known: Coverage, seen: Sequence[Sighting]) -> dict[object, float]:
         """Return the visibility, 0 to 1, of each wanted thing: a box where each counts, else a category."""
         shares: dict[object, float] = {}
         for (number, label), each in zip(known.wanted.items(), seen, strict=True):
@@ -208,8 +208,8 @@ class GeometryVerifier(Verifier):
             shares[thing] = max(shares.get(thing, 0.0), self._shown_well(each))
         return shares
 
-    def _shown_well(self, seen: Seen) -> float:
-        if seen_well(seen, self.size):
+    def _shown_well(self, seen: Sighting) -> float:
+        if seen.well(self.size):
             return 1.0
         enough = LEAST_AREA * self.size[0] * self.size[1]
         return PARTLY_SEEN_WEIGHT * min(1.0, seen.share / LEAST_SHARE, seen.area / enough)
@@ -223,7 +223,7 @@ def _alike(view: View, other: View) -> bool:
     )
 
 
-def _shown_words(known: Coverage, seen: Sequence[Seen]) -> list[str]:
+def _shown_words(known: Coverage, seen: Sequence[Sighting]) -> list[str]:
     """Return words on the wanted objects in a view: the best of each category."""
     best: dict[str, float] = {}
     for label, each in zip(known.wanted.values(), seen, strict=True):

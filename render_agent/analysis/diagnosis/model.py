@@ -11,7 +11,7 @@ from msgspec import Struct
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Vector
-from render_agent.render.visibility.object_visibility import seen_well
+from render_agent.render.visibility.object_visibility import Sighting
 
 
 class Cause(StrEnum):
@@ -80,27 +80,7 @@ class NamedBox(Struct, frozen=True, array_like=True):
         return OrientedBox(np.array(self.centre), np.array(self.size), np.array(self.axes))
 
 
-class Sighting(Struct, frozen=True, array_like=True):
-    """How one named box was seen in one view.
-
-    view: the number of the view within the question. box: its index among the diagnosis' boxes. area:
-    pixels of the view that show it. share: of what would be seen of it from there with nothing in the
-    way and a picture without edges, by solid angle, 0 to 1. distance: metres from the camera to the
-    box's closest point.
-    """
-
-    view: int
-    box: int
-    area: float
-    share: float
-    distance: float
-
-    def well(self, size: tuple[int, int]) -> bool:
-        """Whether the box was seen well in a view of `size` pixels."""
-        return seen_well(self, size)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TurnDiagnosis:
     """One turn.
 
@@ -120,7 +100,7 @@ class TurnDiagnosis:
     returned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BeliefDiagnosis:
     """What one question's beliefs tell.
 
@@ -137,7 +117,7 @@ class BeliefDiagnosis:
     follows: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnosis:
     """One question.
 

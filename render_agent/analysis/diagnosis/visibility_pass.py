@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from render_agent.analysis.diagnosis.model import NamedBox, Sighting
+from render_agent.analysis.diagnosis.model import NamedBox
 from render_agent.dialogue.state import View
 from render_agent.geometry.camera import Camera, Vector
 from render_agent.questions.ground_truth import Facts
 from render_agent.render.base import Renderer, colourless
+from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.kept import kept_of
 from render_agent.scene.model import Scene
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShownViews:
     """What one question names, and the views that were new in each of its turns, in order."""
 
@@ -41,7 +41,7 @@ class TurnVisibility(Struct, frozen=True, array_like=True):
     sightings: tuple[Sighting, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visibility:
     """What one question's views showed of what it names."""
 
@@ -61,7 +61,7 @@ def measure_scene(
 
     space: gives its free space, where it is needed. facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
     """
-    room, renderer = Room(scene, space, facts or NOTHING, size, kept_of), colourless(renderer)
+    room, renderer = Room(scene, space, facts or NOTHING, size), colourless(renderer)
     known = boxes_by_name(facts, questions)
     return {
         shown.question_id: Visibility(named_boxes(shown, known), _turns(shown, room, renderer))
@@ -79,12 +79,12 @@ def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisib
         sightings: list[Sighting] = []
         for view in taken:
             sightings += (
-                Sighting(
-                    view.number,
-                    box,
-                    round(seen.area, 1),
-                    round(seen.share, 3),
-                    round(seen.distance, 3),
+                structs.replace(
+                    seen,
+                    box=box,
+                    area=round(seen.area, 1),
+                    share=round(seen.share, 3),
+                    distance=round(seen.distance, 3),
                 )
                 for box, seen in enumerate(room.sightings(view, which, renderer))
             )

@@ -20,7 +20,6 @@ from render_agent.render.visibility.room_visibility import NOTHING, Room
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import read_states
-from render_agent.scene.kept import kept_of
 from render_agent.system.kept_files import can_keep, remove_oldest
 
 POLL_SECONDS = 2.0
@@ -51,8 +50,8 @@ def precompute(folder: RunFolder, over: Callable[[float], object]) -> None:
                     scene = scenes.get(question)
                     keep_scene(scene, cameras[name], renderer)
                     space, known = partial(scenes.space, question), facts.get(name, NOTHING)
-                    room = Room(scene, space, placed(known, scene), config.image_size, kept_of)
-                    room.prepare(colourless(renderer))
+                    room = Room(scene, space, placed(known, scene), config.image_size)
+                    room.covered((), colourless(renderer))
     finally:
         renderer.close()
     remove_oldest()

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import FloatArray, Vector
 from render_agent.render.base import sound_faces
-from render_agent.scene.kept import Keep, anew
 from render_agent.scene.model import Scene
 
 MARGIN_METRES = 0.01
@@ -139,25 +138,11 @@ class BoxSurfaces:
         return cls(boxes, groups, sides)
 
     @classmethod
-    def of(cls, scene: Scene, boxes: Sequence[OrientedBox], keep: Keep = anew) -> BoxSurfaces:
+    def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
         """Return which faces, or points of a cloud, of `scene` lie in which boxes.
 
         RenderError where a face names a vertex that the scene does not have.
         """
-        pieces = scene.points if scene.faces is None else scene.faces
-
-        def make() -> bytes:
-            found = cls._of(scene, boxes)
-            return found.groups.tobytes() + found._sides.tobytes()
-
-        told = [part.tobytes().hex() for box in boxes for part in (box.centre, box.size, box.axes)]
-        content = keep(scene, f"surfaces of boxes {' '.join(told)}", make)
-        groups = np.frombuffer(content, np.int32, len(pieces) + 1).copy()
-        sides = np.frombuffer(content[groups.nbytes :], np.int16)
-        return cls(boxes, groups, sides.reshape(int(groups.max()) + 1, len(boxes)))
-
-    @classmethod
-    def _of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
         if scene.faces is None:
             return cls.holding(scene.points[:, None], None, boxes)
         corners = scene.points[sound_faces(scene)]

@@ -7,7 +7,6 @@ there can see (the inside of a cabinet, the outside of a wall) does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,6 @@ from render_agent.render.base import Frame, Renderer
 from render_agent.scene.free_space.free_space import FreeSpace
 from render_agent.scene.free_space.standing import CLEARANCE_METRES
 from render_agent.scene.free_space.surface import areas_and_normals, inside_box, one_each
-from render_agent.scene.kept import Keep, anew
 from render_agent.scene.model import Scene
 from render_agent.scene.solid import surface_points
 
@@ -56,25 +54,18 @@ class Surface:
     points: FloatArray
 
     @classmethod
-    def of(
-        cls, scene: Scene, space: Callable[[], FreeSpace], renderer: Renderer, keep: Keep = anew
-    ) -> Surface:
-        """Return the visible surface of a scene. space: gives its free space. RenderError where it cannot be drawn."""
-
-        def make() -> bytes:
-            everywhere = cls(spread(scene))
-            visible = np.zeros(len(everywhere.points), bool)
-            for position in free_places(space()):
-                for yaw, pitch in DIRECTIONS:
-                    camera = Camera(position, yaw, pitch, 90.0)
-                    if not everywhere._may_add(visible, camera):  # as in most of the last ones
-                        continue
-                    frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
-                    everywhere._mark_seen(visible, frame, camera)
-            return everywhere.points[visible].tobytes()
-
-        points = np.frombuffer(keep(scene, "visible surface", make))
-        return cls(points.reshape(-1, 3).copy())
+    def of(cls, scene: Scene, space: FreeSpace, renderer: Renderer) -> Surface:
+        """Return the visible surface of a scene. RenderError where it cannot be drawn."""
+        everywhere = cls(spread(scene))
+        visible = np.zeros(len(everywhere.points), bool)
+        for position in free_places(space):
+            for yaw, pitch in DIRECTIONS:
+                camera = Camera(position, yaw, pitch, 90.0)
+                if not everywhere._may_add(visible, camera):  # as in most of the last ones
+                    continue
+                frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
+                everywhere._mark_seen(visible, frame, camera)
+        return cls(everywhere.points[visible])
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
         """Return which points, (n,), show in a view of the scene and lie within REACH_METRES."""

@@ -7,15 +7,16 @@ behind it, as it does in every picture of a scan.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
+from render_agent.dialogue.state import View
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.geometry.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
@@ -46,53 +47,29 @@ what vision models make one token of: at half of that a clock on the wall is tol
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """How one object is seen in one view.
+class Sighting(Struct, frozen=True, array_like=True):
+    """How one box is seen in one view.
 
-    area: pixels that show it. share: of what would be seen of it from there with nothing in the way
-    and a picture without edges, by solid angle, 0 to 1. distance: metres to its box's closest point.
+    view: the number of the view within the question. box: its number. area: pixels that show it. share: of what would
+    be seen of it from there with nothing in the way and a picture without edges, by solid angle, 0 to 1. distance:
+    metres from the camera to its closest point.
     """
 
-    area: float
-    share: float
-    distance: float
+    view: int
+    box: int
+    area: float = 0.0
+    share: float = 0.0
+    distance: float = math.inf
 
+    def well(self, size: tuple[int, int]) -> bool:
+        """Whether the box is seen well enough in a view of `size` pixels to be recognised and judged.
 
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """What of each box shows in a view: areas (boxes,) pixels; angles (boxes,) steradians."""
-
-    areas: FloatArray
-    angles: FloatArray
-
-    def __add__(self, other: Counted) -> Counted:
-        return Counted(self.areas + other.areas, self.angles + other.angles)
-
-
-class HowSeen(Protocol):
-    """How much of an object is seen, as `Seen` tells it."""
-
-    @property
-    def area(self) -> float:
-        """Pixels that show it."""
-        ...
-
-    @property
-    def share(self) -> float:
-        """Of it, 0 to 1."""
-        ...
-
-
-def seen_well(seen: HowSeen, size: tuple[int, int]) -> bool:
-    """Whether an object is seen well enough in a picture of `size` to be recognised and judged.
-
-    Share and area count as they are kept: to three decimals, and to a tenth of a pixel.
-    """
-    return (
-        round(seen.share, 3) >= LEAST_SHARE
-        and round(seen.area, 1) >= LEAST_AREA * size[0] * size[1]
-    )
+        Share and area count to three decimals and to a tenth of a pixel.
+        """
+        return (
+            round(self.share, 3) >= LEAST_SHARE
+            and round(self.area, 1) >= LEAST_AREA * size[0] * size[1]
+        )
 
 
 class Sight:
@@ -100,7 +77,7 @@ class Sight:
 
     boxes: of all objects that are known, in the scene's frame: what lies in two of them goes to the
     smaller. size: width and height of the pictures that areas are given for. widest: pixels across
-    in which it is counted at the most. surfaces: of the boxes, found unless given.
+    in which it is counted at the most.
     """
 
     def __init__(
@@ -110,7 +87,6 @@ class Sight:
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
         widest: int = WIDEST_PIXELS,
-        surfaces: BoxSurfaces | None = None,
     ) -> None:
         self.renderer = renderer
         self.scene = scene
@@ -118,32 +94,29 @@ class Sight:
         self.size = size
         shrunk = min(1.0, widest / size[0])
         self.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
-        self._surfaces = surfaces or BoxSurfaces.of(scene, boxes)
-        self._counts: dict[Vector, NDArray[np.bool_]] = {}
+        self._surfaces = BoxSurfaces.of(scene, boxes)
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
-        self._alone: dict[tuple[int, bytes], Scene | NDArray[np.intp]] = {}
-        self._whole: dict[tuple[int, Vector], float] = {}
-        self._distances: dict[Vector, list[float]] = {}
 
-    def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Seen]:
+    def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Sighting]:
         """Return how each of the boxes is seen; which: their numbers, all unless given.
 
         RenderError where the scene cannot be drawn.
         """
-        counted = self.count(self.frame(camera), camera)
-        return self.seen(counted, camera.position, which)
+        areas, angles = self.count(self.frame(camera), camera)
+        numbers = range(len(self.boxes)) if which is None else which
+        return self.sightings(areas, angles, camera.position, numbers)
 
     def frame(self, camera: Camera) -> Frame:
         """Return the view in which it is counted. RenderError where it cannot be drawn."""
         return self.renderer.draw(self.scene, camera, *self.counted)
 
-    def count(self, frame: Frame, camera: Camera) -> Counted:
-        """Return what of each box shows in a view that `frame` gave."""
+    def count(self, frame: Frame, camera: Camera) -> tuple[FloatArray, FloatArray]:
+        """Return how much of each box shows in a view that `frame` gave: (boxes,) pixels and steradians."""
         angles = pixel_angles(*self.counted, camera.vertical_fov)
-        return self._sums(*self._grouped(frame, camera, camera.position), angles)
+        return self._sums(frame, camera, camera.position, angles)
 
-    def on_map(self, camera: MapCamera) -> Counted:
-        """Return what of each box shows on a map without its grid and its trail; no angles.
+    def map_areas(self, camera: MapCamera) -> FloatArray:
+        """Return how many pixels show each box, (boxes,), on a map without its grid and its trail.
 
         RenderError where it cannot be drawn.
         """
@@ -151,69 +124,56 @@ class Sight:
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
         above = *camera.centre, camera.height + FAR_ABOVE_METRES
-        return self._sums(*self._grouped(frame, coarse, above), np.empty(0))
+        return self._sums(frame, coarse, above, np.empty(0))[0]
 
-    def seen(
-        self, counted: Counted, position: Vector, which: Sequence[int] | None = None
-    ) -> list[Seen]:
-        """Return how the boxes are seen of which so much shows in views taken at one place.
+    def sightings(
+        self, areas: FloatArray, angles: FloatArray, position: Vector, which: Iterable[int]
+    ) -> list[Sighting]:
+        """Return how the boxes `which` are seen, of which so much shows in views taken at one place, as of view 0.
 
         RenderError where an object cannot be drawn alone.
         """
-        seen_boxes, away = [], self._away(position)
-        for number in range(len(self.boxes)) if which is None else which:
-            area, share = float(counted.areas[number]), 0.0
+        counts, away = self._surfaces.seen_from(position), self._surfaces.distances(position)
+        found = []
+        for number in which:
+            area, share = float(areas[number]), 0.0
             if area:
-                whole = self._amodal(number, position)
-                share = min(1.0, float(counted.angles[number]) / whole) if whole else 0.0
-            seen_boxes.append(Seen(area, share, away[number]))
-        return seen_boxes
+                whole = self._whole_angle(counts[:, number], number, position)
+                share = min(1.0, float(angles[number]) / whole) if whole else 0.0
+            found.append(Sighting(0, number, area, share, float(away[number])))
+        return found
+
+    def cameras(self, view: View) -> list[tuple[Sight, Camera]]:
+        """Return the cameras whose pictures a view shows together, each with what counts in it.
+
+        Those are four for `around`, each in a quarter of the picture, and the view's own for others.
+        """
+        assert isinstance(view.camera, Camera), "it is no map"
+        if view.kind != "around":
+            return [(self, view.camera)]
+        quarter = self.sized(cell_size(self.size))
+        return [(quarter, each) for each in cameras_of(camera_ahead(view.camera, self.size))]
 
     def sized(self, size: tuple[int, int]) -> Sight:
-        """Return a Sight for pictures of another size, counted as coarsely, that shares all caches with this one."""
+        """Return a Sight for pictures of another size, counted as coarsely."""
         other = copy(self)
         shrunk = self.counted[0] / self.size[0]
         other.size = size
         other.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
         return other
 
-    def looks(self, kind: str, camera: Camera) -> list[tuple[Sight, Camera]]:
-        """Return the cameras whose pictures a view of a kind shows together, each with what counts in it.
-
-        Those are four for `around`, each in a quarter of the picture, and the view's own for others.
-        """
-        if kind != "around":
-            return [(self, camera)]
-        quarter = self.sized(cell_size(self.size))
-        return [(quarter, each) for each in cameras_of(camera_ahead(camera, self.size))]
-
-    def forget(self) -> None:
-        """Clear the caches by camera position; which surface belongs to which box stays known."""
-        for cache in (self._counts, self._alone, self._whole, self._distances):
-            cache.clear()
-
-    def _grouped(
-        self, frame: Frame, camera: Camera | MapCamera, position: Vector
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
-        """Return which group counts for which box from a place, the group of each piece, and the piece of each pixel."""
-        if frame.primitive is not None:
-            return self._counting(position), self._surfaces.groups, frame.primitive.ravel()
-        surfaces, pieces = self._by_depth(frame, camera)
-        return surfaces.seen_from(position), surfaces.groups, pieces
-
     def _sums(
-        self,
-        counts: NDArray[np.bool_],
-        groups: NDArray[np.int32],
-        pieces: NDArray[np.int32],
-        angle: FloatArray,
-    ) -> Counted:
+        self, frame: Frame, camera: Camera | MapCamera, position: Vector, angle: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         from render_agent.render.visibility.counting import tally
 
-        weights = counts.astype(np.float64)
+        surfaces, pieces = self._surfaces, frame.primitive
+        if pieces is None:
+            surfaces, pieces = self._by_depth(frame, camera)
+        weights = surfaces.seen_from(position).astype(np.float64)
         scale = self.size[0] * self.size[1] / (self.counted[0] * self.counted[1])
-        areas, angles = tally(groups, pieces, angle, len(counts))
-        return Counted((areas @ weights) * scale, np.asarray(angles @ weights))
+        areas, angles = tally(surfaces.groups, pieces.ravel(), angle, len(weights))
+        return (areas @ weights) * scale, np.asarray(angles @ weights)
 
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
@@ -224,60 +184,38 @@ class Sight:
         surfaces = BoxSurfaces.holding(points[:, None], None, self.boxes)
         pieces = np.full(frame.depth.shape, -1, np.int32)
         pieces[v, u] = np.arange(len(points))
-        return surfaces, pieces.ravel()
+        return surfaces, pieces
 
-    def _counting(self, position: Vector) -> NDArray[np.bool_]:
-        if position not in self._counts:
-            self._counts[position] = self._surfaces.seen_from(position)
-        return self._counts[position]
+    def _whole_angle(self, groups: NDArray[np.bool_], number: int, position: Vector) -> float:
+        """Return the solid angle that an object takes from a place with nothing else there.
 
-    def _away(self, position: Vector) -> list[float]:
-        """Return how far a place is from the closest point of each box, metres."""
-        if position not in self._distances:
-            self._distances[position] = self._surfaces.distances(position).tolist()
-        return self._distances[position]
+        groups: (groups,) which of them count as the object from there.
+        """
+        pieces, scene = self._surfaces.pieces(groups), self.scene
+        views = cameras_around(self._grown[number], position)
+        if scene.faces is not None:
+            return sum(self._faces_angle(pieces, *view) for view in views)
+        alone = replace(
+            scene,
+            points=scene.points[pieces],
+            colours=scene.colours[pieces],
+            bounds=self._grown[number].bounds,
+            gaussians=scene.gaussians and scene.gaussians.where(pieces),
+        )
+        return sum(self._cloud_angle(alone, *view) for view in views)
 
-    def _amodal(self, number: int, position: Vector) -> float:
-        """Return the solid angle that an object takes from a place with nothing else there."""
-        key = number, position
-        if key not in self._whole:
-            alone = self._drawn_alone(number, position)
-            self._whole[key] = sum(
-                self._angle(alone, *view) for view in cameras_around(self._grown[number], position)
-            )
-        return self._whole[key]
-
-    def _angle(
-        self, alone: Scene | NDArray[np.intp], camera: Camera, width: int, height: int
+    def _faces_angle(
+        self, faces: NDArray[np.intp], camera: Camera, width: int, height: int
     ) -> float:
-        """Return the solid angle of the pixels that show a cloud, or some faces of the scene, alone."""
         from render_agent.render.visibility.counting import angle_of_faces
 
-        if isinstance(alone, Scene):
-            v, u = np.nonzero(np.isfinite(self.renderer.draw(alone, camera, width, height).depth))
-            return float(_angles(u, v, width, height, camera.vertical_fov).sum())
         view, focal = projection(camera, width, height), camera.focal(height)
-        mesh = self.scene.points, self.scene.faces, alone
+        mesh = self.scene.points, self.scene.faces, faces
         return float(angle_of_faces(*mesh, view.matrix, view.near, width, height, focal))
 
-    def _drawn_alone(self, number: int, position: Vector) -> Scene | NDArray[np.intp]:
-        """Return the faces of a mesh that count as an object from a place, of a cloud a scene of nothing else."""
-        groups = self._counting(position)[:, number]
-        key = number, groups.tobytes()
-        if key not in self._alone:
-            pieces, scene = self._surfaces.pieces(groups), self.scene
-            self._alone[key] = (
-                pieces
-                if scene.faces is not None
-                else replace(
-                    scene,
-                    points=scene.points[pieces],
-                    colours=scene.colours[pieces],
-                    bounds=self._grown[number].bounds,
-                    gaussians=scene.gaussians and scene.gaussians.where(pieces),
-                )
-            )
-        return self._alone[key]
+    def _cloud_angle(self, cloud: Scene, camera: Camera, width: int, height: int) -> float:
+        v, u = np.nonzero(np.isfinite(self.renderer.draw(cloud, camera, width, height).depth))
+        return float(_angles(u, v, width, height, camera.vertical_fov).sum())
 
 
 def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int, int]]:

@@ -154,7 +154,7 @@ def test_of_what_is_counted_every_box_counts(standing, verifier):
 def test_the_new_surface_is_what_the_views_cover_by_themselves(scene, standing, unnamed):
     renderer = Rasteriser(1)
     context = standing(asks("lamp"))
-    surface = Surface.of(scene, lambda: context.observation.space, renderer)
+    surface = Surface.of(scene, context.observation.space, renderer)
 
     def covered(camera):
         return surface.seen(renderer.draw(scene, camera, *SIZE), camera)

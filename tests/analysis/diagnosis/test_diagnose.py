@@ -23,7 +23,7 @@ from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.visibility.object_visibility import Seen, Sight, seen_well
+from render_agent.render.visibility.object_visibility import Sight
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import start_run
@@ -136,7 +136,7 @@ def test_sightings_are_those_of_sight(looking):
                 assert sighting.area == pytest.approx(seen.area, abs=0.1)
                 assert sighting.share == pytest.approx(seen.share, abs=0.001)
                 assert sighting.distance == pytest.approx(seen.distance, abs=0.001)
-                compared += seen_well(seen, size)
+                compared += seen.well(size)
     assert compared >= 6
 
 
@@ -150,12 +150,7 @@ def test_every_box_of_a_counted_category_has_to_be_seen(tmp_path):
         results[name] = diagnose_run(folder)[CHAIRS]
         size = folder.config.image_size
     for one in results.values():
-        seen = {
-            s.box
-            for turn in one.turns
-            for s in turn.sightings
-            if seen_well(Seen(s.area, s.share, s.distance), size)
-        }
+        seen = {s.box for turn in one.turns for s in turn.sightings if s.well(size)}
         assert (one.first_seen["chair"] is not None) == (seen == {0, 1, 2})
 
 

@@ -18,7 +18,6 @@ from render_agent.analysis.diagnosis.model import (
     Cause,
     Diagnosis,
     NamedBox,
-    Sighting,
     TurnDiagnosis,
 )
 from render_agent.analysis.report.build import copy_assets, link_pictures
@@ -27,6 +26,7 @@ from render_agent.analysis.report.question.question_page import cause_words, wri
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.runs.log.folder import RunFolder
 from render_agent.text.safe_parse import convert
 

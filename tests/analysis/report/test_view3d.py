@@ -16,13 +16,13 @@ from PIL import Image
 from playwright.sync_api import expect
 from scipy.spatial.transform import Rotation
 
-from render_agent.analysis.diagnosis.model import Sighting
 from render_agent.analysis.report.view3d import page_data, scene_file
 from render_agent.analysis.report.view3d.scene_file import MAX_FACES, coarser, scene_script
 from render_agent.dialogue.state import View
 from render_agent.geometry.camera import Camera
 from render_agent.render.around import direction_of, draw_around
 from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.scene.gaussians import Gaussians
 from render_agent.scene.model import Scene
 from render_agent.web.templates import ASSETS

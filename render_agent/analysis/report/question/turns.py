@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from render_agent.analysis.diagnosis.judge import seen_well_in
-from render_agent.analysis.diagnosis.model import Diagnosis, Sighting, TurnDiagnosis
+from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
 from render_agent.analysis.report.maps.path_marks import name_of, where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.analysis.report.question.choice import ChoicePart, choice_part
@@ -15,6 +15,7 @@ from render_agent.dialogue.chat import thinking_and_rest
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
+from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.text.safe_parse import parse_json
 
 KINDS = {"ego": "the view ahead", "top": "the map", "around": "four directions"}
