@@ -21,18 +21,28 @@ class Failures:
 
     def __init__(self, most: str, questions: Sequence[Question]) -> None:
         self.most = None if most == AUTO else allowed_failures(most, len(questions))
-        self._total = 0
-        self._in_a_row: set[str] = set()
+        self._scenes = len({question.scene for question in questions})
+        self._failed = 0
+        self._in_a_row: list[Question] = []
 
     def failed(self, question: Question, reason: str, *, of_scene: bool = False) -> None:
-        """Count a failure; of_scene: it counts once per scene. RunStoppedError if it is one too many."""
-        self._total += 1
-        self._in_a_row.add(f"scene {question.scene}" if of_scene else question.id)
-        count = len(self._in_a_row) if self.most is None else self._total
-        if count > (IN_A_ROW - 1 if self.most is None else self.most):
+        """Count a failure. RunStoppedError if it is one too many.
+
+        of_scene: whether a scan or a view of it was to blame: not the run, unless other scenes fail, too.
+        """
+        self._failed += 1
+        self._in_a_row.append(question)
+        if self.most is not None:
+            stops, count = self._failed > self.most, f"{self._failed} questions failed"
+        else:
+            scenes = len({each.scene for each in self._in_a_row})
+            stops = len(self._in_a_row) >= IN_A_ROW
+            stops = stops and not (of_scene and scenes < min(IN_A_ROW, self._scenes))
+            count = f"{len(self._in_a_row)} questions failed in a row"
+        if stops:
             raise RunStoppedError(
-                f"{count} questions failed{' in a row' if self.most is None else ''}, the last because: {reason}; fix"
-                " that and resume with --continue, or allow more failures with --max-failures"
+                f"{count}, the last because: {reason}; fix that and resume with --continue, or allow more failures with"
+                " --max-failures"
             )
 
     def went_on(self) -> None:
