@@ -75,8 +75,6 @@ class RunOptions(TypedDict, total=False):
     # choosing among moves
     agent: str | None
     verifier: Texts | None
-    verifier_weights: str | Sequence[str | float] | None
-    fusion: str | None
     rubric: Path | None
     judge_mode: str | None
     # place and display
