@@ -13,7 +13,7 @@ from render_agent.agents.verifiers.score_fusion import fused, judgements
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import KINDS, Action, Malformed, read
+from render_agent.dialogue.reply import Action, Malformed, read
 from render_agent.dialogue.state import Candidate, Evidence, Tokens
 from render_agent.engines.base import Reply
 from render_agent.observation.base import ViewProvider
@@ -27,9 +27,8 @@ def read_reply(
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
     state, now = context.state, context.observation
-    known = (*KINDS, *(kind for kind in kinds if kind not in KINDS))
     question = state.question
-    action = read(text, question.wanted, question.options, known, measures=now.measures)
+    action = read(text, question.wanted, question.options, measures=now.measures)
     views = context.views
     return action, feedback_on(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 setting = partial(declare, "dialogue")
 
+VIEW_KINDS = ("ego", "top", "around")
+"""Kinds of view that a reply may ask for."""
+
+PROBES = ("map", "counts", "pose", "seen")
+"""What a model can be asked to believe."""
+
 
 @dataclass(frozen=True)
 class DialogueSpec:
@@ -32,7 +38,7 @@ class DialogueSpec:
     )
     field_of_view: float = setting(75.0, "Horizontal field of view in degrees.", metavar="DEG")
     kinds: tuple[str, ...] = setting(
-        ("ego", "top", "around"),
+        VIEW_KINDS,
         "Kinds of view that may be asked for; the first is shown where none is.",
         metavar="LIST",
         separator=",",
@@ -87,12 +93,13 @@ class DialogueSpec:
 
     @cached_property
     def probe_keys(self) -> dict[str, Key]:
-        """What is asked after turns, by its key in the reply, as `--probe` names it. SetupError where there is no such probe.
+        """What is asked after turns, by its key in the reply, as `--probe` names it.
 
         Where the camera is moved for the model, it is not asked where that is.
         """
-        kinds = [registry.load("probe", name)() for name in self.probe]
-        keys = {name: key for kind in kinds for name, key in kind.keys.items()}
+        from render_agent.dialogue.probe import KEYS
+
+        keys = {name: key for probe in self.probe for name, key in KEYS[probe].items()}
         return {name: key for name, key in keys.items() if self.free or not key.of_camera}
 
     @cached_property
@@ -146,6 +153,12 @@ class DialogueSpec:
         ):
             if not isfinite(value):
                 raise UsageError(f"{flag} {value} is no finite number")
+        for flag, given, known in (
+            ("--kinds", self.kinds, VIEW_KINDS),
+            ("--probe", self.probe, PROBES),
+        ):
+            if unknown := [name for name in given if name not in known]:
+                raise UsageError(f"{flag} {unknown[0]} is unknown: choose from {', '.join(known)}")
         _ = self.opening_kinds, self.picture_stress  # refuses what cannot be shown
         if self.probe and self.blind:
             raise UsageError(

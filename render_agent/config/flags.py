@@ -65,20 +65,14 @@ class Part(click.ParamType[str]):
 
 
 class Parts(click.ParamType[tuple[str, ...]]):
-    """Comma-separated words; names of parts of one kind if a kind is given."""
+    """Comma-separated words."""
 
     name = "LIST"
-
-    def __init__(self, kind: registry.Kind | None = None) -> None:
-        self.part = None if kind is None else Part(kind)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Return the words in the order given, each once."""
         words = value.split(",") if isinstance(value, str) else value
-        unique = dict.fromkeys(word.strip() for word in words if word.strip())
-        if self.part is None:
-            return tuple(unique)
-        return tuple(self.part.convert(word, param, ctx) for word in unique)
+        return tuple(dict.fromkeys(str(word).strip() for word in words if str(word).strip()))
 
 
 class Texts(click.types.StringParamType):
@@ -107,8 +101,8 @@ class Auto(click.ParamType[int | str]):
 
 TYPES: dict[str, click.ParamType[Any]] = {
     "image_size": Size(),
-    "kinds": Parts("kind of view"),
-    "probe": Parts("probe"),
+    "kinds": Parts(),
+    "probe": Parts(),
     "devices": Parts(),
     "finish_together": Auto(),
     "batch_size": Auto(),

@@ -1,8 +1,7 @@
 """Probes: what a model is asked to believe after a turn, outside the dialogue; `--probe` names them.
 
 The message follows the dialogue so far and is in no later turn, so that the dialogue is the same with and without it.
-What comes back is read by `render_agent.dialogue.beliefs`. A probe of an installed package may ask for keys of its
-own: they are in the reply that the log keeps.
+What comes back is read by `render_agent.dialogue.beliefs`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from render_agent.dialogue.chat import Message, message, text
 from render_agent.dialogue.reply import object_schema
@@ -35,12 +34,6 @@ class Key:
     schema: Mapping[str, Any]
     of_camera: bool = False
     """Whether it asks where the camera is, which moves only where the model moves it."""
-
-
-class ProbeKind(Protocol):
-    """A probe: the keys that it asks for, by their names."""
-
-    keys: Mapping[str, Key]
 
 
 # The schemas use what the schema of a turn's reply uses: a server that refused one would be asked for none from then on,
@@ -88,35 +81,15 @@ UNSEEN = Key(
 AREA = Key("0.0", "the floor of the whole place in square metres.", _number(0, 10_000))
 
 
-class Map:
-    """What is where: objects with their places, the camera's pose, the floor's size, and what is unseen yet."""
+POSE = {"position": POSITION, "yaw_degrees": YAW}
 
-    keys: Mapping[str, Key] = {
-        "objects": OBJECTS,
-        "position": POSITION,
-        "yaw_degrees": YAW,
-        "unseen": UNSEEN,
-        "floor_square_meters": AREA,
-    }
-
-
-class Counts:
-    """How many objects there are of every category."""
-
-    keys: Mapping[str, Key] = {"counts": COUNTS}
-
-
-class Pose:
-    """Where the camera stands and looks."""
-
-    keys: Mapping[str, Key] = {"position": POSITION, "yaw_degrees": YAW}
-
-
-class Seen:
-    """What has not been seen yet."""
-
-    keys: Mapping[str, Key] = {"unseen": UNSEEN}
-
+KEYS: Mapping[str, Mapping[str, Key]] = {
+    "map": {"objects": OBJECTS, **POSE, "unseen": UNSEEN, "floor_square_meters": AREA},
+    "counts": {"counts": COUNTS},
+    "pose": POSE,
+    "seen": {"unseen": UNSEEN},
+}
+"""The keys that each probe asks for."""
 
 ASKED = """\
 {feedback}

@@ -14,11 +14,17 @@ from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS, MAX_PLACES, object_schema
 from render_agent.dialogue.state import Question, View
-from render_agent.dialogue.view_kinds import view_kind
 from render_agent.geometry.camera import Camera, MapCamera, Vector
 
 MAX_COORDINATE = 100_000
 """No picture has so many pixels across."""
+
+SHOWN = {
+    "ego": "what your camera sees ahead",
+    "top": "a map: the place from above without its ceiling, with a grid in metres, your position, heading and path",
+    "around": "four directions in one picture: ahead, left, behind and right",
+}
+"""What each kind of view shows."""
 
 MAP_AXES = ", as on the axes of the map"
 MAP_ADVICE = " Read sizes and distances off the map's grid, and check them from where you stand."
@@ -153,7 +159,7 @@ class Prompt:
             return (GRAPH_INSTRUCTIONS + ANSWER_ALONE).format(turns=turns, source="the scene graph")
         if not self.kinds:
             return (BLIND_INSTRUCTIONS + ANSWER_ALONE).format(turns=turns, source="the question")
-        described = [f'- "{kind}": {view_kind(kind).told}' for kind in self.kinds]
+        described = [f'- "{kind}": {SHOWN[kind]}' for kind in self.kinds]
         axes = MAP_AXES if "top" in self.kinds else ""
         camera = CAMERA.format(field=self.field_of_view, axes=axes)
         if self.at_once:

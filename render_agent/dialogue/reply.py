@@ -124,23 +124,19 @@ def read(
     text: str,
     wanted: Wanted,
     options: Sequence[str] = (),
-    kinds: Sequence[str] = KINDS,
     *,
     measures: bool = False,
 ) -> Action | Malformed:
     """Parse the reply `text` into an action; it never raises, and takes time linear in the text.
 
-    wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). kinds: the kinds of
-    view that there are; others may be asked for in no reply. measures: whether it may ask for measurements; where
-    it may not, that field is ignored as any other that is unknown.
+    wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). measures: whether
+    it may ask for measurements; where it may not, that field is ignored as any other that is unknown.
     """
     try:
         fields = last_object(without_thinking(text))
         if isinstance(fields, Malformed):
             return fields
-        return _understood(
-            fields, wanted, options, _asking(kinds) | (_MEASURING if measures else {})
-        )
+        return _understood(fields, wanted, options, _MEASURING if measures else {})
     except RecursionError:
         return Malformed("its JSON object is nested too deeply")
 
@@ -272,9 +268,9 @@ def _point(value: object) -> Point | None:
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def _view(value: object, kinds: Sequence[str]) -> str | int | None:
+def _view(value: object) -> str | int | None:
     word = value.strip().lower() if isinstance(value, str) else ""
-    if match := re.fullmatch(rf"({'|'.join(map(re.escape, kinds))})(?:[ _-]?view)?", word):
+    if match := re.fullmatch(rf"({'|'.join(KINDS)})(?:[ _-]?view)?", word):
         return match[1]
     if match := re.fullmatch(r"(?:view)?[ #]*([0-9]{1,9})", word):
         value = int(match[1])
@@ -283,12 +279,6 @@ def _view(value: object, kinds: Sequence[str]) -> str | int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < MAX_VIEW_NUMBER else None
-
-
-def _asking(kinds: Sequence[str]) -> dict[str, Field]:
-    """Return the field that asks for a view, where there are these kinds."""
-    must = f"one of {', '.join(kinds)} or the number of an earlier view"
-    return {"view": ("view", partial(_view, kinds=kinds), must)}
 
 
 def _places(value: object) -> tuple[Place, ...] | None:
@@ -307,7 +297,7 @@ def _place(value: object) -> Place | None:
     if isinstance(value, Mapping):
         fields = {str(name).strip().lower(): item for name, item in value.items()}
         if (wish := fields.get("view")) is not None:
-            view = _view(wish, KINDS)
+            view = _view(wish)
             x, y = (quantity(fields.get(axis), {}) for axis in "xy")
             if not isinstance(view, int) or x is None or y is None:
                 return None
@@ -334,7 +324,7 @@ _FIELDS: dict[str, Field] = {
     "left_meters": ("left", _metres, "a number"),
     "z_delta_meters": ("up", _metres, "a number"),
     "look_at": ("look_at", _point, "a point [x, y, z] in metres"),
-    **_asking(KINDS),
+    "view": ("view", _view, f"one of {', '.join(KINDS)} or the number of an earlier view"),
     "done": ("done", _truth, "true or false"),
 }
 """The fields by name."""

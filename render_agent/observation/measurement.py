@@ -126,15 +126,12 @@ def camera_under(
 ) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | str:
     """Return the camera of the part of a view in which a pixel lies, that part's size, and the pixel in it.
 
-    Or why there is none: it lies between the four directions of `around`, or nobody knows how a package's kind
-    of view was taken.
+    Or why there is none: it lies between the four directions of `around`.
     """
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
             return "lies between two directions"
         return direction_of(view.camera, size, cell.number), cell.size, cell.pixel
-    if view.kind not in ("ego", "top"):
-        return f"cannot be measured, as the view is of the kind {view.kind}"
     return view.camera, size, pixel
 
 

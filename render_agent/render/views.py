@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.view_kinds import view_kind
-from render_agent.errors import RenderError, SetupError
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.render.around import draw_around
 from render_agent.render.base import Renderer
@@ -24,7 +22,7 @@ class Picture:
 
     picture: (H, W, 3) uint8. depth: (H, W) float32, metres along the optical axis, inf where nothing
     is; None where what is shown is more than one camera's view. camera: what it was taken with (for
-    `around`, the direction ahead). kind: one of KINDS, or that of an installed package.
+    `around`, the direction ahead). kind: ego, top or around.
     """
 
     picture: NDArray[np.uint8]
@@ -48,22 +46,13 @@ class Viewer:
     def draw(
         self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera] = ()
     ) -> Picture:
-        """Return the view of that kind. RenderError where it cannot be drawn or there is no such kind.
+        """Return the view of that kind: ego, top or around. RenderError where it cannot be drawn.
 
-        kind: as the registry names it. trail: where the camera stood, oldest first.
+        trail: where the camera stood, oldest first.
         """
-        try:
-            entry = view_kind(kind)
-        except SetupError as error:
-            raise RenderError(str(error)) from error
-        drawn = entry.draw(self, scene, camera, trail)
-        picture, (width, height) = drawn.picture, self.size
-        if picture.dtype != np.uint8 or picture.shape != (height, width, 3):
-            raise RenderError(
-                f"the kind of view {kind!r} drew {picture.dtype} of {picture.shape}, and a picture must be"
-                f" uint8 of {(height, width, 3)}"
-            )
-        return replace(drawn, kind=kind)
+        if kind == "top":
+            return self.top(scene, camera, trail)
+        return self.around(scene, camera) if kind == "around" else self.ego(scene, camera)
 
     def stop(self) -> None:
         """End a renderer that has a process of its own, at once; may be called from any thread."""

@@ -146,8 +146,6 @@ def packages(config: RunConfig) -> dict[str, str]:
 def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
     yield "engine", config.engine
     yield "renderer", config.renderer
-    for name in config.kinds:
-        yield "kind of view", name
     # A file of questions may be gone when its run goes on: they are in the run folder.
     is_part = config.benchmark in registry.names("benchmark")
     if config.batch and is_part and not is_file_of_questions(config):

@@ -98,7 +98,7 @@ def test_options_are_read_as_flags_are(tmp_path):
         ({"views": "nonsense"}, "--views.*'nonsense'"),
         ({"image_size": (3, 4)}, "32 to 4096"),
         ({"max_turns": 0}, "--max-turns"),
-        ({"kinds": ["ego", "map"]}, "not a kind of view"),
+        ({"kinds": ["ego", "map"]}, "map is unknown"),
         ({"limit": [1, 2]}, "--limit"),
         ({"limit": 2.5}, "--limit.*2.5"),
         ({"json": True}, "command line"),

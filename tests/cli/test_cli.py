@@ -121,7 +121,7 @@ def test_options_given_more_than_once(resolved):
         (["--batch", "--image-size", "640"], "640' is not a size"),
         (["--batch", "--image-size", "9x9"], "32 to 4096"),
         (["--batch", "--image-size", ""], "is not a size"),
-        (["--batch", "--kinds", "ego,side"], "'side' is not a kind of view"),
+        (["--batch", "--kinds", "ego,side"], "--kinds side"),
                 (["--batch", "--engine", "magic"], "--engine"),
         (["--batch", "--config", "missing.yaml"], "cannot read --config missing.yaml"),
         (["--nothing"], "--nothing"),
@@ -143,7 +143,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
         ("max_turns: true", "max_turns of --config"),
         ("max_turns: [3]", "max_turns must be one value"),
         ("image_size: 640", "640' is not a size"),
-        ("kinds: [1]", "'1' is not a kind of view"),
+        ("kinds: [1]", "--kinds 1"),
         ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "is not YAML"),
@@ -154,9 +154,7 @@ def test_a_wrong_file_of_options_is_one_sentence_and_exit_code_2(call, tmp_path,
     assert sentence in refused(*call("--batch", "--config", "wrong.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps"), ("KINDS", "side")]
-)
+@pytest.mark.parametrize(("name", "value"), [("MAX_TURNS", "many"), ("BATCH", "perhaps")])
 def test_a_wrong_environment_is_one_sentence_and_exit_code_2(call, name, value):
     assert f"RENDER_AGENT_{name}" in refused(*call("--seed", "1", **{name: value}))
 

@@ -185,7 +185,7 @@ def test_a_failed_question_makes_exit_code_1_and_is_not_scored(type_in, tmp_path
         (("--batch", "--ply", "x.ply", "--question", "?"), 2, "either --batch"),
         (("--batch", "--benchmark", "rooms", *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
         (("--batch", "--image-size", "big"), 2, "640x480"),
-        (("--batch", "--kinds", "ego,side"), 2, "not a kind of view"),
+        (("--batch", "--kinds", "ego,side"), 2, "--kinds side"),
         (
             ("--batch", "--benchmark", ".", *QUICK),
             1,

@@ -65,7 +65,7 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
     bring("renderer", "odd", "Part = dict")
     with pytest.raises(SetupError, match=r"'crayon'.* rasteriser, pyrender, odd"):
         make_renderer("crayon")
-    for name, value in (("engine", "magic"), ("renderer", "crayon"), ("kinds", "ego,side")):
+    for name, value in (("engine", "magic"), ("renderer", "crayon")):
         with pytest.raises(UsageError, match=f"--{name}.*{value.split(',')[-1]}"):
             checked({name: value})
     assert checked({"renderer": "odd"}) == {"renderer": "odd"}

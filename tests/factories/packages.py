@@ -6,7 +6,6 @@ import sys
 import tomllib
 
 from factories import TREE
-from render_agent.dialogue.view_kinds import view_kind
 
 PAGES = TREE / "docs" / "extending"
 
@@ -45,7 +44,6 @@ def install(monkeypatch, folder, project, modules):
         (site / f"{module}.py").write_text(source, "utf-8")
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.syspath_prepend(site)
-    view_kind.cache_clear()
 
 
 def install_page(monkeypatch, folder, name):

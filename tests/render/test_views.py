@@ -6,7 +6,6 @@ from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
 
 from render_agent.dialogue.reply import KINDS
-from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, vertical_from_horizontal
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.views import Viewer
@@ -146,11 +145,6 @@ def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
         before = first.copy()
         first[:] = 0
         assert np.array_equal(viewer.draw(kind, scene, camera).picture, before)
-
-
-def test_an_unknown_kind_is_told_in_one_sentence(viewer):
-    with pytest.raises(RenderError, match="'fisheye': choose one of ego, top, around"):
-        viewer.draw("fisheye", room(), Camera(EYES))
 
 
 @pytest.mark.parametrize(
