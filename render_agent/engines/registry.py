@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
-from render_agent.config import OPTIONS, RunConfig
+from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.state import Question
@@ -146,12 +146,6 @@ class OpenAI(BuiltIn):
         return describe(config, engine_options(config.engine_option))
 
 
-MODEL_OPTIONS = (
-    "engine_option", "revision", "base_url", "dtype", "device", "tensor_parallel", "max_model_len",
-)  # fmt: skip
-"""The options that only a model has."""
-
-
 class Scripted(BuiltIn):
     """Replies by rule."""
 
@@ -165,19 +159,6 @@ class Scripted(BuiltIn):
 
         size = config.fixed_batch_size or BATCH_SIZE
         return make_scripted(config.model_name, questions, config.seed, size, config)
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where options are given that only a model has."""
-        for name in () if config.verifier else MODEL_OPTIONS:  # a verifier may have a model
-            if getattr(config, name) != OPTIONS[name].default:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} is for models: --engine scripted answers by rule; leave it out"
-                )
-        if not config.verifier and set(config.devices) - {"cpu"}:
-            raise UsageError(
-                f"--devices {','.join(config.devices)} is for models: --engine scripted answers by rule; give"
-                f" --workers {len(config.devices)}"
-            )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return what must be said of its policy. SetupError where there is none."""

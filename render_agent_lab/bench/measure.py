@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from render_agent.config import OPTIONS, RunConfig
+from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Engine
 from render_agent.engines.memory.device import MainMemory, memory_of
-from render_agent.engines.registry import MODEL_OPTIONS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
@@ -57,8 +56,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # The run would otherwise look for weights that need not exist.
-            bare = {name: OPTIONS[name].default for name in ("model", *MODEL_OPTIONS)}
-            run = start_run(replace(config, engine="scripted", **{**bare, **options}))
+            run = start_run(replace(config, engine="scripted", model=None, **options))
             made: list[MeteredEngine] = []
 
             def make(_: RunConfig, questions: Sequence[Question]) -> Engine:

@@ -180,26 +180,6 @@ def test_without_anything_to_do_the_uses_are_shown(call):
         (["report", "recent", "--batch-size", "3"], "--batch-size"),
         (["ls", "--config", "c.yaml"], "--config"),
         (
-            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--engine-option", "a=1"],
-            "leave it out",
-        ),
-        (
-            ["--engine", "scripted", "--batch", "--benchmark", "rooms", "--device", "cuda"],
-            "--device is for models",
-        ),
-        (
-            [
-                "--engine",
-                "scripted",
-                "--batch",
-                "--benchmark",
-                "rooms",
-                "--devices",
-                "cuda:0,cuda:1",
-            ],
-            "answers by rule; give --workers 2",
-        ),
-        (
             [
                 "--ply",
                 str(ROOM),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,10 +22,6 @@ from render_agent.text.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 WAY_OUT = f"name a directory that holds the model, or use {instead()}"
-MAX_PARTS = 10_000
-"""Layers, or experts, that a configuration may ask for: libraries make them one by one."""
-
-PART = re.compile(r"(?:layers?|depths?|blocks|experts|stages)$")
 FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
 
 
@@ -159,20 +154,4 @@ def _read_config(file: Path, model: str) -> dict[str, Any]:
         raise SetupError(f"{file} cannot be read ({error}): fetch the model again") from error
     if not isinstance(config, dict):
         raise SetupError(f"{file} is no model's configuration: fetch the model again")
-    for name, count in _counts(config):
-        if count > MAX_PARTS:
-            raise SetupError(
-                f"{file} asks for a model with {name} {count:,}, and none has more than {MAX_PARTS:,}: fetch the"
-                " model again"
-            )
     return config
-
-
-def _counts(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Give by name of how many parts a configuration says that its model is made."""
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _counts(value)
-        elif PART.search(name):
-            values = value if isinstance(value, list) else [value]
-            yield from ((name, count) for count in values if isinstance(count, int))

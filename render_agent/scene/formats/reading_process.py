@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import signal
+import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,12 +17,11 @@ from render_agent.scene.formats.cleaning import Scan, unreadable
 from render_agent.system.processes import prefer_for_oom_kill, signal_name, start_child
 from render_agent.text.reasons import reason_of
 
-LEAST_SECONDS = 120.0
-SECONDS_A_MEGABYTE = 1.0
-"""Seconds of a processor: a file that takes longer than these together is never read …"""
+LEAST_SECONDS = 600.0
+SECONDS_A_MEGABYTE = 5.0
+"""A file that takes longer than these together is never read."""
 
-WAITS = 10
-"""… nor one that takes so many times as long on the clock, on a machine with much else to do."""
+MIN_MEMORY_BYTES = 2 << 30
 
 Reader = Callable[[Path, int], Scan]
 
@@ -68,19 +66,16 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
         reader.__name__,
         str(path),
         size,
-        math.ceil(seconds),
         stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
     )
     try:
-        if not ours.poll(WAITS * seconds):
-            raise unreadable(path, f"reading it does not end in {WAITS * seconds:.0f} s")
+        if not ours.poll(seconds):
+            raise unreadable(path, f"reading it does not end in {seconds:.0f} s")
         result: Scan | SceneError | MemoryError | OSError = ours.recv()
     except EOFError:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        if process.returncode == -signal.SIGXCPU:
-            raise unreadable(path, f"reading it takes a processor over {seconds:.0f} s") from None
-        raise unreadable(path, f"the library that reads it {_ending(process)} over it") from None
+        code = process.wait(10)
+        ending = "ended" if code >= 0 else f"crashed ({signal_name(code)})"
+        raise unreadable(path, f"the library that reads it {ending} over it") from None
     finally:
         ours.close()
         process.kill()
@@ -90,35 +85,18 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
     raise result
 
 
-def serve(connection: int, module: str, function: str, path: str, size: int, seconds: int) -> None:
-    """Read one file in so many seconds of a processor, and send the scan or the error to the parent."""
+def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
+    """Read one file, and send the scan or the error to the parent.
+
+    This process may take half of the memory that is free: what it sends is held twice on either side. It is the
+    first that the system ends if memory runs out.
+    """
     pipe: Connection[Scan | Exception, None] = Connection(connection)
-    _bound(seconds)
+    prefer_for_oom_kill()
+    most = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         pipe.send(getattr(import_module(module), function)(Path(path), size))
     except (SceneError, MemoryError, OSError) as error:
         pipe.send(error)
-
-
-MIN_MEMORY_BYTES = 2 << 30
-
-
-def _bound(seconds: int) -> None:
-    """Let this process have so many seconds of a processor and half of the memory that is free now.
-
-    It is the first that the system ends for want of memory. What it sends is held twice at either side, so
-    that it cannot be more than there is.
-    """
-    prefer_for_oom_kill()
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        most = max(MIN_MEMORY_BYTES, psutil.virtual_memory().available // 2)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-
-
-def _ending(process: subprocess.Popen[bytes]) -> str:
-    code = process.returncode
-    return "ended" if code is None or code >= 0 else f"crashed ({signal_name(code)})"

@@ -163,14 +163,6 @@ def test_no_chat_template(copy):
     assert "has no chat template" in told(copy)
 
 
-@pytest.mark.parametrize("part", ["vision_config", "text_config"])
-def test_more_layers_than_can_be_made(copy, part):
-    config = json.loads((copy / "config.json").read_text("utf-8"))[part]
-    name = next(name for name in ("num_hidden_layers", "depth") if name in config)
-    rewrite_json(copy / "config.json", **{part: config | {name: 10**9}})
-    assert f"{name} 1,000,000,000" in told_before_loading(copy)
-
-
 def test_names_that_do_not_exist():
     assert "--dtype float64" in told(small_model(), dtype="float64")
     assert "--device gpu" in told(small_model(), device="gpu")
