@@ -19,13 +19,9 @@ class RunOptions(TypedDict, total=False):
     benchmark: Path | None
     questions: Path | None
     subset: str | None
-    tiny_ids: Path | None
-    removed_ids: Path | None
     scannet: Paths | None
-    scannet_splats: Paths | None
     scannetpp: Paths | None
     arkitscenes: Paths | None
-    scans: str | None
     annotations: Path | None
     allow_missing: bool | None
     up: str | None
