@@ -13,7 +13,6 @@ from hypothesis import settings
 gc.disable()  # until all is imported and collected; see pytest_collection_finish
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["RENDER_AGENT_SCAN_CACHE"] = ""  # reports make everything; tests of it turn it on
 
 # So small models gain nothing from more threads, and those of two test processes wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # What a test writes need not outlive a power cut; tests/faults cuts it in processes of its own.
 os.fsync = lambda number: None
 
-LEFT = ("RENDER_AGENT_TEST_DATA", "RENDER_AGENT_SCAN_CACHE")
+LEFT = ("RENDER_AGENT_TEST_DATA",)
 """Variables that tests see as they are."""
 
 PATIENCE = 300_000
@@ -66,27 +65,18 @@ def pytest_exception_interact(node, call):
 DRAWN = ("test_report_plots.py", "test_pages_policy.py")
 """Files that look at what plots show."""
 
-EMPTY_PLOT = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="374pt" height="216pt" viewBox="0 0 374 216"/>'
-)
+EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plots(request):
     """Plots of other files are computed and left empty: to draw them takes half of the time of a small report."""
-    from render_agent.analysis.report.plots import vector_plot
+    from render_agent.analysis.report.plots import run_plots
 
-    draws = vector_plot._svg
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in DRAWN:
-            patch.setattr(vector_plot, "_svg", lambda figure: EMPTY_PLOT)
-        yield draws
-
-
-@pytest.fixture
-def drawn(plots, monkeypatch):
-    """Plots of one test are drawn."""
-    monkeypatch.setattr("render_agent.analysis.report.plots.vector_plot._svg", plots)
+            patch.setattr(run_plots, "draw_svg", lambda paint, **options: EMPTY_PLOT)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import cached_diagnoses
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.path import limited
 from render_agent.analysis.report.maps.belief_marks import verdict, worth_words
 from render_agent.analysis.report.maps.path_marks import where
@@ -46,7 +46,7 @@ def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
     probed = [turn for turn in state.turns if turn.probe]
     if not probed:
         return
-    diagnosis = cached_diagnoses(folder, [state]).get(state.id)
+    diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
     if diagnosis is not None and diagnosis.belief is not None:
         yield f"what broke first: {verdict(diagnosis.belief, state.answer)}"

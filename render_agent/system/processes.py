@@ -6,11 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -40,6 +45,21 @@ def start_child(
             process_group=0,  # Ctrl-C is for the parent, which then ends this process
         )
     return ours, process
+
+
+def map_in_processes(
+    function: Callable[[Task], Result], tasks: Sequence[Task], processes: int
+) -> Iterator[Result]:
+    """Yield `function` of each task in order, computed by spawned processes; by this one if `processes` is 1."""
+    if processes == 1:
+        yield from map(function, tasks)
+        return
+    context = get_context(
+        "spawn"
+    )  # threads and compiled kernels of this process would not survive a fork
+    parent = (os.getpid(),)
+    with ProcessPoolExecutor(processes, context, end_with_parent, parent) as pool:
+        yield from pool.map(function, tasks)
 
 
 def end_with_parent(parent: int) -> None:

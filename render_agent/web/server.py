@@ -88,6 +88,10 @@ class LocalServer:
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="page")
         self._thread.start()
 
+    def wait(self) -> None:
+        """Serve until the process is interrupted."""
+        self._thread.join()
+
     def close(self) -> None:
         """Stop, and wait for the server's thread."""
         if self._server is not None:

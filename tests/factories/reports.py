@@ -1,16 +1,36 @@
 """Small runs of the real program with their reports."""
 
 import json
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import mkdtemp
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
 from render_agent.analysis.report.build import build
+from render_agent.analysis.report.data import read_run
+from render_agent.analysis.report.question.question_page import plans_of
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
+from render_agent.web.templates import environment
+
+
+def question_html(frame, part):
+    """Return the page of a question as HTML."""
+    template = environment("analysis/report").get_template("question.html")
+    return template.render(frame, root="../", pictures="../../", q=part, before=None, after=None)
+
+
+def plan_of(report, scene):
+    """Return the plan of a scene as the pages in a folder show it."""
+    data = read_run(RunFolder(report.parent))
+    state = next(state for state in data.states if state.question.scene == scene)
+    with closing(plans_of(data, Path(mkdtemp()))) as plans:
+        return plans.of(state)
+
 
 FILTERS = {"type", "cause", "turns", "outcome"}
 """By what links of the index to its own questions choose."""

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 
 from benchmarks import fair_controls as controls
-from render_agent.analysis.related_runs import siblings
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.observation.stress.base import PictureStress
@@ -91,12 +90,10 @@ def test_who_sees_more_of_what_is_asked_is_right_more_often(steps, pair):
         assert step["p"] < 0.05
 
 
-def test_every_run_came_to_its_end_and_the_controls_are_siblings(runs):
-    for views, (folder, results) in runs.items():
+def test_every_run_came_to_its_end(runs):
+    for _, results in runs.values():
         assert results["status"] == "complete"
         assert results["counts"]["answered"] == 8 * EACH
-        beside = [s.value for s in siblings(folder) if s.option == "views"]
-        assert sorted(beside) == sorted(set(VIEWS) - {views})
 
 
 def test_black_pictures_make_it_as_right_as_no_views(runs, play):

@@ -10,16 +10,11 @@ from pathlib import Path
 from render_agent.analysis.report.build import REPORT
 from render_agent.analysis.report.data import ReportData
 from render_agent.config.paths import public_options
-from render_agent.errors import UsageError
+from render_agent.errors import RunLogError, UsageError
+from render_agent.system.contained_paths import picture_path
 from render_agent.system.whole_files import json_bytes, make_folders, whole, write_whole
 from render_agent.text.redact import public
 from render_agent.web.templates import PACKAGE
-
-PAGES = (".html", ".js", ".css", ".svg", ".png")
-"""The endings of what is taken of a report; what it keeps for itself has others."""
-
-FIRST_PAGES = ("index.html", "all.html", "pairs.html", "questions.js")
-"""What is taken of what lies beside its folders: a stranger may have laid more there."""
 
 START = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=report/index.html">
@@ -28,11 +23,10 @@ START = b"""<!doctype html>
 
 
 def bundle(report: ReportData, pages: Path, to: Path) -> int:
-    """Write a run and its report, which lies in `pages`, to a folder or, by its ending, a .zip; count files.
+    """Write a run and its report, which was built in `pages`, to a folder or a .zip; count files.
 
-    In it are the pages with the pictures that turns name, the scenes in 3D, the results, and the run's options
-    without paths, servers and keys. No page points out of it. Errors: as in `check_free`, and RunLogError
-    where it cannot be written.
+    It holds the pages, the pictures that turns name, the results, and the run's options without paths, servers and
+    keys. Errors: as in `check_free`, and RunLogError if it cannot be written.
     """
     check_free(to)
     if to.suffix == ".zip":
@@ -85,14 +79,13 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():
             yield name, clean((folder / name).read_bytes())
-    drawn = {file for state in report.states for turn in state.turns for file in turn.drawn}
-    for path in sorted(pages.rglob("*")):
-        if path.is_file() and path.suffix in PAGES and not path.name.startswith("."):
-            place = path.relative_to(pages)
-            if place.name == str(place) and place.name not in FIRST_PAGES:
-                continue
-            if place.parts[0] == "views" and place.as_posix() not in drawn:
-                continue
-            content = path.read_bytes()
-            is_text = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
-            yield f"{REPORT}/{place.as_posix()}", clean(content) if is_text else content
+    for path in sorted(path for path in pages.rglob("*") if path.is_file()):
+        place = path.relative_to(pages)
+        content = path.read_bytes()
+        is_text = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
+        yield f"{REPORT}/{place.as_posix()}", clean(content) if is_text else content
+    for file in sorted({file for state in report.states for turn in state.turns for file in turn.drawn}):  # fmt: skip
+        try:
+            yield file, picture_path(folder, file).read_bytes()
+        except (OSError, RunLogError):  # it is gone from the run, or was never its own
+            continue

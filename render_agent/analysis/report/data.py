@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.related_runs import Sibling, siblings
 from render_agent.config import RunConfig
 from render_agent.dialogue.chat import encodable
-from render_agent.dialogue.state import Phase, Question, QuestionState, split_counterparts
+from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.observation.picture_store import safe_name
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import notes, read_states, results_of
 from render_agent.runs.log.results import standing
-from render_agent.system.whole_files import write_whole
-from render_agent.web.templates import environment
+from render_agent.web.templates import ASSETS, environment
 
 UNFINISHED = "IN PROGRESS"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReportData:
     """A run as its pages show it.
 
-    states: in the order of the run. compute_results: returns `results`; asked for once, as it takes long.
-    batches: phase and size of the batch of every turn, in the order of the log. diagnoses: by question
-    id; a question that was not diagnosed is not in it. siblings: finished runs beside this one that
-    differ from it in what was shown alone. finished: whether the run has come to its end.
+    states: in the order of the run. results: as `results.json` has them, computed from the log. diagnoses: by
+    question id, of the questions that were diagnosed. finished: whether the run has come to its end.
     """
 
     folder: RunFolder
     config: RunConfig
     states: Sequence[QuestionState]
-    compute_results: Callable[[], Mapping[str, Any]]
-    batches: Sequence[tuple[Phase, int]]
-    diagnoses: Mapping[str, Diagnosis]
-    siblings: Sequence[Sibling]
+    results: Mapping[str, Any]
     finished: bool
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -52,11 +46,6 @@ class ReportData:
     def record(self) -> Mapping[str, Any]:
         """What `config.json` holds."""
         return self.folder.record
-
-    @property
-    def results(self) -> Mapping[str, Any]:
-        """The results as `results.json` has them, computed from the log."""
-        return self.compute_results()
 
     @cached_property
     def standing(self) -> Mapping[str, Any]:
@@ -102,57 +91,35 @@ class ReportData:
 
 
 def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: Any) -> None:
-    """Write a page, whole or not at all. RunLogError where it cannot be written.
+    """Write a page.
 
     template: of this report's. frame: what all pages of the run or the comparison share. values: what this one shows.
     """
     page = environment("analysis/report").get_template(template)
-    write_text(file, page.render(frame, **values))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(encodable(page.render(frame, **values)).encode("utf-8"))
 
 
-def write_text(file: Path, text: str) -> None:
-    """Write a text of a report, whole or not at all. RunLogError where it cannot be written."""
-    write_whole(file, encodable(text).encode("utf-8"), durable=False)
-
-
-def page_file(question_id: str) -> str:
-    """Return the name of the file of a question's page."""
-    return f"{safe_name(question_id)}.html"
+def copy_assets(pages: Path) -> None:
+    """Copy style and scripts into the `assets` of a folder of pages."""
+    shutil.copytree(ASSETS, pages / "assets", dirs_exist_ok=True)
 
 
 def page_of(question_id: str) -> str:
     """Return where a question's page lies, relative to the index."""
-    return f"questions/{page_file(question_id)}"
+    return f"questions/{safe_name(question_id)}.html"
 
 
 def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """Return by question the files of the pages before and after its own, None where there is none."""
     ids = list(question_ids)
-    files = [None, *map(page_file, ids), None]
+    files = [None, *(f"{safe_name(name)}.html" for name in ids), None]
     return {name: (files[n], files[n + 2]) for n, name in enumerate(ids)}
 
 
-def read_run(
-    folder: RunFolder,
-    *,
-    diagnose: bool = True,
-    processes: int | None = None,
-    questions: Sequence[Question] | None = None,
-) -> ReportData:
-    """Read a run for its report, finished or not. RunLogError where its log is damaged.
-
-    diagnose: whether to compute what its views showed; processes: as `diagnose_run` has them. questions: of
-    the run, where they were read already.
-    """
-    lines = folder.turns()
-    states = read_states(folder, lines, questions=questions)
+def read_run(folder: RunFolder) -> ReportData:
+    """Read a run for its report, finished or not. RunLogError if its log is damaged."""
+    states = read_states(folder)
     return ReportData(
-        folder=folder,
-        config=folder.config,
-        states=states,
-        compute_results=cache(partial(results_of, folder, states=states)),
-        batches=[(line.turn.phase, line.turn.batch_size) for line in lines if line.turn],
-        diagnoses=diagnose_run(folder, processes, states) if diagnose else {},
-        siblings=siblings(folder),
-        finished=folder.finished,
+        folder, folder.config, states, results_of(folder, states=states), folder.finished
     )

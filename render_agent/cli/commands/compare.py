@@ -122,7 +122,7 @@ def compare_runs(
             comparison["beliefs"] = beliefs
     add_holm([entry for comparison in pairs for entry in comparison.get("beliefs", {}).values()])
     if page is not None:
-        place = _write_pages(folders, pairs, steps, page, diagnose=diagnose)
+        place = _write_pages(folders, pairs, page, diagnose=diagnose)
         click.echo(str(place), err=as_json)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
@@ -207,12 +207,12 @@ def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
 def _write_pages(
     folders: Sequence[RunFolder],
     pairs: Sequence[Mapping[str, Any]],
-    steps: Mapping[str, Any] | None,
     page: Path,
     *,
     diagnose: bool,
 ) -> Path:
     """Write the comparison as pages and return their index."""
+    from render_agent.analysis.diagnosis.diagnose import diagnose_run
     from render_agent.analysis.report.comparison.comparison_page import (
         comparison_folder,
         write_comparison,
@@ -220,11 +220,13 @@ def _write_pages(
     from render_agent.analysis.report.comparison.runs import Comparison, compared_runs
     from render_agent.analysis.report.data import read_run
 
-    reports = [read_run(folder, diagnose=diagnose) for folder in folders]
+    reports = [read_run(folder) for folder in folders]
+    for report in reports if diagnose else ():
+        report.diagnoses = diagnose_run(report.folder, states=report.states)
     runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
     unnamed = page == Path()
     place = comparison_folder([folder.path for folder in folders]) if unnamed else page
-    return write_comparison(Comparison(runs, pairs, steps), place)
+    return write_comparison(Comparison(runs, pairs), place)
 
 
 def _side(folder: RunFolder, *, by_path: bool) -> Side:

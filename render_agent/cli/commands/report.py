@@ -1,35 +1,66 @@
-"""`report`: write the pages of a run."""
+"""`report`: write the pages of a run, and serve them while it goes on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
 from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
 
 
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument and the options that `report` and `view` share."""
+    for add in (
+        option(
+            "--browser/--no-browser",
+            default=True,
+            help="Open a watched report in the browser if there is a display (default).",
+        ),
+        option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=0,
+            help="Port of a watched report; 0 picks a free one.",
+        ),
+        option(
+            "--no-diagnosis", is_flag=True, help="Skip what the cameras saw, which needs the scans."
+        ),
+        option(
+            "--processes",
+            type=click.IntRange(1),
+            help="Processes that diagnose and write pages (default: one per core).",
+        ),
+        WHERE_RUNS_LIE,
+        RUN,
+    ):
+        command = add(command)
+    return command
+
+
 @click.command("report", panel="Inspect runs")
-@RUN
-@WHERE_RUNS_LIE
-@option(
-    "--processes",
-    type=click.IntRange(1),
-    help="How many processes diagnose and write pages (default: one a core).",
-)
-@option(
-    "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
-)
-def report_command(run: str, output: str, processes: int | None, no_diagnosis: bool) -> None:
+@report_options
+@option("--watch", is_flag=True, help="Rewrite the report while the run goes on, and serve it.")
+def report_command(
+    run: str,
+    output: str,
+    processes: int | None,
+    no_diagnosis: bool,
+    port: int,
+    browser: bool,
+    watch: bool,
+) -> None:
     """Write the report of RUN (recent, a name or a path) into its folder and print its index.
 
-    It opens from disk in any browser. A run in progress may be reported, and is stamped so. Scans and
-    pictures that are gone are told of; the pages do without them.
+    It opens from disk in any browser. A run in progress can be reported too and is marked as such.
+    With --watch the pages are rewritten every few seconds and served on 127.0.0.1 until Ctrl-C.
 
     \b
     Examples:
       render-agent report recent
-      render-agent report recent --no-diagnosis
+      render-agent report recent --watch --no-browser
     """
     from time import perf_counter
 
@@ -37,6 +68,9 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
     from render_agent.runs.log.folder import find_run
     from render_agent.text.display import counted
 
+    if watch:
+        serve_report(run, output, processes, no_diagnosis, port, browser)
+        return
     began = perf_counter()
     index, report = build(
         find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
@@ -47,3 +81,26 @@ def report_command(run: str, output: str, processes: int | None, no_diagnosis: b
     seconds = perf_counter() - began
     pages = counted(len(report.states), "question")
     click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)
+
+
+def serve_report(
+    run: str, output: str, processes: int | None, no_diagnosis: bool, port: int, browser: bool
+) -> None:
+    """Serve the report of a run and rewrite it while the run goes on, until Ctrl-C."""
+    from render_agent.extras import require
+    from render_agent.runs.log.folder import find_run
+    from render_agent.text.sanitize import one_line
+    from render_agent.web.browser import open_page
+
+    require("a live view", "starlette", "uvicorn", "matplotlib")
+    from render_agent.analysis.report.watch import watch
+
+    folder = find_run(Path(output), run)
+
+    def started(address: str) -> None:
+        click.echo(one_line(f"{folder.name}: {address}"), err=True)
+        click.echo("Ctrl-C ends it", err=True)
+        if browser:
+            open_page(address)
+
+    watch(folder, port, started, processes=processes, diagnose=not no_diagnosis)

@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 
 from render_agent.analysis.export.loggers import logged
-from render_agent.analysis.live.background import precomputing
 from render_agent.beliefs.belief_summary import summed_up
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
@@ -98,7 +97,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
                 if run.log.warning:
                     display.warn(run.log.warning)
                 progress = Progress(run.states, display, max_batched_turns=run.max_batched_turns)
-                with logged(run, progress, display.warn, note) as observer, precomputing(run):
+                with logged(run, progress, display.warn, note) as observer:
                     results = run.go(observer, _engine_maker(run, console, browser=browser))
         except BaseException:
             if run.log.there:

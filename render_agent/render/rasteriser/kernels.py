@@ -18,8 +18,6 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from render_agent.system.kept_files import user_cache
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SOURCES = (
@@ -41,7 +39,8 @@ def cache_folder() -> Path | None:
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR)
     sources = b"".join((Path(__file__).parent / name).read_bytes() for name in SOURCES)
-    folder = user_cache() / f"numba-{hashlib.sha256(sources).hexdigest()[:12]}"
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    folder = Path(cache) / "render_agent" / f"numba-{hashlib.sha256(sources).hexdigest()[:12]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -9,9 +9,6 @@
   const number = new Intl.NumberFormat("en");
   let filter = read(location.hash), rows = [], first = 0;
 
-  const named = {};
-  for (const option of form.elements.type ? form.elements.type.options : []) named[option.value] = option.text;
-
   function cell(tag, kind, text) {
     const made = document.createElement(tag);
     if (kind) made.className = kind;
@@ -25,29 +22,36 @@
     return made;
   }
 
-  function line(row) {
-    const of = (name) => value(row, name);
-    const type = named[of("type")] || of("type"), score = of("score"), coverage = of("coverage");
-    const made = document.createElement("tr");
+  function question(of) {
     const head = cell("th");
     head.scope = "row";
     const link = cell("a", "", of("id"));
     link.href = "questions/" + of("page") + ".html" + write({ ...filter, at: "" });
-    const beside = [type, of("scene"), of("cause")].filter(Boolean).join(" · ");
+    const beside = [of("type"), of("scene"), of("cause")].filter(Boolean).join(" · ");
     if (of("picture")) {
       const thumb = cell("img", "thumb");
       Object.assign(thumb, { loading: "lazy", decoding: "async", alt: "", width: 64, height: 48, src: of("picture") });
       head.append(thumb);
     }
     head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", beside));
-    const mark = cell("span", "mark " + of("outcome"), score === null ? of("status") : String(score));
-    mark.append(cell("span", "hidden-visually", " " + of("outcome")));
-    const scored = cell("td", "number");
-    scored.append(mark);
-    made.append(head, cell("td", "wide-only", type), cell("td", "wide-only", of("scene")),
-      answer(of("answer")), answer(of("truth")), scored,
-      cell("td", "number wide-only", of("turns")), cell("td", "wide-only", of("cause")),
-      cell("td", "number wide-only", coverage === null ? null : coverage.toFixed(0)));
+    return head;
+  }
+
+  /* a row of the columns that index_page.py declares */
+  function line(row) {
+    const of = (name) => value(row, name);
+    const made = document.createElement("tr");
+    for (const [name, kind, classes] of report.shown) {
+      if (kind === "question") made.append(question(of));
+      else if (kind === "answer") made.append(answer(of(name)));
+      else if (kind === "mark") {
+        const mark = cell("span", "mark " + of("outcome"), of(name) === null ? of("status") : String(of(name)));
+        mark.append(cell("span", "hidden-visually", " " + of("outcome")));
+        const scored = cell("td", classes);
+        scored.append(mark);
+        made.append(scored);
+      } else made.append(cell("td", classes, of(name)));
+    }
     return made;
   }
 
@@ -92,18 +96,6 @@
   function fill() {
     for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
   }
-
-  /* Show rows that have changed meanwhile, where the reader is. */
-  function refresh() {
-    const at = document.activeElement;
-    const link = body.contains(at) && at.tagName === "A" ? at.textContent : null;
-    rows = select(filter);
-    first = Math.min(first, Math.max(0, rows.length - 1 - ((rows.length - 1) % SHOWN)));
-    show();
-    const again = link === null ? null : links().find((other) => other.textContent === link);
-    if (again) again.focus({ preventScroll: true });
-  }
-  window.Report.refresh = refresh;
 
   function turnTo(start) {
     first = Math.max(0, Math.min(start, rows.length - 1));

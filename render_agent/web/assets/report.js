@@ -4,17 +4,12 @@
 "use strict";
 
 (function () {
-  /* window.REPORT = {columns: [name, …], values: {column: [text, …]}, rows: [[…], …]}: a column that
-     has `values` holds places in that list instead of texts. */
-  const report = window.REPORT || { columns: [], values: {}, rows: [] };
+  /* window.REPORT = {columns: [name, …], shown: [[name, kind, classes], …], rows: [[…], …]} */
+  const report = window.REPORT || { columns: [], shown: [], rows: [] };
   const places = new Map(report.columns.map((name, place) => [name, place]));
   const CHOICES = ["type", "outcome", "cause", "dataset", "scene", "status", "turns"];
 
-  function value(row, name) {
-    const found = row[places.get(name)];
-    const texts = report.values[name];
-    return texts && found !== null && found !== undefined ? texts[found] : found;
-  }
+  const value = (row, name) => row[places.get(name)];
 
   /* {type, outcome, cause, dataset, scene, status, turns, q, sort, at} as far as the address gives them */
   function read(hash) {

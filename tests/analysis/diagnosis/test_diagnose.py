@@ -1,13 +1,10 @@
 """Diagnoses of real runs in the bundled rooms and in annotated ones."""
 
 import json
-import logging
-import pickle
 import re
 import shutil
 from collections import Counter
-from dataclasses import fields, replace
-from multiprocessing.reduction import ForkingPickler
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -15,8 +12,7 @@ from conftest import test_data
 from factories import TREE
 from factories.runs import SMALL, Silent, play
 
-from render_agent.analysis.diagnosis import diagnose as module
-from render_agent.analysis.diagnosis.diagnose import CACHE_FILE, diagnose_run
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import notes, reading, summary
 from render_agent.cli.main import cli
@@ -190,58 +186,7 @@ def test_several_processes_find_the_same(tmp_path):
     folder = RunFolder(path)
     assert len({question.scene for question in folder.questions()}) == 2
     alone = diagnose_run(folder, 1)
-    (path / CACHE_FILE).unlink()
     assert diagnose_run(folder, 2) == alone
-
-
-def test_what_goes_to_other_processes_arrives_as_it_was(staring):
-    module.send_by_fields()
-    states = read_states(staring)
-    sent = [
-        [state.question for state in states],
-        [turn for state in states for turn in state.turns],
-        diagnose_run(staring),
-    ]
-    assert pickle.loads(ForkingPickler.dumps(sent)) == sent
-    for kind in module.SENT:
-        assert all(field.init for field in fields(kind)), kind
-
-
-def test_what_was_watched_is_kept_until_the_log_grows(tmp_path, monkeypatch):
-    folder = run_of(tmp_path, LOOKING, MIDDLE)
-    log = folder.path / "turns.jsonl"
-    lines = log.read_bytes().splitlines(keepends=True)
-    whole = diagnose_run(folder)
-    (folder.path / CACHE_FILE).unlink()
-    last = max(n for n, line in enumerate(lines) if json.loads(line)["question_id"] == SIZE)
-    log.write_bytes(b"".join(lines[:last] + lines[last + 1 :]))
-    begun = diagnose_run(folder)
-    assert begun[SIZE].cause is Cause.OPEN
-    assert begun[SIZE].turns == whole[SIZE].turns[:-1]
-    log.write_bytes(b"".join(lines))
-    measured = []
-    measure = module._measure
-    monkeypatch.setattr(
-        module, "_measure", lambda *given: measured.extend(given[1]) or measure(*given)
-    )
-    assert diagnose_run(folder) == whole
-    assert [[shown.question_id for shown in task.shown] for task in measured] == [[SIZE]]
-    measured.clear()
-    assert diagnose_run(folder) == whole
-    assert measured == []
-
-
-def test_a_damaged_or_unwritable_store_is_left_aside(looking, tmp_path, caplog):
-    before = diagnose_run(looking)
-    copy = RunFolder(shutil.copytree(looking.path, tmp_path / "copy"))
-    (copy.path / CACHE_FILE).write_text('{"id": 3}\n')
-    with caplog.at_level(logging.WARNING):
-        assert diagnose_run(copy) == before
-    assert "left aside" in caplog.text
-    shutil.rmtree(copy.path / "report")
-    (copy.path / "report").write_text("in the way")
-    assert diagnose_run(copy) == before
-    assert "not kept" in caplog.text
 
 
 def test_without_the_scan_the_way_alone_is_told(tmp_path):

@@ -1,5 +1,6 @@
 """The report on disk: every link leads somewhere, and it may be built at any time, again and again."""
 
+import errno
 import json
 import re
 import shutil
@@ -10,16 +11,13 @@ from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
 from factories.runs import SMALL, make_questions, play, walking
 from factories.scenes import room, write_ply
 
-from render_agent.analysis.report.build import build, link_pictures
-from render_agent.analysis.report.bundle import bundle
-from render_agent.analysis.report.data import page_of, read_run
-from render_agent.analysis.report.index.headline import against_siblings
+from render_agent.analysis.report.build import build
+from render_agent.analysis.report.data import page_of
+from render_agent.analysis.report.words import type_words
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
+from render_agent.errors import RunLogError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.system.kept_files import FOLDER_VARIABLE
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +38,7 @@ def contents(folder):
 def test_every_link_and_picture_is_there_and_none_is_outside(run):
     place = run.path / "report"
     pages = [*place.rglob("*.html")]
-    assert len(pages) == 2 + 6
+    assert len(pages) == 1 + 6
     pictures = 0
     for page in pages:
         found = assert_whole(page).found
@@ -50,21 +48,38 @@ def test_every_link_and_picture_is_there_and_none_is_outside(run):
     assert pictures >= 6 * 2
 
 
-def test_what_a_stranger_laid_into_the_report_is_neither_run_nor_handed_on(run, tmp_path):
+def test_a_report_replaces_whatever_was_in_its_place(run, tmp_path):
     place = run.path / "report"
     before = contents(place)
-    (scene, *_) = (place / "scenes3d").iterdir()
-    strange = ("evil.html", "assets/evil.js", "plots/evil.svg", "scenes3d/evil.js")
-    for name in strange:
+    for name in ("evil.html", "assets/evil.js", "questions/gone.html"):
         (place / name).write_text("laid('by-a-stranger')")
-    scene.write_text('renderAgentScene({"a": alert(1)}, "");\n')
-    index, report = build(run, processes=1)
-    (place / strange[0]).unlink()  # what lies beside the index may be its owner's
+    next((place / "scenes3d").iterdir()).write_text("alert(1)")
+    build(run, processes=1)
     assert contents(place) == before
-    (place / strange[0]).write_text("laid('by-a-stranger')")
-    bundle(report, index.parent, tmp_path / "bundled")
-    (place / strange[0]).unlink()
-    assert b"by-a-stranger" not in b"".join(contents(tmp_path / "bundled").values())
+    victim = tmp_path / "outside"
+    victim.mkdir()
+    (victim / "kept.txt").write_text("mine")
+    shutil.rmtree(place)
+    place.symlink_to(victim)
+    build(run, processes=1)
+    assert not place.is_symlink()
+    assert contents(place) == before
+    assert contents(victim) == {"kept.txt": b"mine"}
+    assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
+
+
+def test_a_report_that_fails_leaves_the_earlier_one(run, monkeypatch):
+    place = run.path / "report"
+    before = contents(place)
+    monkeypatch.setattr("render_agent.analysis.report.build.write_index", full_disk)
+    with pytest.raises(RunLogError):
+        build(run, processes=1)
+    assert contents(place) == before
+    assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
+
+
+def full_disk(report, pages):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
@@ -72,59 +87,6 @@ def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
     before = contents(place)
     build(run, processes=2)
     assert contents(place) == before
-
-
-def test_a_later_report_has_the_bytes_of_the_first(run, tmp_path, monkeypatch):
-    place = run.path / "report"
-    before = contents(place)  # nothing was kept when these were made
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
-
-    def anew(processes):
-        shutil.rmtree(place)
-        build(run, processes=processes)
-        return contents(place)
-
-    assert anew(2) == before
-    scenes = {question.scene for question in run.questions()}
-    entries = contents(tmp_path / "kept")
-    # plan, scene in 3D, visible surface, surfaces of boxes
-    assert len(entries) == 4 * len(scenes)
-    monkeypatch.setattr(FreeSpace, "of", None)  # which is not asked for
-    assert anew(1) == before
-    monkeypatch.undo()
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "kept"))
-    for name, entry in entries.items():
-        (tmp_path / "kept" / name).write_bytes(entry[: len(entry) // 2])
-    assert anew(1) == before
-    assert contents(tmp_path / "kept") == entries
-
-
-def test_pictures_are_links_to_those_of_the_run_whatever_lay_in_their_places(run, tmp_path):
-    states = read_states(run)
-    linked = link_pictures(run.path, states, tmp_path)
-    files = {file for state in states for turn in state.turns for file in turn.drawn}
-    assert linked == {f"{tmp_path}/{file}" for file in files}
-    laid, copied, gone, *_ = sorted(files)
-    for file in (laid, copied):
-        (tmp_path / file).unlink()
-    (tmp_path / laid).write_bytes(b"another picture")
-    (tmp_path / copied).write_bytes((run.path / copied).read_bytes())
-    (tmp_path / gone).unlink()
-    (tmp_path / gone).symlink_to(tmp_path / "nothing")
-    assert link_pictures(run.path, states, tmp_path) == linked
-    for file in files - {copied}:
-        assert (tmp_path / file).samefile(run.path / file)
-    assert not (tmp_path / copied).samefile(run.path / copied)
-
-
-def test_pages_that_are_no_more_are_removed(run):
-    place = run.path / "report" / "questions"
-    for name in ("gone.html", ".0.html.part"):
-        (place / name).write_text("half")
-    reported(run, diagnose=False)
-    assert {path.name for path in place.iterdir()} == {
-        page_of(question.id).rpartition("/")[2] for question in run.questions()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +113,9 @@ def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
     for row, compact in zip(rows, data["rows"], strict=True):
         assert compact[places["id"]] == row["question_id"]
         assert compact[places["score"]] == 100 * row["score"]
-        for name in ("type", "scene", "status"):
-            assert data["values"][name][compact[places[name]]] == row[name]
+        for name in ("scene", "status"):
+            assert compact[places[name]] == row[name]
+        assert compact[places["type"]] == type_words(row["type"])
 
 
 def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
@@ -188,23 +151,6 @@ def test_the_command_prints_the_file_to_open(run, capfd):
     told = capfd.readouterr()
     assert told.out.strip() == str(run.path / "report" / "index.html")
     assert re.fullmatch(r"6 questions, \d+\.\d s; open the file in a browser", told.err.strip())
-
-
-def test_a_run_is_set_against_those_that_were_shown_something_else(tmp_path):
-    seeing = run_rooms(tmp_path, limit=6, max_turns=2)
-    blind = run_rooms(tmp_path, limit=6, max_turns=2, views="none")
-    run_rooms(tmp_path, limit=6, max_turns=3, views="none")
-    found = against_siblings(read_run(seeing, diagnose=False))
-    assert [(row.shown, row.name) for row in found.differences] == [("views none", blind.name)]
-    scores = [run.results()["official"] for run in (seeing, blind)]
-    assert [float(row[1]) for row in found.plot.rows] == [round(score, 1) for score in scores]
-    said = float(found.differences[0].difference.replace("−", "-"))
-    assert said == pytest.approx(scores[1] - scores[0], abs=0.051)
-    page = reported(seeing, diagnose=False).read_text("utf-8")
-    assert "Does it depend on what is seen?" in page
-    assert blind.name in page
-    alone = run_rooms(tmp_path / "alone", limit=6, max_turns=2, views="none")
-    assert against_siblings(read_run(alone, diagnose=False)) is None
 
 
 def test_one_question_without_a_truth_has_a_report(tmp_path):

@@ -90,31 +90,14 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
                 assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
     names = {path.relative_to(root).as_posix() for path in files}
     named = {file for line in run.turns() if line.turn for file in line.turn.drawn}
-    assert {name for name in names if name.startswith("report/views/")} == {
-        f"report/{file}" for file in named
-    }
+    assert {name for name in names if name.startswith("views/")} == named
     assert {"config.json", "results.json", "report/index.html"} <= names
     assert not any(name.endswith((".jsonl", ".log")) for name in names)
 
 
-def test_a_report_alone_has_all_that_its_pages_show_without_a_second_copy(run, page, tmp_path):
-    pages = reported(run, diagnose=False).parent
-    named = {file for line in run.turns() if line.turn for file in line.turn.drawn}
-    assert named
-    for file in named:
-        assert (pages / file).samefile(run.path / file)
-    root = shutil.copytree(pages, tmp_path / "report")
-    for path in root.rglob("*.html"):
-        for tag, _, value in assert_whole(path).found:
-            assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
-    page.goto((root / "index.html").as_uri())
-    page.click("#table tbody th a")
-    page.locator(".view img").first.evaluate("image => image.decode()")
-
-
 def test_a_folder_is_not_written_over(run, tmp_path):
     pages = reported(run, diagnose=False).parent
-    report = read_run(run, diagnose=False)
+    report = read_run(run)
     (tmp_path / "there").mkdir()
     bundle(report, pages, tmp_path / "there")
     with pytest.raises(UsageError, match="name a new folder"):
@@ -127,7 +110,7 @@ def test_a_folder_is_not_written_over(run, tmp_path):
 @pytest.mark.parametrize("new", [True, False])
 def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, monkeypatch, new):
     """Half a bundle in a folder looks like a whole one."""
-    report, left = read_run(run, diagnose=False), iter(range(5))
+    report, left = read_run(run), iter(range(5))
 
     def full(path, content, *, durable):
         if next(left, None) is None:

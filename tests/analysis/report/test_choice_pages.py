@@ -5,14 +5,11 @@ import json
 import numpy as np
 import pytest
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole, reported, run_rooms
-from PIL import Image
+from factories.reports import HOSTILE, assert_whole, plan_of, reported, run_rooms
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.data import page_of
-from render_agent.geometry.camera import MapCamera
 from render_agent.runs.log.reader import read_states
-from render_agent.text.safe_parse import decode
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
 LOOKING = {**CHOOSING, "agent": "lookahead:3", "verifier": ("random",)}
@@ -86,7 +83,7 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
         for place, candidate in enumerate(own):
             one = shown.nth(place)
             pictures = [image.get_attribute("src") for image in one.locator("img").all()]
-            assert pictures == [f"../{c.view.file}" for c in (candidate,) if c.view]
+            assert pictures == [f"../../{c.view.file}" for c in (candidate,) if c.view]
             taken = one.locator("> figure .mark.taken").all_inner_texts()
             assert taken == (["✓ taken"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:
@@ -110,9 +107,8 @@ def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
 
 
 def on_plan(report, points):
-    with Image.open(report / "plans" / "room00.png") as picture:
-        camera = decode(picture.info["camera"].encode(), MapCamera)
-        return camera.project(points, *picture.size)[0]
+    plan = plan_of(report, "room00")
+    return plan.camera.project(points, *plan.size)[0]
 
 
 def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, looked):

@@ -3,21 +3,16 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, assert_whole, run_rooms
-from factories.rooms import as_cloud
 from factories.runs import make_questions, play
-from PIL import Image
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.formats.ply.binary import binary_ply
 from render_agent.score.comparison import Side, compare
 
 ANSWERS = {
@@ -84,10 +79,7 @@ def test_the_table_holds_what_compare_says(page, runs, two):
     scores = [side.results["official"] for side in sides]
     assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
     assert cells[4] == f"{found['difference']:+.1f}"
-    assert page.locator("svg.plot > title").all_text_contents() == [
-        "Scores by type, with 95 % intervals",
-        "Paired differences from A, with 95 % intervals",
-    ]
+    assert page.locator("img.plot").get_attribute("src") == "plots/differences.svg"
     rows = page.locator(".compared-runs tbody tr")
     assert rows.count() == 2
     assert all(name in rows.nth(n).inner_text() for n, name in enumerate(names[:2]))
@@ -182,16 +174,15 @@ def test_every_page_refers_to_what_is_there(two):
     assert len(pages) == 5
     targets = [assert_whole(file) for file in pages]
     pictures = [value for _, name, value in targets[1].found if name == "src"]
-    assert any(value.startswith("../b/views/") for value in pictures)
+    assert any("/views/" in value for value in pictures)
 
 
-def test_pages_lead_to_the_runs_own_pages_where_they_lie_beside_them(runs, two, tmp_path):
+def test_pages_lead_to_the_runs_own_pages(runs, two):
     output, names = runs
     assert "Its page in the report" not in (two.parent / "questions" / "1.html").read_text()
     assert called("report", names[1], "--output", output, "--no-diagnosis").exit_code == 0
-    for place in (two.parent, tmp_path / "handed" / "on"):
-        words = ("--output", output, "--no-diagnosis", "--page", place)
-        assert called("compare", *names[:2], *words).exit_code == 0
+    words = ("--output", output, "--no-diagnosis", "--page", two.parent)
+    assert called("compare", *names[:2], *words).exit_code == 0
     ways = [
         value
         for page in (two, two.parent / "questions" / "1.html")
@@ -199,10 +190,6 @@ def test_pages_lead_to_the_runs_own_pages_where_they_lie_beside_them(runs, two, 
         if name == "href" and f"{names[1]}/report/" in value
     ]
     assert [way.split("/report/")[1] for way in ways] == ["index.html", "questions/1.html"]
-    shutil.move(tmp_path / "handed" / "on", tmp_path / "moved")
-    for page in (tmp_path / "moved").rglob("*.html"):
-        assert_whole(page)
-        assert "/report/" not in page.read_text()
     shutil.rmtree(output / names[1] / "report")
 
 
@@ -236,18 +223,6 @@ def test_three_runs_are_set_against_the_first(page, runs, tmp_path):
     assert [pair["b"] for pair in told["comparisons"]] == names[1:]
 
 
-def test_pages_of_questions_that_changed_no_more_are_removed(runs, tmp_path):
-    output, names = runs
-    place = tmp_path / "pages"
-    assert (
-        called("compare", *names, "--output", output, "--page", place, "--no-diagnosis").exit_code
-        == 0
-    )
-    assert len(list((place / "questions").iterdir())) == 5
-    assert called("compare", names[0], names[2], "--output", output, "--page", place).exit_code == 0
-    assert {file.stem for file in (place / "questions").iterdir()} == {"1", "5"}
-
-
 def test_what_is_not_comparable_is_refused_and_stamped(page, runs, tmp_path):
     output, names = runs
     other = tmp_path / "short"
@@ -274,36 +249,3 @@ def test_one_run_is_compared_with_nothing(runs):
     output, names = runs
     refused = called("compare", names[0], "--output", output)
     assert "at least two runs" in str(refused.exception)
-
-
-@IN_BOTH_LIGHTS
-def test_the_same_views_of_two_scans_stand_side_by_side(page, runs, tmp_path, width, scheme):
-    """A run on a mesh, and one on a cloud of the same room."""
-    output, names = runs
-    questions = make_questions(tmp_path, 2)
-    scene = load_scene(tmp_path / "room.ply")
-    cloud_scan = as_cloud(scene)
-    (tmp_path / "room.ply").write_bytes(binary_ply(cloud_scan.points, cloud_scan.colours, None))
-    cloud, _ = play(tmp_path, questions, answering(ANSWERS["second"], 1), max_turns=4)
-    place = tmp_path / "pages"
-    words = ("--output", output, "--anyway", "--no-diagnosis", "--page", place)
-    said = called("compare", names[0], cloud, *words)
-    assert said.exit_code == 0, said.output
-    page.goto((place / "index.html").as_uri())
-    page.click("text=The scans side by side")
-    assert page.locator("main h2").first.inner_text() == "room"
-    assert [text[:10] for text in page.locator("p.side").all_inner_texts()] == [
-        "A a mesh o", "B a cloud ",
-    ]  # fmt: skip
-    pictures = page.locator("img").evaluate_all("all => all.map(each => each.getAttribute('src'))")
-    assert len(pictures) >= 4
-    differences = []
-    for mesh, points in zip(pictures[::2], pictures[1::2], strict=True):
-        one, other = (np.array(Image.open(place / file)).astype(int) for file in (mesh, points))
-        differences.append(np.abs(one - other).mean())
-    assert 0 < max(differences) < 25  # the same places, drawn of something else
-    seen_at(page, width, scheme)
-    assert_nothing_serious(page, width)
-    said = called("compare", *names[:2], "--output", output, "--no-diagnosis", "--page", place)
-    assert said.exit_code == 0
-    assert "side by side" not in (place / "index.html").read_text().split("<main")[0]

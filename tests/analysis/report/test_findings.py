@@ -7,7 +7,7 @@ from factories.reports import reported, run_rooms
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.index.findings import against_all, by_types, findings, reasons
+from render_agent.analysis.report.index.findings import against_chance, by_types, findings, reasons
 from render_agent.analysis.report.question.question_page import wrong_because
 from render_agent.config import RunConfig
 from render_agent.score.means import DIRECTION
@@ -93,11 +93,10 @@ def test_to_be_below_answers_fitted_to_each_truth_is_not_told():
     few |= {"official_over_scored": {"score": 10.0}}
     few["intervals"]["official"] = (5, 15)
     few["chance"]["frequency"]["macro"] = 76.0
-    report = SimpleNamespace(results=few, siblings=())
-    assert against_all(report) is None
+    assert against_chance(few) is None
     for part in few["types"].values():
         part["n"] = 8
-    assert against_all(report) == "The score is 66 points below that of the commonest answers."
+    assert against_chance(few) == "The score is 66 points below that of the commonest answers."
     assert "object count is below it" in by_types(few)
 
 

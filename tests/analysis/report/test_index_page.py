@@ -2,16 +2,16 @@
 
 import json
 import shutil
-from urllib.parse import parse_qsl
 
 import pytest
 from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, reported, run_hostile, run_rooms
-from playwright.sync_api import expect
 
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.index.index_page import question_rows, script
+from render_agent.analysis.report.index.index_page import COLUMNS, question_rows
+from render_agent.analysis.report.table import table_script
 from render_agent.runs.log.folder import RunFolder
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
@@ -57,21 +57,43 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
     assert "no interval can be given over 2 scenes: fewer than 6" in page.inner_text(".headline")
     assert "PARTIAL" in page.inner_text(".stamps")
     assert "answers by rule" in page.inner_text(".noted")
-    names = page.locator("svg.plot > title").all_text_contents()
-    assert [name.split(",")[0] for name in names] == [
-        "Score by type",
-        "Right and wrong by turns used",
-        "Share of the room's visible surface seen",
-        "Why: causes by type of question",
-        "Right where what is named was seen",
-        "Where the time went",
-        "Tokens",
-        "Size of the batch that each turn was in",
+    plots = page.locator("img.plot").evaluate_all("all => all.map(image => image.src)")
+    assert [src.rpartition("/")[2] for src in plots] == [
+        "types.svg",
+        "turns.svg",
+        "causes.svg",
+        "seen.svg",
+        "coverage.svg",
+        "time.svg",
     ]
     causes = page.locator("#table tbody tr td:nth-child(8)").all_inner_texts()
     assert set(causes) <= {"right", "misjudged", "stopped early", "never looked", "unknown"}
     coverage = page.locator("#table tbody tr td:nth-child(9)").all_inner_texts()
     assert all(0 < int(share) <= 100 for share in coverage)
+
+
+def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
+    """As the page is written, and as its script draws it."""
+    report = read_run(RunFolder(seen.parents[1]))
+    report.diagnoses = diagnose_run(report.folder, 1, report.states)
+    rows = question_rows(report)
+    context = patient(browser.new_context(java_script_enabled=False))
+    for looked in (context.new_page(), page):
+        looked.goto(seen.as_uri())
+        heads = looked.locator("#table thead th")
+        names = heads.evaluate_all("all => all.map(head => head.dataset.column)")
+        assert names == [column.name for column in COLUMNS]
+        drawn = looked.locator("#table tbody tr")
+        assert drawn.count() == len(rows)
+        for row, cells in zip(rows[:3], drawn.all()[:3], strict=True):
+            texts = cells.locator("> *").all_text_contents()
+            assert len(texts) == len(COLUMNS)
+            for column, text in zip(COLUMNS, texts, strict=True):
+                said = row[column.name]
+                assert (
+                    "–" if said is None else f"{said:g}" if isinstance(said, float) else str(said)
+                ) in text
+    context.close()
 
 
 def test_each_row_shows_the_last_view_of_its_question(page, seen):
@@ -81,7 +103,7 @@ def test_each_row_shows_the_last_view_of_its_question(page, seen):
     for line in (seen.parents[1] / "turns.jsonl").read_text("utf-8").splitlines():
         turn = json.loads(line)
         for view in turn["views"]:
-            shown_last[turn["question_id"]] = (seen.parent / view["file"]).as_uri()
+            shown_last[turn["question_id"]] = (seen.parents[1] / view["file"]).as_uri()
     drawn = page.locator("#table tbody img.thumb").evaluate_all(
         "all => all.map(image => image.src)"
     )
@@ -220,39 +242,6 @@ def test_keys_lead_through_the_table(page, many):
     assert not page.is_visible("#help")
 
 
-def test_a_figure_leads_to_the_questions_behind_it(page, seen, drawn):
-    opened(page, reported(RunFolder(seen.parents[1])))
-    of = "['id', 'type', 'cause'].map(name => window.Report.value(row, name))"
-    rows = page.evaluate(f"window.Report.report.rows.map(row => {of})")
-    part = page.locator("svg:has(#plot-causes-title) a[aria-label*=cause]").first
-    told = part.get_attribute("aria-label").removeprefix("Questions of ").split(", ")
-    kept = dict(each.split(" ", 1) for each in told)
-    part.click()
-    wanted = [name for name, *values in rows if values == [kept["type"], kept["cause"]]]
-    expect(page.locator("#table tbody th a")).to_have_text(wanted)
-    fields = {name: page.input_value(f"#filter [name={name}]") for name in kept}
-    assert fields == kept
-    page.click("figure:has(#plot-types-title) summary")
-    link = page.locator("figure:has(#plot-types-title) tbody a").first
-    kind = link.get_attribute("href").removeprefix("#type=")
-    link.press("Enter")
-    wanted = [name for name, own, _ in rows if own == kind]
-    expect(page.locator("#table tbody th a")).to_have_text(wanted)
-
-
-@pytest.mark.parametrize("outcome", ["right", "wrong"])
-def test_a_bar_of_turns_leads_to_its_questions(page, seen, drawn, outcome):
-    folder = RunFolder(seen.parents[1])
-    opened(page, reported(folder))
-    rows = question_rows(read_run(folder))
-    bar = page.locator(f"svg:has(#plot-turns-title) a[aria-label*='outcome {outcome}']").last
-    kept = dict(parse_qsl(bar.get_attribute("href")[1:]))
-    bar.click()
-    wanted = [r for r in rows if r["outcome"] == outcome and str(r["turns"]) == kept["turns"]]
-    expect(page.locator("#table tbody th a")).to_have_text(ids(wanted))
-    assert wanted
-
-
 def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
     opened(page, seen)
     cell = page.locator("#table td.answer .clamped").first
@@ -263,36 +252,30 @@ def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
 @IN_BOTH_LIGHTS
 def test_anyone_can_read_it(page, seen, width, scheme):
     seen_at(page, width, scheme)
-    for name in ("index.html", "all.html") if scheme == "dark" else ("index.html",):
-        page.goto((seen.parent / name).as_uri())
-        assert_nothing_serious(page, width)
+    page.goto(seen.as_uri())
+    assert_nothing_serious(page, width)
 
 
-def test_without_a_script_there_are_rows_and_a_way_to_all(browser, many):
+def test_without_a_script_there_are_rows(browser, many):
     index, rows = many
     context = patient(browser.new_context(java_script_enabled=False))
     page = context.new_page()
     page.goto(index.as_uri())
     assert shown(page) == ids(rows)[:100]
     assert not page.is_visible("#filter")
-    page.locator("noscript a").click()
-    assert page.locator("main li a").all_inner_texts() == [
-        row["id"] for row in sorted(rows, key=lambda row: row["scene"])
-    ]
     context.close()
 
 
 def test_nothing_of_a_question_is_taken_for_markup(page, tmp_path):
     index = reported(run_hostile(tmp_path))
     assert not list(tmp_path.glob("*.html"))
-    for name in ("index.html", "all.html"):
-        page.goto((index.parent / name).as_uri())
-        assert HOSTILE in page.inner_text("main")
-        assert page.title() != "taken"
-        assert page.locator("main img").count() == 0
+    page.goto(index.as_uri())
+    assert HOSTILE in page.inner_text("main")
+    assert page.title() != "taken"
+    assert page.locator("main img:not(.plot)").count() == 0
     opened(page, index)
     page.fill("#filter input", "document.title=")
-    page.select_option("#filter select[name=type]", "object_rel_distance")
+    page.select_option("#filter select[name=type]", "relative distance")
     assert shown(page) == [HOSTILE]
     page.focus("#filter input")
     page.keyboard.press("Enter")
@@ -327,7 +310,7 @@ def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, 
         {**rows[number % len(rows)], "id": f"q{number}", "text": f"question {number} of many"}
         for number in range(5_130)
     ]
-    (copy / "questions.js").write_bytes(script(all_rows))
+    (copy / "questions.js").write_bytes(table_script(all_rows, COLUMNS))
     opened(page, copy / "index.html", "#sort=-id")
     assert page.inner_text("#count") == "5,130 questions, 1 to 100 shown"
     assert shown(page) == [f"q{number}" for number in range(5_129, 5_029, -1)]

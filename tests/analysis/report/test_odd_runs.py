@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -11,14 +9,9 @@ from factories.reports import reported
 from factories.runs import make_questions, play
 
 from render_agent.analysis.report.data import page_of
-from render_agent.analysis.report.plots import outcome_plots
-from render_agent.analysis.report.plots.outcome_plots import coverage
-from render_agent.analysis.report.plots.vector_plot import draw, from_zero, whole
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
-
-TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 class Says:
@@ -62,7 +55,7 @@ def test_a_long_id_makes_no_page_wider(page, tmp_path):
     name = "x" * 300
     questions.write_text(json.dumps(row | {"id": name}) + "\n")
     index = shown_to(tmp_path, "3", questions)
-    for file in (index, index.parent / "all.html", index.parent / page_of(name)):
+    for file in (index, index.parent / page_of(name)):
         page.goto(file.as_uri())
         for width in (390, 1400):
             page.set_viewport_size({"width": width, "height": 900})
@@ -104,7 +97,7 @@ def test_why_nobody_can_tell_is_said(page, tmp_path, options, why):
     assert "no interval can be given over 1 scene: fewer than 6; n = 1" in page.inner_text(
         ".headline"
     )
-    causes = page.locator(".plotted", has_text="causes by type").locator("figcaption p").first
+    causes = page.locator("figure:has(#plot-causes) figcaption p").first
     assert causes.inner_text().startswith("Unknown: ")
 
 
@@ -116,31 +109,6 @@ def test_a_reply_is_shown_once_unless_more_is_asked_for(page, plain):
     lines = page.locator(".turn .json").first
     assert lines.is_visible()
     assert json.loads(lines.inner_text()) == {"answer": "3", "done": True}
-
-
-def test_bars_have_room_above_them_and_whole_counts():
-    found = {}
-
-    def paint(axes):
-        axes.bar([1, 2], [3, 1], color="#0072b2")
-        axes.bar([1, 2], [0, 1], bottom=[3, 1], color="#d55e00")
-        from_zero(axes, 0.12)
-        whole(axes.yaxis)
-        found["limits"], found["ticks"] = axes.get_ylim(), axes.get_yticks()
-
-    draw("made", "A title", "Bars.", paint, ("x",), [(1,)])
-    assert found["limits"] == pytest.approx((0, 3.36), abs=0.01)
-    assert all(tick == int(tick) for tick in found["ticks"])
-
-
-def test_one_turn_is_called_1(drawn, monkeypatch):
-    means = {"right": [outcome_plots.Mean(0.5, 2, 0.4, 0.6)]}
-    monkeypatch.setattr(outcome_plots, "coverage_by_turn", lambda report: means)
-    stress = SimpleNamespace(changes_truth=False)
-    report = SimpleNamespace(config=SimpleNamespace(picture_stress=stress))
-    words = [e.text or "" for e in ElementTree.fromstring(coverage(report).svg).iter(TEXT)]
-    assert "1" in words
-    assert not [word for word in words if word.startswith(("0.9", "1.0"))]
 
 
 def test_what_several_runs_are_stamped_with_is_said_once(page, tmp_path):
@@ -177,15 +145,15 @@ def test_scans_and_pictures_that_are_gone_are_told_of(tmp_path):
     folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
     words = ["report", str(folder.path), "--processes", "1"]
     whole_run = CliRunner().invoke(cli, words)
-    assert (whole_run.exit_code, "gone" in whole_run.output) == (0, False)
+    assert (whole_run.exit_code, "missing" in whole_run.output) == (0, False)
     (tmp_path / "room.ply").unlink()
     shown = len(list((folder.path / "views").rglob("*.png")))
     shutil.rmtree(folder.path / "report")
     shutil.rmtree(folder.path / "views")
     said = CliRunner().invoke(cli, words)
     assert said.exit_code == 0, said.output
-    assert "1 of 1 scans cannot be read here" in said.output
-    assert f"{shown} of {shown} pictures are gone from views/" in said.output
+    assert "1 of 1 scans cannot be read" in said.output
+    assert f"{shown} of {shown} pictures are missing from views/" in said.output
 
 
 def test_compared_runs_of_one_name_are_told_apart(tmp_path):

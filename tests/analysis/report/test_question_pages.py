@@ -9,23 +9,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
-from factories.reports import HOSTILE, assert_whole, go, reported, run_hostile, run_rooms
+from factories.reports import HOSTILE, assert_whole, go, plan_of, reported, run_hostile, run_rooms
 from factories.runs import make_config, make_questions, play
-from PIL import Image
 from playwright.sync_api import expect
 
+from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import (
     Cause,
     Diagnosis,
     NamedBox,
     TurnDiagnosis,
 )
-from render_agent.analysis.report.build import copy_assets, link_pictures
+from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import page_of, read_run
-from render_agent.analysis.report.question.question_page import cause_words, write_pages
+from render_agent.analysis.report.question.question_page import cause_words
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.geometry.camera import Camera
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.runs.log.folder import RunFolder
 from render_agent.text.safe_parse import convert
@@ -84,13 +84,7 @@ def lines(report):
 
 def pages_of(folder, **options):
     """Write the pages of the questions alone; return the folder of the report."""
-    place = folder.path / "report"
-    copy_assets(place)
-    report = read_run(folder, **options)
-    link_pictures(report.folder.path, report.states, place)
-    write_pages(report, place, 1)
-    (place / "questions.js").write_text("")
-    return place
+    return build(folder, processes=1, **options)[0].parent
 
 
 def address(report, question_id, after=""):
@@ -98,12 +92,9 @@ def address(report, question_id, after=""):
 
 
 def plan_camera(report, scene="room00"):
-    """Return the camera that the plan's own file names, and its size."""
-    with Image.open(report / "plans" / f"{scene}.png") as picture:
-        told = json.loads(picture.info["camera"])
-        return MapCamera(
-            tuple(told["centre"]), told["height"], told["metres_per_pixel"]
-        ), picture.size
+    """Return the camera and the size of a plan."""
+    plan = plan_of(report, scene)
+    return plan.camera, plan.size
 
 
 def on_plan(report, points):
@@ -159,7 +150,7 @@ def test_wedges_open_where_the_camera_looked(page, report, lines):
 
 def test_named_boxes_are_outlined_where_they_are(page, report):
     page.goto(address(report, "3"))
-    found = read_run(RunFolder(report.parent)).diagnoses["3"]
+    found = diagnose_run(RunFolder(report.parent), 1)["3"]
     assert found.named
     assert {box.category for box in found.boxes} <= set(found.named)
     outlines = page.locator(".map .box:not(.halo)")
@@ -219,7 +210,7 @@ def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
 
 def test_what_was_in_sight_is_what_the_diagnosis_says(page, report):
     page.goto(address(report, "3"))
-    found = read_run(RunFolder(report.parent)).diagnoses["3"]
+    found = diagnose_run(RunFolder(report.parent), 1)["3"]
     for turn in found.turns:
         seen = [sighting for sighting in turn.sightings if sighting.area > 0]
         rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
@@ -283,14 +274,14 @@ def test_keys_lead_to_the_neighbours_up_and_to_turns(page, report):
 
 
 def test_keys_follow_the_order_of_the_filter(page, report):
-    kept = "#type=object_rel_distance&sort=-turns"
+    kept = "#type=relative+distance&sort=-turns"
     page.goto(address(report, "3", kept))
     assert page.inner_text("#place") == "1 of 2 kept by the filter"
     page.click(".map .stop[data-for=turn-2]")
     assert "sort=-turns" in page.url
     assert page.evaluate("document.activeElement.id") == "turn-2"
     page.keyboard.press("n")
-    page.wait_for_url("**/4.html#type=object_rel_distance&sort=-turns")
+    page.wait_for_url("**/4.html#type=relative+distance&sort=-turns")
     assert page.get_attribute("#after", "href") is None
     page.keyboard.press("u")
     page.wait_for_url("**/index.html#*")
@@ -413,7 +404,7 @@ def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
     folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
     place = pages_of(folder)
     page.goto(address(place, "3"))
-    (state,) = read_run(folder, diagnose=False).states
+    (state,) = read_run(folder).states
     cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
     assert len(cameras) == 4
     stops = page.locator(".map .stop")

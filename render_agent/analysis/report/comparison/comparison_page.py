@@ -5,53 +5,49 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.analysis.report.build import REPORT, copy_assets, link_pictures, remove_stale
-from render_agent.analysis.report.comparison.comparison_plots import (
-    differences,
-    ladder,
-    names_of,
-    score_of,
-    scores,
-    words_of,
-)
+from render_agent.analysis.report.build import REPORT
 from render_agent.analysis.report.comparison.runs import Change, ComparedRun, Comparison
-from render_agent.analysis.report.comparison.scan_pairs import scan_pairs
-from render_agent.analysis.report.data import neighbours, page_of, write_page, write_text
-from render_agent.analysis.report.index.index_page import script
+from render_agent.analysis.report.data import copy_assets, neighbours, page_of, write_page
+from render_agent.analysis.report.index.index_page import write_plots
 from render_agent.analysis.report.maps.floor_plan import Plans
+from render_agent.analysis.report.plots import palette
+from render_agent.analysis.report.plots.run_plots import INTERVALS, Plot
+from render_agent.analysis.report.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.analysis.report.question.question_page import (
     QuestionPart,
     plans_of,
     question_part,
 )
-from render_agent.analysis.report.words import type_words
+from render_agent.analysis.report.table import table_script
+from render_agent.analysis.report.words import in_order, type_words
 from render_agent.beliefs.belief_summary import WORDS
 from render_agent.dialogue.state import QuestionState
+from render_agent.errors import RunLogError, os_errors
 from render_agent.observation.picture_store import safe_name
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL, SHORT_PARSED
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed
-from render_agent.system.whole_files import write_whole
 from render_agent.text.display import tracked
 
-COLUMNS = ("id", "page", "type", "dataset", "scene", "outcome", "truth", "answer", "text")
-"""The columns of a changed question's row in `questions.js`; outcome: how it changed."""
+MARKS = "osD^vP"
+"""How the runs are told apart, beside the colours of the palette."""
 
-LISTED = ("type", "dataset", "scene", "outcome")
+MEANS = {OFFICIAL: SHORT_PARSED, "micro": "mean of questions"}
+"""The means beside the types."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidePart:
-    """One run's part of a page of a changed question; None where the run does not have it.
+    """One run's part of a page of a changed question; None if the run does not have it.
 
-    prefix: of the ids of its parts. pictures: the way from the page to the folder of the run's pictures. plans:
-    to the folder that its plan is named from. own: to the question's page in the run's own report, None where
-    there is none.
+    prefix: of the ids of its parts. pictures: the way from the page to the run folder. plans: to the folder that its
+    plan is named from. own: to the question's page in the run's own report, None if there is none.
     """
 
     run: ComparedRun
@@ -63,38 +59,32 @@ class SidePart:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
-    """Write all pages of a comparison into a folder and return its index.
+    """Write all pages of a comparison into a folder and return its index; their pictures stay in the run folders.
 
-    RunLogError where a file cannot be written.
+    RunLogError if a file cannot be written.
     """
-    copy_assets(folder)
-    drawn = (scores(comparison), differences(comparison), ladder(comparison))
-    plots = [plot for plot in drawn if plot is not None]
-    for plot in plots:
-        write_text(folder / "plots" / f"{plot.name}.svg", plot.svg)
-    write_whole(folder / "questions.js", _script(comparison.changes), durable=False)
-    _write_changed(comparison, folder)
-    pairs = scan_pairs(comparison, folder)
-    if pairs:
-        shown = {"root": "", "runs": comparison.runs, "pairs": pairs}
-        write_page(folder / "scans.html", "scans.html", comparison.frame, **shown)
-    index = folder / "index.html"
-    write_page(
-        index,
-        "compare.html",
-        comparison.frame,
-        root="",
-        runs=[(run, _own_page(run, "index.html", folder)) for run in comparison.runs],
-        table=_table(comparison),
-        beliefs=_beliefs(comparison),
-        tests=_tests(comparison),
-        plots=plots,
-        changes=[(change, page_of(change.question_id)) for change in comparison.changes],
-        choices=_choices(comparison.changes),
-        type_words=type_words,
-        scans="scans.html" if pairs else None,
-    )
-    return index
+    with os_errors(RunLogError, f"write {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        copy_assets(folder)
+        plot = differences(comparison)
+        write_plots(folder, [plot] if plot else [])
+        _write_changed(comparison, folder)
+        (folder / "questions.js").write_bytes(table_script(_rows(comparison.changes)))
+        write_page(
+            folder / "index.html",
+            "compare.html",
+            comparison.frame,
+            root="",
+            runs=[(run, _own_page(run, "index.html", folder)) for run in comparison.runs],
+            table=_table(comparison),
+            beliefs=_beliefs(comparison),
+            tests=_tests(comparison),
+            plot=plot,
+            changes=[(change, page_of(change.question_id)) for change in comparison.changes],
+            choices=_choices(comparison.changes),
+            type_words=type_words,
+        )
+    return folder / "index.html"
 
 
 def comparison_folder(runs: Sequence[Path]) -> Path:
@@ -104,34 +94,30 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
 
 
 def _write_changed(comparison: Comparison, folder: Path) -> None:
-    frame = comparison.frame
     states = [{state.id: state for state in run.report.states} for run in comparison.runs]
-    plans = [plans_of(run.report, folder / _shown(run)) for run in comparison.runs]
     beside = neighbours(change.question_id for change in comparison.changes)
-    for run, own in zip(comparison.runs, states, strict=True):
-        shown = (own[name] for name in beside if name in own)
-        link_pictures(run.report.folder.path, shown, folder / run.letter.lower())
-    try:
+    with ExitStack() as stack:
+        plans = [
+            stack.enter_context(closing(plans_of(run.report, folder / _shown(run))))
+            for run in comparison.runs
+        ]
         for change in tracked(comparison.changes, "writing pages"):
             sides = [
                 _side_part(run, own.get(change.question_id), drawn, folder)
                 for run, own, drawn in zip(comparison.runs, states, plans, strict=True)
             ]
+            before, after = beside[change.question_id]
             write_page(
                 folder / page_of(change.question_id),
                 "compared.html",
-                frame,
+                comparison.frame,
                 root="../",
                 change=change,
                 sides=sides,
                 rows=list(zip_longest(*(side.part.turns if side.part else () for side in sides))),
-                before=beside[change.question_id][0],
-                after=beside[change.question_id][1],
+                before=before,
+                after=after,
             )
-    finally:
-        for drawn in plans:
-            drawn.close()
-    remove_stale(folder, beside)
 
 
 def _shown(run: ComparedRun) -> str:
@@ -144,31 +130,84 @@ def _shown(run: ComparedRun) -> str:
 def _side_part(
     run: ComparedRun, state: QuestionState | None, plans: Plans, folder: Path
 ) -> SidePart:
-    report, part = run.report, None
+    report, part, own = run.report, None, None
     if state is not None:
         diagnosis = report.diagnoses.get(state.id)
-        part = question_part(
-            state,
-            report.rows[state.id],
-            diagnosis,
-            plans.of(state, diagnosis),
-            report.config,
-        )
-    letter = run.letter.lower()
-    own = None if state is None else _own_page(run, page_of(state.id), folder, "questions")
-    return SidePart(run, part, f"{letter}-", f"../{letter}/", f"../{_shown(run)}/", own)
+        plan = plans.of(state, diagnosis)
+        part = question_part(state, report.rows[state.id], diagnosis, plan, report.config)
+        own = _own_page(run, page_of(state.id), folder / "questions")
+    pictures = f"{_way(run.report.folder.path, folder / 'questions')}/"
+    return SidePart(run, part, f"{run.letter.lower()}-", pictures, f"../{_shown(run)}/", own)
 
 
-def _own_page(run: ComparedRun, page: str, folder: Path, place: str = "") -> str | None:
-    """Return the way from a page in `place` of the comparison's folder to one of a run's own report, None where there is none.
-
-    Nor is there one where the comparison does not lie beside the runs: that folder is made to be handed on.
-    """
+def _own_page(run: ComparedRun, page: str, place: Path) -> str | None:
+    """Return the way from a folder of the comparison to a page of a run's own report, None if there is none."""
     path = run.report.folder.path / REPORT / page
-    beside = folder.absolute().parent.parent == run.report.folder.path.absolute().parent
-    if not beside or not path.is_file():
+    return _way(path, place) if path.is_file() else None
+
+
+def _way(path: Path, place: Path) -> str:
+    return quote(Path(os.path.relpath(path, place)).as_posix())
+
+
+def names_of(comparison: Comparison) -> list[str]:
+    """Return the means and types that both runs of any pair have, the official mean first."""
+    known = {name for pair in comparison.pairs for name in pair["differences"]}
+    types = {row["type"] for run in comparison.runs for row in run.report.rows.values()}
+    return [name for name in MEANS if name in known] + in_order(types & known)
+
+
+def words_of(name: str) -> str:
+    """Return a mean or a type in words."""
+    return MEANS.get(name, type_words(name))
+
+
+def score_of(results: Any, name: str) -> tuple[float | None, list[float] | None]:
+    """Return a run's own score in percent by the name of a mean or type, and its interval."""
+    bounds = results["intervals"].get(name)
+    if name == OFFICIAL:
+        return results["official_over_scored"]["score"], bounds
+    if name in results["types"]:
+        return results["types"][name]["score"], bounds
+    return results.get(name), bounds
+
+
+def differences(comparison: Comparison) -> Plot | None:
+    """The paired differences from the first run by type; None if the runs have nothing in common."""
+    names = names_of(comparison)
+    if not names:
         return None
-    return quote(Path(os.path.relpath(path, folder / place)).as_posix())
+    first, others = comparison.runs[0].letter, comparison.runs[1:]
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots()
+        for number, (run, pair) in enumerate(zip(others, comparison.pairs, strict=True), 1):
+            colour, mark = palette.CYCLE[number % len(palette.CYCLE)], MARKS[number % len(MARKS)]
+            aside = (number - (len(others) + 1) / 2) * 0.6 / len(others)
+            points = []
+            for y, name in enumerate(names):
+                entry = pair["differences"].get(name)
+                if entry and entry["difference"] is not None:
+                    interval_line(axes, entry["interval"], y + aside, colour)
+                    points.append((entry["difference"], y + aside))
+            if points:
+                label = f"{run.letter} − {first}"
+                axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
+        name_rows(axes, [words_of(name) for name in names])
+        axes.grid(axis="x")
+        axes.axvline(0, color=palette.INK, lw=0.9)
+        reach = max(5.0, *(abs(end) for end in axes.get_xlim()))
+        axes.set_xlim(-reach, reach)
+        axes.set_xlabel(f"difference from {first}, points")
+        legend(axes, 6)
+
+    return Plot(
+        "differences",
+        f"Paired differences from {first}",
+        f"A mark per run at its difference from {first} with its 95 % interval; right of zero is better.",
+        draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(others) / 2)),
+        f"Over the questions that both runs have scored; right of zero is better than {first}. {INTERVALS}",
+    )
 
 
 def _table(comparison: Comparison) -> list[dict[str, Any]]:
@@ -240,9 +279,9 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def _script(changes: Sequence[Change]) -> bytes:
-    """Return `questions.js`: a row a question, with its type, scene and truth from the first run that has it."""
-    rows = [
+def _rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Return what the filter reads of every question: its type, scene and truth from the first run that has it."""
+    return [
         {
             **{name: change.first[name] for name in ("type", "dataset", "scene", "truth")},
             "id": change.question_id,
@@ -253,4 +292,3 @@ def _script(changes: Sequence[Change]) -> bytes:
         }
         for change in changes
     ]
-    return script(rows, COLUMNS, LISTED)

@@ -83,14 +83,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two or more runs; pairs: of every run but the first what `comparison.compare` says of it.
-
-    ladder: what `comparison.ladder` says of them, None where they are no rungs of one.
-    """
+    """Two or more runs; pairs: of every run but the first what `comparison.compare` says of it."""
 
     runs: Sequence[ComparedRun]
     pairs: Sequence[Mapping[str, Any]]
-    ladder: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from render_agent.analysis.diagnosis.model import Cause
 from render_agent.analysis.diagnosis.summary import WRONG
 from render_agent.analysis.report.data import ReportData
-from render_agent.analysis.report.index.headline import bounds_of, official, type_scores
-from render_agent.analysis.report.plots.outcome_plots import mean, scene_of
-from render_agent.analysis.report.plots.vector_plot import kept_by
+from render_agent.analysis.report.plots.run_plots import scene_of, share, type_scores
 from render_agent.analysis.report.words import type_words
-from render_agent.score.comparison import Side, compare
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.summary import OFFICIAL
@@ -29,8 +27,9 @@ REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
 )
 """What most wrong answers may have in common, the narrowest first."""
 
-MOST = 0.5
-"""A reason is that of most wrong answers where the interval of its share lies above this."""
+MOST = (
+    50  # percent; a reason is that of most wrong answers if the interval of its share is above it
+)
 
 LEAST_FITTED = 8
 """Of fewer truths a type the commonest answer is nearly fitted to each of them: to be below it says nothing."""
@@ -48,7 +47,7 @@ class Finding(NamedTuple):
 
 def findings(report: ReportData) -> list[Finding]:
     """Return what was found, at most three sentences; none where figures or intervals do not carry any."""
-    told = (against_all(report), by_types(report.results))
+    told = (against_chance(report.results), by_types(report.results))
     found = [Finding(sentence) for sentence in told if sentence is not None]
     return [*found, *filter(None, [reasons(report)])]
 
@@ -62,10 +61,10 @@ def reasons(report: ReportData) -> Finding | None:
         if diagnosis.cause in WRONG and name in rows
     ]
     for own, words in REASONS:
-        share = mean([(scene, float(cause in own)) for scene, cause in wrong])
-        if (share.low or 0.0) > MOST:
+        bounds = share([(scene, float(cause in own)) for scene, cause in wrong]).bounds
+        if bounds and bounds[0] > MOST:
             number = sum(cause in own for _, cause in wrong)
-            link = kept_by(cause=str(own[0])) if len(own) == 1 else ""
+            link = f"#{urlencode({'cause': str(own[0])})}" if len(own) == 1 else ""
             return Finding(f"Of {len(wrong):,} wrong answers, {number:,} {words}.", link)
     return None
 
@@ -95,18 +94,9 @@ def by_types(results: Mapping[str, Any]) -> str | None:
     return _capital("; ".join(clauses)) + "." if clauses else None
 
 
-def against_all(report: ReportData) -> str | None:
-    """How the run scores against the same run that was shown nothing, else against the commonest answers."""
-    results = report.results
-    score, bounds = official(results), bounds_of(results)
-    for sibling in report.siblings:
-        if (sibling.option, sibling.value) == ("views", "none"):
-            sides = (Side(report.name, results, {}), Side(sibling.name, sibling.results, {}))
-            paired = compare(*sides)["differences"].get(OFFICIAL)
-            inside = paired and paired["interval"]
-            if inside and (inside[0] > 0 or inside[1] < 0):
-                way = "less" if paired["difference"] < 0 else "more"
-                return f"Shown nothing, it scores {_points(abs(paired['difference']))} {way}."
+def against_chance(results: Mapping[str, Any]) -> str | None:
+    """How the run scores against the most frequent answers."""
+    score, bounds = results["official_over_scored"]["score"], results["intervals"].get(OFFICIAL)
     level = results["chance"]["frequency"].get(MACRO)
     if score is None or bounds is None or level is None or bounds[0] <= level <= bounds[1]:
         return None

@@ -1,4 +1,4 @@
-"""The plots of a report, as SVG by matplotlib.
+"""The plots of a report, drawn by matplotlib as SVG files.
 
-Imports `analysis.report.data` and below. Start with `vector_plot`, which draws a plot, then `outcome_plots`.
+Imports `analysis.report.data` and below. Start with `run_plots`; `svg` draws every SVG of the project.
 """

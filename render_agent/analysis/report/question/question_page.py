@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import (
-    Found,
-    Part,
-    diagnosed,
-    each_done,
-    gathered,
-    known_of,
-    parts_of,
-)
+from render_agent.analysis.diagnosis.diagnose import worthwhile
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox
-from render_agent.analysis.report.data import ReportData, neighbours, page_of
+from render_agent.analysis.report.data import ReportData, neighbours, page_of, write_page
 from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
-from render_agent.analysis.report.maps.floor_plan import Plan, Plans, plan_writer
+from render_agent.analysis.report.maps.floor_plan import Plan, Plans
 from render_agent.analysis.report.maps.path_marks import (
     MapMarks,
     TurnMarks,
@@ -40,13 +33,12 @@ from render_agent.analysis.report.view3d.page_data import view_data
 from render_agent.analysis.report.words import STATUS_WORDS, outcome, type_words
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.chat import Message, encodable
+from render_agent.dialogue.chat import Message
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.runs.log.results import row
 from render_agent.score.official import CHOICE_TYPES
-from render_agent.system.whole_files import write_whole
-from render_agent.text.display import listed
-from render_agent.web.templates import environment
+from render_agent.system.processes import map_in_processes
+from render_agent.text.display import listed, stage
 
 LONG_CHARACTERS = 160
 """A question of more characters is set smaller."""
@@ -182,19 +174,6 @@ def question_part(
     )
 
 
-def page_of_part(
-    frame: Mapping[str, Any], part: QuestionPart, beside: tuple[str | None, str | None]
-) -> str:
-    """Return the page of a question as HTML; it lies one folder below the index.
-
-    frame: what all pages of the run share. beside: the files of the pages before and after it.
-    """
-    page = environment("analysis/report").get_template("question.html")
-    return encodable(
-        page.render(frame, root="../", pictures="../", q=part, before=beside[0], after=beside[1])
-    )
-
-
 def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
     """Return why a question went as it did, with what it never saw or why nobody can tell."""
     if diagnosis.cause is Cause.UNKNOWN and config.blind:
@@ -267,79 +246,73 @@ def _is(letter: str, answer: str | None) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class PageTask(Part):
-    """Some questions whose pages one process writes, and what it needs to do so.
+class PageTask:
+    """The questions about one scene, whose pages one process writes.
 
-    report: the folder. frame: what all pages share. questions: those that tell which scenes are shown. beside: the
-    files of the pages beside its own, by question id. diagnoses: None where they are to be found on the way.
+    folder: of the report. frame: what all pages share. questions: all of the run where they tell which scenes are
+    shown. beside: the files of the pages beside its own, by question id.
     """
 
-    report: Path
+    config: RunConfig
+    folder: Path
     frame: Mapping[str, Any]
+    states: Sequence[QuestionState]
     questions: Sequence[Question]
+    diagnoses: Mapping[str, Diagnosis]
     beside: Mapping[str, tuple[str | None, str | None]]
-    diagnoses: Mapping[str, Diagnosis] | None
 
 
-def write_pages(
-    report: ReportData,
-    folder: Path,
-    processes: int = 1,
-    pool: Executor | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
-    *,
-    diagnose: bool = False,
-) -> Mapping[str, Diagnosis]:
-    """Write the pages of a run's questions into the `questions` of its report's folder; return their diagnoses.
+def write_pages(report: ReportData, folder: Path, processes: int | None = None) -> None:
+    """Write the pages of a run's questions into the `questions` of its report's folder.
 
-    processes: of the pool, which write at once. meanwhile: what this process does in that time. diagnose: whether the
-    run is diagnosed on the way. RunLogError where a file cannot be written.
+    processes: how many write at once; None chooses by the number of scenes.
     """
     beside = neighbours(state.id for state in report.states)
     questions = [state.question for state in report.states]
-    config, frame = report.config, report.frame
-    tasks = []
-    known = known_of(report.folder, report.states) if diagnose else ({}, {})
-    for part in parts_of(config, report.states, *known, processes):
-        ids = [state.id for state in part.states]
-        tasks.append(
-            PageTask(
-                **vars(part),
-                report=folder,
-                frame=frame,
-                # which scene stands in the place of another depends on all of them
-                questions=[s.question for s in part.states] if config.faithful else questions,
-                beside={name: beside[name] for name in ids},
-                diagnoses=None
-                if diagnose
-                else {name: report.diagnoses[name] for name in ids if name in report.diagnoses},
-            )
+    scenes = defaultdict(list)
+    for state in report.states:
+        scenes[state.question.scene].append(state)
+    tasks = [
+        PageTask(
+            report.config,
+            folder,
+            report.frame,
+            own,
+            # which scene stands in the place of another depends on all of them
+            [s.question for s in own] if report.config.faithful else questions,
+            {s.id: report.diagnoses[s.id] for s in own if s.id in report.diagnoses},
+            {s.id: beside[s.id] for s in own},
         )
-    parts = each_done(_write, tasks, "writing pages", pool)
-    meanwhile()
-    return gathered(report.folder, report.states, parts)
+        for own in sorted(scenes.values(), key=len, reverse=True)
+    ]
+    count = min(processes or worthwhile(questions), len(tasks) or 1)
+    with stage("writing pages", len(questions)) as shown:
+        for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
+            shown.advance(len(task.states))
 
 
 def plans_of(report: ReportData, folder: Path) -> Plans:
-    """Return the plans of a run's scenes, drawn into the folder of its report where they are not yet."""
+    """Return the plans of a run's scenes, drawn into `folder` as they are asked for."""
     questions = [state.question for state in report.states]
     scenes = report.config.picture_stress.scenes(report.config, questions)
     return Plans(folder, scenes, report.states)
 
 
-def _write(task: PageTask) -> Found:
-    config, found = task.config, Found(task.diagnoses or {}, {})
-    if task.diagnoses is None:
-        found = diagnosed(task, plan_writer(task.report, task.states))
+def _write(task: PageTask) -> None:
+    config = task.config
     scenes = config.picture_stress.scenes(config, task.questions)
-    plans = Plans(task.report, scenes, task.states)
-    try:
+    with closing(Plans(task.folder, scenes, task.states)) as plans:
         for state in task.states:
-            diagnosis = found.diagnoses.get(state.id)
-            plan = plans.of(state, diagnosis)
-            part = question_part(state, row(state), diagnosis, plan, config)
-            page = page_of_part(task.frame, part, task.beside[state.id])
-            write_whole(task.report / page_of(state.id), page.encode("utf-8"), durable=False)
-    finally:
-        plans.close()
-    return found
+            diagnosis = task.diagnoses.get(state.id)
+            part = question_part(state, row(state), diagnosis, plans.of(state, diagnosis), config)
+            before, after = task.beside[state.id]
+            write_page(
+                task.folder / page_of(state.id),
+                "question.html",
+                task.frame,
+                root="../",
+                pictures="../../",
+                q=part,
+                before=before,
+                after=after,
+            )

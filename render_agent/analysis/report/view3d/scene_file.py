@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from numpy.typing import NDArray
 from render_agent.observation.picture_store import safe_name
 from render_agent.scene.free_space.surface import cell_keys
 from render_agent.scene.model import Scene
-from render_agent.text.safe_parse import parse_json, read_bounded
 
 MAX_FACES, MAX_POINTS = 150_000, 300_000
 """A browser draws so many at ease; larger scenes are made coarser."""
@@ -72,18 +69,6 @@ def scene_script(scene: Scene) -> bytes:
         numbers += np.rint(255 * shapes.opacities).astype(np.uint8).tobytes()
     text = base64.b64encode(zlib.compress(numbers, DEFLATED)).decode()
     return f'renderAgentScene({json.dumps(header)}, "{text}");\n'.encode()
-
-
-_WRITTEN = re.compile(rb'renderAgentScene\((\{[^{}()]*\}), "[A-Za-z0-9+/=]*"\);\n')
-
-
-def is_scene(file: Path) -> bool:
-    """Whether a file is a script as `scene_script` returns it: it may lie in the folder of a stranger's run."""
-    try:
-        header = _WRITTEN.fullmatch(read_bounded(file))
-        return header is not None and isinstance(parse_json(header[1].decode()), dict)
-    except (OSError, ValueError):
-        return False
 
 
 def most_visible(scene: Scene) -> Scene:
