@@ -28,8 +28,8 @@ def check_format(path: Path, record: Any) -> None:
     if type(number) is int and number == FORMAT and not program.startswith("0.1."):
         return
     raise RunLogError(
-        f"{path} has format {short_repr(number, 40)}, written by render_agent {shortened(program, 40)}, and render_agent"
-        f" {__version__} reads format {FORMAT} of 0.2.0 and later: use the version that wrote it, or start a new run"
+        f"{path} has format {short_repr(number, 40)} of render_agent {shortened(program, 40)}, and render_agent"
+        f" {__version__} reads only format {FORMAT} of 0.2.0 and later: use the version that wrote it, or start a new run"
     )
 
 
