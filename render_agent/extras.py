@@ -19,6 +19,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pxr": "scans",
     "pye57": "scans",
+    "pyrender": "pyrender",
     "ray": "ray",
     "rerun": "rerun",
     "sklearn": "audit",

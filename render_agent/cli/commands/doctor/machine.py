@@ -23,7 +23,7 @@ PACKAGES = ("click", "rich", "pyyaml", "numpy", "scipy", "numba", "pillow")
 """What every run needs."""
 
 ENGINE_PACKAGES = "torch torchvision transformers accelerate safetensors qwen-vl-utils".split()
-SCAN_PACKAGES = ("trimesh", "pyrender|pyrender2")
+SCAN_PACKAGES = ("trimesh",)
 
 LITTLE_MEMORY, LITTLE_DISK = 2.0, 1.0
 """GiB below which a run is likely to fail."""
