@@ -16,16 +16,24 @@ from types import SimpleNamespace
 import pytest
 from factories.models import bundled_model
 from factories.runs import Silent, make_config, make_questions, outcome, transcripts
+from factories.states import question, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.config import RunConfig
+from render_agent.dialogue.reply import Action
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
 from render_agent.runs.workers.cluster import _connect, cluster, resources
-from render_agent.runs.workers.driver import MAX_BATCHES_PER_TASK, MAX_SCENE_DEATHS, share
+from render_agent.runs.workers.driver import (
+    MAX_BATCHES_PER_TASK,
+    MAX_SCENE_DEATHS,
+    Driver,
+    share,
+)
 
 ROOMS = {
     "benchmark": "rooms",
@@ -527,3 +535,93 @@ def test_a_task_is_a_share_of_the_remaining_questions(questions, batch_size, wor
         assert got >= 2 * batch_size
     if free == workers and questions <= workers * batch_size:
         assert got == -(-questions // workers)
+
+
+class Idle:
+    """Ray, an actor, a worker and its methods at once: nothing is started."""
+
+    def put(self, value):
+        return value
+
+    def kill(self, worker):
+        pass
+
+    def __call__(self, *given):
+        return self
+
+    def __getattr__(self, name):
+        return self
+
+    def options(self, **given):
+        return self
+
+
+class Lines:
+    """A log of the ids of failed questions."""
+
+    def __init__(self):
+        self.failed = []
+
+    def append_error(self, failed):
+        self.failed.append(failed.question_id)
+
+    def sync(self):
+        pass
+
+
+def driver_of(scenes, workers, **options):
+    """A driver with idle workers, and its states: three questions about each scene."""
+    states = [
+        QuestionState(question(id=f"{scene}{n}", scene=scene), scenes=None, max_turns=2)
+        for scene in scenes
+        for n in range(3)
+    ]
+    config = RunConfig(batch=True, **options)
+    driver = Driver(Idle(), [config] * workers, None, states, Lines(), Silent(), None, "100%")
+    for slot in driver.slots:
+        driver._start(slot)
+        slot.batch_size, slot.stream = 4, None
+    return driver
+
+
+def work_off(driver, dies):
+    """Give workers their tasks until none is left; dies(slot): whether the worker dies with its task."""
+    while driver.fresh or driver.returned:
+        working = [slot for slot in driver.slots if slot.worker is not None]
+        assert working
+        for slot in working:
+            driver._dispatch(slot, working)
+            if slot.scenes and dies(slot):
+                driver._died(slot, "killed")
+                slot.batch_size, slot.stream = 4, None
+                continue
+            for scene in slot.scenes:
+                for state in driver._active(scene):
+                    state.take(turn(0, Action(answer="A", answer_text="A", done=True)))
+            slot.scenes, slot.stream, slot.deaths = [], None, 0
+
+
+def test_a_scene_whose_workers_die_is_retried_once_and_no_other_fails():
+    driver = driver_of("abcdefgh", workers=2)
+    work_off(driver, lambda slot: "c" in slot.scenes)
+    assert driver.log.failed == ["c0", "c1", "c2"]
+    assert sum(state.status == "answered" for state in driver.states.values()) == 21
+
+
+def test_a_worker_that_dies_once_costs_nothing():
+    driver, died = driver_of("abcdefgh", workers=2), []
+
+    def dies(slot):
+        died.append(slot.scenes)
+        return len(died) == 1
+
+    work_off(driver, dies)
+    assert not driver.log.failed
+
+
+def test_a_place_where_every_worker_dies_is_given_up():
+    driver = driver_of("abcdefgh", workers=1)
+    with pytest.raises(AssertionError):
+        work_off(driver, lambda slot: True)
+    assert driver.slots[0].worker is None
+    assert "every worker died" in str(driver.last_error)
