@@ -258,10 +258,10 @@ def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies
     expected = texts(engine.generate(ragged()))
     before = set(psutil.Process().children())
     found = find_model(str(small_model()))
-    options = VllmOptions(max_model_len=4096, sequences=8)
+    options = VllmOptions(max_model_len=4096, sequences=8, options={"enable_prefix_caching": False})
     cached, engine.core = (
         engine.core,
-        VllmCore(found, options, prepare_environment("auto"), prefix_caching=False),
+        VllmCore(found, options, prepare_environment("auto")),
     )
     try:
         replies = engine.generate(ragged())

@@ -36,9 +36,6 @@ REFUSED_ARGUMENTS = (
 )  # fmt: skip
 """Engine arguments by which vLLM would run code of a model, a module or a file, or open pickles."""
 
-PROBE_PICTURES = 2
-"""Pictures of the start-up probe's prompts."""
-
 GPU_SEQUENCES, CPU_SEQUENCES = 256, 16
 """Requests under way at once where nothing else is asked for."""
 
@@ -83,7 +80,7 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOpti
         sequences=config.fixed_batch_size,
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        pictures=max(PROBE_PICTURES, config.pictures_in_prompt),
+        pictures=max(1, config.pictures_in_prompt),
         thinking=config.thinking,
         thinking_budget=config.thinking_budget,
         options=engine_options,
@@ -137,7 +134,6 @@ def engine_arguments(
     folder: str,
     options: VllmOptions,
     on_cpu: bool,
-    prefix_caching: bool = True,
     form: Thinking | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's `EngineArgs`.
@@ -154,7 +150,7 @@ def engine_arguments(
         # -1: as long as the model allows and the memory holds.
         "max_model_len": options.max_model_len or -1,
         "limit_mm_per_prompt": {"image": options.pictures, "video": 0},
-        "enable_prefix_caching": prefix_caching,
+        "enable_prefix_caching": True,
         # The library of --engine transformers, so that both hold replies to the same grammar.
         "structured_outputs_config": {"backend": "guidance"},
         "load_format": "safetensors",

@@ -22,15 +22,13 @@ LIVENESS_POLL_SECONDS = 1.0
 class VllmCore:
     """One loaded model, as a rule in a process of its own. `steps` counts those that gave something."""
 
-    def __init__(
-        self, located: FoundModel, options: VllmOptions, on_cpu: bool, prefix_caching: bool = True
-    ) -> None:
+    def __init__(self, located: FoundModel, options: VllmOptions, on_cpu: bool) -> None:
         """Load a model whose files are on this machine. SetupError where vLLM cannot run it."""
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
         form = family_of(str(located.config.get("model_type"))).thinking
-        arguments = engine_arguments(str(located.folder), options, on_cpu, prefix_caching, form)
+        arguments = engine_arguments(str(located.folder), options, on_cpu, form)
         # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
         self._watcher = start_watcher()
         try:
