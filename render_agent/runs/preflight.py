@@ -153,10 +153,6 @@ def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
     for verifier in config.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views
-    yield "picture stress", config.pictures
-    yield "toolset", config.tools
-    for plan in config.changes:
-        yield "change", plan.name
     if not config.asks_model and config.model_name in registry.brought("scripted policy"):
         yield "scripted policy", config.model_name
 

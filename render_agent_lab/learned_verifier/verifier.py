@@ -62,8 +62,8 @@ class LearnedVerifier(Verifier):
             if file.suffix not in UNREAD:
                 yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
 
-    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
-        """Return that it was trained in some of the questions' scenes, None where in none.
+    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return what it knows that no model should: the scenes in which it was trained.
 
         SetupError where the folder holds no verifier, or a scan cannot be read.
         """
@@ -73,11 +73,8 @@ class LearnedVerifier(Verifier):
         hashes = {file.name: file.digest for file in scan_files(questions)}
         scans = {str(question.scan) for question in questions if question.scan is not None}
         met = sum(hashes[scan] in learned for scan in scans)
-        return f"{met} of these {len(scans)} scenes, in which it was trained" if met else None
-
-    def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what it knows."""
-        return {"knows": self.knows(config, questions)}
+        told = f"{met} of these {len(scans)} scenes, in which it was trained"
+        return {"knows": told if met else None}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
         """Return the verifier with its weights. SetupError where the folder holds none."""

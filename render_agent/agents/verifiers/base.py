@@ -132,10 +132,6 @@ class Verifier(Choice, ABC):
         """A name for every row of its scores."""
         return (self.name,)
 
-    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
-        """Return in words what it knows that no model should, None for nothing."""
-        return None
-
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
         """Return the verifier ready to score; engine: of the run. SetupError where what it needs is not at hand."""
         return self

@@ -114,13 +114,11 @@ class GeometryVerifier(Verifier):
         """Give the files of boxes that it goes by."""
         return annotation_files(config, questions) if self.reads_boxes(config) else ()
 
-    def knows(self, config: RunConfig, questions: Sequence[Question]) -> str | None:
-        """Return that it knows the boxes, where it does."""
-        return KNOWS if any(self.inputs(config, questions)) else None
-
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return what it knows."""
-        return {"knows": self.knows(config, questions)} if self.argument is None else {}
+        """Return what it knows that no model should: the boxes, where there are some."""
+        if self.argument is not None:
+            return {}
+        return {"knows": KNOWS if any(self.inputs(config, questions)) else None}
 
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
