@@ -44,7 +44,7 @@ DOORS = {
     "qwen_vl_utils": "engines.families",
     "ray": "runs.workers",
     "rerun": "analysis.export",
-    "scipy": "beliefs scene render score",
+    "scipy": "agents.verifiers beliefs scene render score",
     "sklearn": "analysis",
     "starlette": "web engines.human analysis.live",
     "tensorboard": "analysis.export.loggers",

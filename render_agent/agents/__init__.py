@@ -4,3 +4,13 @@ Holds an agent a module, the votes and other wordings that they use, and the `ve
 import the rooms below: dialogue, questions, scenes, observation and engines, never what runs them. Start with `base`,
 then `single`, the shortest agent.
 """
+
+AGENTS = {
+    "single": "render_agent.agents.single:Single",
+    "vote": "render_agent.agents.vote:Vote",
+    "best": "render_agent.agents.lookahead:Best",
+    "lookahead": "render_agent.agents.lookahead:Lookahead",
+    "rephrase": "render_agent.agents.rephrase:Rephrase",
+    "show": "render_agent.agents.lookahead:Show",
+}
+"""Values of `--agent`, without their counts."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from render_agent import registry
 from render_agent.config.choice import parsed
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
+from render_agent.text.reasons import short_repr
 
 if TYPE_CHECKING:
     from render_agent.agents.base import Agent
@@ -52,8 +55,6 @@ class AgentSpec:
     @cached_property
     def turn_agent(self) -> Agent:
         """What `--agent` asks for. UsageError where it cannot be read."""
-        from render_agent.agents.registry import parse_agent
-
         return parse_agent(self.agent)
 
     @cached_property
@@ -105,3 +106,29 @@ class AgentSpec:
             )
         if agent.moves and not free:
             raise UsageError(f"--agent {self.agent} chooses among moves: use it with --views free")
+
+
+MAX_CANDIDATES = 64
+"""Maximum number of candidates per turn."""
+
+_COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x": "[x×]"}
+
+
+def parse_agent(text: str) -> Agent:
+    """Parse the text of `--agent`. UsageError if it has none of the forms of agents."""
+    known = registry.names("agent")
+    name, colon, argument = text.strip().partition(":")
+    agent: type[Agent] | None = registry.load("agent", name) if name in known else None
+    shape = agent.form.partition(":")[2] if agent else ""
+    match = re.fullmatch("".join(_COUNTS[letter] for letter in shape), argument)
+    if agent is None or match is None or bool(colon) != bool(shape):
+        forms = ", ".join(registry.load("agent", each).form for each in known)
+        raise UsageError(
+            f"--agent {short_repr(text)} is not valid: write one of {forms}, with whole numbers"
+        )
+    made = agent(text.strip(), **{key: int(value) for key, value in match.groupdict().items()})
+    if colon and not 2 <= made.candidates <= MAX_CANDIDATES:
+        raise UsageError(
+            f"--agent {text}: 2 to {MAX_CANDIDATES} candidates are needed, to choose among them"
+        )
+    return made

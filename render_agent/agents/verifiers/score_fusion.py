@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from render_agent.agents.verifiers.base import FloatArray, Verdict, Verifier
 from render_agent.dialogue.state import Judgement
@@ -23,6 +22,8 @@ def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> Flo
     scores: (M, N), M members and N candidates, finite, higher is better. Candidates that tie share the mean
     of their ranks; a single candidate has 0.5, as all have where all tie.
     """
+    from scipy.stats import rankdata
+
     ranks = np.atleast_2d(rankdata(scores, axis=1)) - 1
     count = ranks.shape[1]
     ranks = ranks / (count - 1) if count > 1 else np.full(ranks.shape, 0.5)

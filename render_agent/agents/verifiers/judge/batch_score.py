@@ -10,7 +10,6 @@ from math import exp, inf, isnan
 from typing import Any
 
 from PIL import Image, ImageOps
-from scipy.special import expit, logsumexp
 
 from render_agent.agents.verifiers.judge.rubric import Criterion, Mode, Rubric
 from render_agent.config import AUTO
@@ -193,6 +192,8 @@ def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, Finding]:
 
 def yes_score(logs: Sequence[float]) -> Score:
     """Return the score of the log-probabilities of YES_WORDS, then NO_WORDS."""
+    from scipy.special import expit, logsumexp
+
     yes, no = logsumexp(logs[: len(YES_WORDS)]), logsumexp(logs[len(YES_WORDS) :])
     if isnan(yes) or isnan(no) or max(yes, no) == -inf:
         return Score(None, "the model gives neither yes nor no any probability")
