@@ -46,7 +46,7 @@ DOORS = {
     "rerun": "analysis.export",
     "scipy": "agents.verifiers beliefs scene render score",
     "sklearn": "analysis",
-    "starlette": "web engines.human analysis.live",
+    "starlette": "web engines.human analysis.report",
     "tensorboard": "analysis.export.loggers",
     "torch": "agents.verifiers analysis.export.loggers engines cli.commands.doctor render.rasteriser.gaussians",
     "torchvision": "engines cli.commands.doctor",

@@ -12,7 +12,6 @@ from render_agent.config.option import declare
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from render_agent.dialogue.probe import Key
     from render_agent.observation.stress.base import PictureStress
     from render_agent.observation.toolsets import Toolset
     from render_agent.observation.view_policies.base import ViewPolicy
@@ -92,17 +91,6 @@ class DialogueSpec:
         return stress
 
     @cached_property
-    def probe_keys(self) -> dict[str, Key]:
-        """What is asked after turns, by its key in the reply, as `--probe` names it.
-
-        Where the camera is moved for the model, it is not asked where that is.
-        """
-        from render_agent.dialogue.probe import KEYS
-
-        keys = {name: key for probe in self.probe for name, key in KEYS[probe].items()}
-        return {name: key for name, key in keys.items() if self.free or not key.of_camera}
-
-    @cached_property
     def toolset(self) -> Toolset:
         """What helps the model, as `--tools` names it. SetupError where no such set is installed."""
         toolset: Toolset = registry.load("toolset", self.tools)()
@@ -164,7 +152,7 @@ class DialogueSpec:
             raise UsageError(
                 "--probe asks what was learnt from views, and --views none shows none: leave one of them out"
             )
-        if self.probe and not self.probe_keys:
+        if self.probe and not self.free and set(self.probe) == {"pose"}:
             raise UsageError(
                 f"--probe {','.join(self.probe)} asks where the camera is, and --views {self.views} moves it by"
                 " itself: add map, counts or seen, or let the model choose its views"

@@ -6,7 +6,7 @@ What comes back is read by `render_agent.dialogue.beliefs`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,6 +90,13 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
     "seen": {"unseen": UNSEEN},
 }
 """The keys that each probe asks for."""
+
+
+def keys_of(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
+    """Return the keys of some probes. If the camera is moved for the model (not free), its pose is not asked."""
+    keys = {name: key for probe in probes for name, key in KEYS[probe].items()}
+    return {name: key for name, key in keys.items() if free or not key.of_camera}
+
 
 ASKED = """\
 {feedback}

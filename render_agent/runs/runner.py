@@ -21,7 +21,7 @@ from render_agent.agents.registry import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.probe import ProbePlan
+from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
@@ -151,7 +151,9 @@ def play(
             config.thinking_budget,
             guided=not config.no_guide,
         ),
-        probe=ProbePlan(config.probe_keys) if config.probe and engine.capabilities.probes else None,
+        probe=ProbePlan(keys_of(config.probe, free=config.free))
+        if config.probe and engine.capabilities.probes
+        else None,
     )
     controller.run(states)
 

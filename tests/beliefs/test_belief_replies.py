@@ -11,7 +11,7 @@ from llguidance import LLMatcher
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
-from render_agent.dialogue.probe import ProbePlan
+from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
@@ -22,7 +22,7 @@ EVERYTHING = ("map", "counts", "pose", "seen")
 
 @cache
 def keys(names=EVERYTHING):
-    return RunConfig(batch=True, benchmark="rooms", probe=names).probe_keys
+    return keys_of(names, free=True)
 
 
 WHOLE = {
@@ -116,6 +116,6 @@ def test_probes_that_nothing_can_be_asked_in_are_refused():
         RunConfig(batch=True, benchmark="rooms", probe=("map",), views="none")
     with pytest.raises(UsageError, match="--probe pose asks where the camera is"):
         RunConfig(batch=True, benchmark="rooms", probe=("pose",), views="tour")
-    passive = RunConfig(batch=True, benchmark="rooms", probe=("map",), views="tour").probe_keys
+    passive = keys_of(("map",), free=False)
     assert {"position", "yaw_degrees"}.isdisjoint(passive)
     assert "objects" in passive

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.shading import grey
@@ -93,6 +92,8 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
         cell *= COARSER_FACTOR
+    from scipy.spatial import cKDTree
+
     _, near = cKDTree(sites).query(sites, min(NEIGHBOURS, len(sites)), workers=-1)
     near = near.reshape(len(sites), -1)
     normals = np.empty((len(sites), 3), np.float32)
