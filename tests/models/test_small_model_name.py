@@ -10,7 +10,8 @@ from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
 
 import render_agent
-from render_agent.cli.commands.doctor import engines, examine
+from render_agent.cli.commands.doctor import command, data, engines, machine, renderers
+from render_agent.cli.commands.doctor.findings import Answer, Finding
 from render_agent.config import RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.engines.checkpoint.locate import describe_model, find_model
@@ -99,7 +100,8 @@ def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
     with pytest.raises(SetupError, match=r"small is not there in .*--engine scripted$") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
-    (finding,) = [engines._bundled()]
+    monkeypatch.setattr(engines, "ask", lambda *_, seconds: Answer({"detail": "runs"}))
+    (finding,) = [each for each in engines.examine({}) if each.name == "bundled model"]
     assert not finding.works
     assert finding.detail == str(caught.value)
     assert not finding.prevents
@@ -217,13 +219,12 @@ def test_from_python_and_in_measurements(folder):
     ("missing", "told"), [((), "--model small"), (("bundled model",), "--engine scripted")]
 )
 def test_the_doctor_names_the_first_run(tmp_path, monkeypatch, capsys, missing, told):
-    found = [engines._bundled(), engines.Finding("engines", "transformers", True, "runs")]
+    found = [Finding("engines", name, True, "runs") for name in ("bundled model", "transformers")]
     left = [finding for finding in found if finding.name not in missing]
-    assert all(finding.works for finding in found)
-    for part in ("examine_renderers", "examine_machine", "examine_data"):
-        monkeypatch.setattr(examine, part, lambda *_, **__: iter(()))
-    monkeypatch.setattr(examine, "examine_engines", lambda *_, **__: iter(left))
-    assert examine.examine({"output": str(tmp_path)}, as_json=False) == 0
+    for part in (renderers, machine, data):
+        monkeypatch.setattr(part, "examine", lambda *_, **__: iter(()))
+    monkeypatch.setattr(engines, "examine", lambda *_, **__: iter(left))
+    assert command.examine({"output": str(tmp_path)}, as_json=False) == 0
     assert f"rooms {told}" in capsys.readouterr().out
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import rich_click as click
 
 from render_agent.cli.options import AS_JSON, option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from render_agent.cli.commands.doctor.findings import Finding
+
+READY = "This machine is ready: render-agent --batch --benchmark rooms"
+BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
 
 
 @click.command("doctor", panel="Other")
@@ -26,6 +39,65 @@ def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool)
       render-agent doctor
       render-agent doctor --probe
     """
-    from render_agent.cli.commands.doctor.examine import examine
-
     context.exit(examine(context.obj, as_json=as_json, probe=probe_models))
+
+
+def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
+    """Print what this machine can do; return 1 if no run over the bundled rooms is possible, otherwise 0.
+
+    options: of a run, by name, as the command line resolved them. probe: let models answer, too.
+    """
+    from render_agent.text.console import plain_console
+    from render_agent.text.sanitize import json_text
+
+    findings = list(find(options, probe))
+    preventing = [finding for finding in findings if finding.prevents]
+    if as_json:
+        report = {"ready": not preventing, "findings": [asdict(each) for each in findings]}
+        click.echo(json_text(report))
+        return int(bool(preventing))
+    console = plain_console()
+    console.print(_table(findings))
+    for finding in preventing:
+        console.print(f"No run is possible until this is fixed: {finding.name}", style="red")
+    if not preventing:
+        working = {finding.name for finding in findings if finding.works}
+        answering = BY_THE_MODEL if {"transformers", "bundled model"} <= working else BY_RULE
+        console.print(f"{READY} {answering}", soft_wrap=True)
+    return int(bool(preventing))
+
+
+def find(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
+    """Give all findings, and show which part is being examined."""
+    from render_agent.cli.commands.doctor import data, engines, machine, renderers
+    from render_agent.text.display import stage
+
+    parts = {
+        "machine": machine.examine(Path(options.get("output") or "experiment_logs")),
+        "renderers": renderers.examine(),
+        "engines": engines.examine(options, probe=probe),
+        "data": data.examine(options),
+        "packages": machine.examine_packages(),
+    }
+    for name, findings in parts.items():
+        with stage(f"examining {name}", announced=True):
+            yield from findings
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False)
+    part = ""
+    for finding in findings:
+        if finding.part != part:
+            part = finding.part
+            table.add_section()
+            table.add_row("", Text(part, style="bold"), "")
+        detail = Text(finding.detail)
+        if not finding.works and finding.remedy:
+            detail.append(f"\n→ {finding.remedy}", style="bold")
+        colour = "green" if finding.works else "red" if finding.prevents else "yellow"
+        table.add_row(Text("yes" if finding.works else "no", style=colour), finding.name, detail)
+    return table

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.cli.commands.doctor.probe import Finding
+from render_agent.cli.commands.doctor.findings import Finding
 from render_agent.dialogue.state import Question
 from render_agent.errors import RenderAgentError
 from render_agent.questions.rooms import bundled
@@ -18,7 +18,7 @@ PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
-def examine_data(options: Mapping[str, Any]) -> Iterator[Finding]:
+def examine(options: Mapping[str, Any]) -> Iterator[Finding]:
     """Give the findings about the data. options: `questions`, `annotations` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from render_agent import registry
-from render_agent.cli.commands.doctor.probe import Answer, Finding, ask
+from render_agent.cli.commands.doctor.findings import Answer, Finding, ask
 from render_agent.config import OPTIONS
 
 PART = "renderers"
@@ -18,11 +16,10 @@ SECONDS = 180.0
 """How long one renderer may take: it may have to compile its kernels first."""
 
 
-def examine_renderers() -> Iterator[Finding]:
+def examine() -> Iterator[Finding]:
     """Give a finding about every renderer, the default first."""
     names = registry.built_in("renderer")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(_examine, names)
+    yield from map(_examine, names)
 
 
 def _examine(name: str) -> Finding:
