@@ -12,7 +12,6 @@ from msgspec import structs
 
 from render_agent.agents.verifiers.judge.batch_score import NO_WORDS, YES_WORDS, batch_score
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
-from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import choice_tokens
@@ -140,80 +139,6 @@ def test_a_batch_gives_what_singles_give(engine, alone, mode, batch_size):
 def test_scores_come_in_the_order_of_the_pictures(engine, alone, mode):
     order = [3, 0, 2, 1]
     assert same(judged(engine, mode, order), [alone[mode][number] for number in order])
-
-
-@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
-def test_an_engine_that_keeps_keys_gives_the_same_and_keeps_nothing(loaded, alone, mode):
-    engine = engine_of(replace(loaded), 3, {"reuse": "keys"}, 500)
-    found = judged(engine, mode)
-    assert [score.value for score in found] == pytest.approx(
-        [score.value for score in alone[mode]], abs=1e-5
-    )
-    assert [score.criteria for score in found] == [score.criteria for score in alone[mode]]
-    assert engine.cache.of("judge/0") is None
-
-
-@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
-def test_shorter_prompts_are_padded_on_the_left(engine, monkeypatch, mode):
-    masks = []
-    forward = engine.model.forward
-
-    @wraps(forward)
-    def noting(*args, **more):
-        if more["input_ids"].shape[1] > 20:
-            masks.append(more["attention_mask"])
-        return forward(*args, **more)
-
-    monkeypatch.setattr(engine.model, "forward", noting)
-    judged(engine, mode)
-    assert any(mask.min() == 0 for mask in masks)
-    assert all((mask.diff(dim=1) >= 0).all() and (mask[:, -1] == 1).all() for mask in masks)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
-def test_memory_that_runs_out_at_any_call_leaves_the_scores(loaded, alone, monkeypatch, mode):
-    """Calls are those that read prompts and words, or that write replies."""
-    # It is tested with what calls it, and takes half a second.
-    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
-    verb = "generate" if mode == "json" else "forward"
-    working = getattr(loaded.model, verb)
-    calls = []
-
-    def failing(*args, **more):
-        calls.append(more["input_ids"].shape[0])
-        if len(calls) == fails + 1:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return working(*args, **more)
-
-    monkeypatch.setattr(loaded.model, verb, failing)
-    fails, undisturbed = -1, 1
-    while fails < undisturbed - 1:
-        calls.clear()
-        engine = TransformersEngine(replace(loaded), batch_size=3)
-        assert same(judged(engine, mode), alone[mode])
-        if fails < 0:
-            undisturbed = len(calls)
-        fails += 1
-    assert fails == undisturbed - 1 >= 1
-
-
-@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
-def test_a_memory_of_one_row_leaves_the_scores(engine, alone, monkeypatch, mode):
-    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
-    forward = engine.model.forward
-    refused = []
-
-    @wraps(forward)
-    def narrow(*args, **more):
-        if more["input_ids"].shape[0] > 1:
-            refused.append(more["input_ids"].shape[0])
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return forward(*args, **more)
-
-    monkeypatch.setattr(engine.model, "forward", narrow)
-    assert same(judged(engine, mode), alone[mode])
-    assert refused
 
 
 @pytest.mark.parametrize("broken", ["3", "3 0"])
