@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import rich_click as click
+from click.shell_completion import BashComplete
 from factories import TREE
 
 from render_agent import registry
@@ -69,6 +70,19 @@ def test_help_lists_every_option_and_command_under_a_heading():
 
 def test_help_of_a_command_shows_its_options():
     assert "--power" in help_of("compare")
+
+
+def test_names_of_runs_are_completed_newest_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["20261121T094723_batched", "20261121T094750_single"]
+    for folder in ("experiment_logs", "mine"):
+        for name in names:
+            (tmp_path / folder / name).mkdir(parents=True)
+            (tmp_path / folder / name / "config.json").touch()
+    asked = BashComplete(cli, {}, "render-agent", "_RENDER_AGENT_COMPLETE")
+    for words in (["show"], ["--continue"], ["--output", "mine", "--continue"]):
+        found = asked.get_completions(words, "2")
+        assert [item.value for item in found if item.type == "plain"] == names[::-1]
 
 
 def test_help_takes_less_than_a_second_of_a_processor():

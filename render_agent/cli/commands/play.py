@@ -6,7 +6,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import run_option
+from render_agent.cli.options import option, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.flags import given_options
 
@@ -18,42 +18,10 @@ NAMES_QUESTIONS = (
     "arkitscenes",
     "annotations",
 )
-"""Options without any of which it is the bundled rooms that are asked about."""
+"""Options without any of which the bundled rooms are asked about."""
 
-OFFERED = (
-    "ply",
-    "question",
-    "option",
-    *NAMES_QUESTIONS,
-    "limit",
-    "type",
-    "scene",
-    "id",
-    "shuffle",
-    "seed",
-    "max_turns",
-    "views",
-    "kinds",
-    "pictures",
-    "image_size",
-    "field_of_view",
-    "start",
-    "port",
-    "output",
-    "json",
-    "quiet",
-    "verbose",
-)
-"""Options of a run that can be given after `play`; all others can be given before it."""
-
-OWN_DEFAULTS = {
-    "benchmark": {
-        "help": f"{OPTIONS['benchmark'].metadata['text'].removesuffix('.')}"
-        " (default: rooms, or vsibench where its questions or scans are named).",
-        "show_default": False,
-    }
-}
-"""What is said of an option whose default is another one here."""
+NOT_HERE = ("batch", "engine", "model")
+"""Options of a run that `play` sets, or declares, itself."""
 
 LOOK_AROUND = "What is this place, and what is in it?"
 """The question of a scan where none is asked."""
@@ -81,12 +49,25 @@ def chosen_options(typed: dict[str, Any], before: dict[str, Any]) -> dict[str, A
     return options
 
 
+@click.command(
+    "play",
+    panel="Other",
+    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in NOT_HERE],
+)
+@option("--model", metavar="NAME", help="Name of the player in the run's record (default: person).")
+@option(
+    "--browser/--no-browser",
+    default=True,
+    help="Open the page in the browser if there is a display (default).",
+)
 @click.pass_context
-def play(context: click.Context, /, model: str | None, browser: bool, **options: Any) -> None:
+def play_command(
+    context: click.Context, /, model: str | None, browser: bool, **options: Any
+) -> None:
     """Be the model: see its views, take its turns, answer; in the browser, on this machine alone.
 
-    A run like any other comes of it, with the same log and the same score. With nothing given it
-    asks five questions about the bundled rooms. All options of a run hold, also before `play`.
+    This makes a run like any other, with the same log and the same score. By default it asks five questions
+    about the bundled rooms; --benchmark defaults to rooms unless questions or scans are named.
 
     \b
     Examples:
@@ -101,22 +82,3 @@ def play(context: click.Context, /, model: str | None, browser: bool, **options:
         typed["model"] = model
     config = RunConfig(**chosen_options(typed, given_options(context.parent)))
     context.exit(new_run(config, browser=browser))
-
-
-play_command = click.RichCommand(
-    name="play",
-    panel="Other",
-    callback=play,
-    help=play.__doc__,
-    params=[
-        click.RichOption(
-            ["--model"], metavar="NAME", help="Who plays, as the run records it (person)."
-        ),
-        *(run_option(OPTIONS[name], **OWN_DEFAULTS.get(name, {})) for name in OFFERED),
-        click.RichOption(
-            ["--browser/--no-browser"],
-            default=True,
-            help="Open the page in the browser, where there is a display (default).",
-        ),
-    ],
-)
