@@ -19,7 +19,6 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pxr": "scans",
     "pye57": "scans",
-    "pyrender": "pyrender",
     "ray": "ray",
     "rerun": "rerun",
     "sklearn": "audit",

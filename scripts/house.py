@@ -35,6 +35,7 @@ DOORS = {
     "matplotlib": "analysis",
     "mlflow": "analysis.export.loggers",
     "numba": "render.rasteriser",
+    "open3d": "scene.formats",
     "openai": "engines.openai",
     "pandas": "api analysis.export",
     "pyarrow": "questions analysis.export",

@@ -51,7 +51,7 @@ from render_agent.text.display import stage
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
-RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "trimesh", "pyrender", "pillow")  # fmt: skip
+RECORDED_PACKAGES = ("numpy", "numba", "scipy", "torch", "transformers", "ray", "llguidance", "openai", "open3d", "open3d-cpu", "trimesh", "pyrender", "pillow")  # fmt: skip
 """Packages whose versions a run records."""
 
 

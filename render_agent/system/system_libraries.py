@@ -17,9 +17,10 @@ class SystemLibrary:
 
 
 LIBRARIES = (
-    SystemLibrary("libGL.so.1", "libgl1", "pyrender"),
+    SystemLibrary("libGL.so.1", "libgl1", "open3d and pyrender"),
     SystemLibrary("libEGL.so.1", "libegl1", "pyrender"),
-    SystemLibrary("libgomp.so.1", "libgomp1", "torch"),
+    SystemLibrary("libgomp.so.1", "libgomp1", "open3d and torch"),
+    SystemLibrary("libusb-1.0.so.0", "libusb-1.0-0", "open3d"),
 )
 
 SOFTWARE_DRIVER = SystemLibrary(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from render_agent.errors import SceneError
 from render_agent.scene.formats import point_cloud as cloud
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.free_space.surface import areas_and_normals, cut, one_each
@@ -40,6 +41,12 @@ def test_normals_stand_on_the_walls(monkeypatch, most):
     inner = np.sort(side, axis=1)[:, 1] > 0.5
     axis = side.argmin(axis=1)
     assert np.median(np.abs(normals[inner, axis[inner]])) > 0.999
+
+
+def test_without_open3d_one_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "open3d", None)
+    with pytest.raises(SceneError, match="apt-get install"):
+        cloud.imported_open3d("a point cloud without colours", SceneError)
 
 
 coordinates = arrays(np.float32, (5, 3, 3), elements=st.floats(-3, 3, width=32))

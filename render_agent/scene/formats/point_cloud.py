@@ -1,13 +1,15 @@
-"""Point clouds thinned, and colours for scans that have none, shaded by their normals."""
+"""Point clouds thinned, and colours for scans that have none, shaded by their normals; the door to Open3D."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.errors import RenderAgentError, SceneError
 from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.shading import grey
 from render_agent.scene.free_space.surface import cell_keys
@@ -22,7 +24,7 @@ CELLS_A_SIDE = 1 << 20
 """Cells from the middle of a cloud outwards; what lies further is no part of it."""
 
 SAMPLED = 65536
-"""Of more points, every k-th tells where the middle is; so many normals are estimated at a time."""
+"""Of more points, every k-th tells where the middle is."""
 
 NEIGHBOURS = 16
 """Points from which a normal is estimated."""
@@ -92,19 +94,23 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
         cell *= COARSER_FACTOR
-    from scipy.spatial import cKDTree
-
-    _, near = cKDTree(sites).query(sites, min(NEIGHBOURS, len(sites)), workers=-1)
-    near = near.reshape(len(sites), -1)
-    normals = np.empty((len(sites), 3), np.float32)
-    for start in range(0, len(sites), SAMPLED):
-        part = slice(start, start + SAMPLED)
-        around = sites[near[part]].astype(np.float64)
-        around -= around.mean(axis=1, keepdims=True)
-        # the direction in which the neighbours spread least
-        _, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", around, around))
-        normals[part] = axes[:, :, 0]
+    open3d = imported_open3d("a point cloud without colours", SceneError)
+    cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(sites.astype(np.float64)))
+    cloud.estimate_normals(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
+    normals = np.asarray(cloud.normals).astype(np.float32)
     return normals if shared is None else normals[shared]
+
+
+def imported_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:
+    """Return Open3D, which `use` needs. An error of `kind` where it does not load."""
+    try:
+        import open3d
+    except (ImportError, OSError) as error:
+        raise kind(
+            f"{use} needs Open3D, which does not load here ({error}): on Debian, apt-get install"
+            " libgl1 libgomp1 libusb-1.0-0"
+        ) from error
+    return open3d
 
 
 LOW = np.array([0.82, 0.92, 1.00], np.float32)
