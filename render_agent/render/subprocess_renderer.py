@@ -208,6 +208,10 @@ def serve(connection: int, name: str) -> None:
     except RenderAgentError as error:
         pipe.send(error)
         return
+    except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
+        reason = f"{type(error).__name__}: {error}"
+        pipe.send(SetupError(f"the renderer {name!r} could not be made ({reason})"))
+        return
     pipe.send(None)
     scenes: dict[int, Scene] = {}
     try:

@@ -151,9 +151,7 @@ def test_what_cannot_be_made_is_told_as_in_this_process(crashing, monkeypatch):
     with pytest.raises(SetupError, match="there is no renderer 'crayon'"):
         make_guarded("crayon")
     monkeypatch.setenv("CRASHING_RENDERER", "{")
-    with pytest.raises(
-        SetupError, match=r"the renderer 'crashing' of crashing 1\.0 could not be made"
-    ):
+    with pytest.raises(SetupError, match="'crashing' could not be made"):
         make_guarded("crashing")
 
 
