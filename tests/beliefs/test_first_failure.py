@@ -13,7 +13,7 @@ from factories.reports import question_html
 import render_agent
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
-from render_agent.analysis.report.question.question_page import question_part
+from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.beliefs.belief_summary import WORDS
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
@@ -55,7 +55,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     diagnosis = diagnose_run(folder, 1, [state])["63"]
     row = {"score": 0.0, "renders": 1, "status": "answered"}
     plan = bare_plan(cameras_of(state), diagnosis)
-    part = question_part(state, row, diagnosis, plan, folder.config)
+    part = QuestionView(state, row, diagnosis, plan, folder.config)
     page = question_html({"name": "run", "stamps": [], "notes": []}, part)
     svgs = re.findall(
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL

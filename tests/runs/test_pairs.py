@@ -15,7 +15,7 @@ from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.export.loggers import scalars
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.index_page import write_index
-from render_agent.analysis.report.question.question_page import question_part
+from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
@@ -155,7 +155,7 @@ def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
     assert lines["count-remove-lamp"]["views"][0]["file"] in page
     assert 'href="pairs.html"' in (tmp_path / "index.html").read_text()
     state = next(state for state in report.states if state.id == "count-remove-lamp")
-    part = question_part(state, report.rows[state.id], None, None, report.config)
+    part = QuestionView(state, report.rows[state.id], None, None, report.config)
     assert "one lamp is removed; nothing that is asked" in question_html(report.frame, part)  # fmt: skip
     with (console := plain_console()).capture() as printed:
         console.print(causal_table(results["causal"]))

@@ -22,7 +22,7 @@ from render_agent.analysis.diagnosis.model import (
 )
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import page_of, read_run
-from render_agent.analysis.report.question.question_page import cause_words
+from render_agent.analysis.report.question.question_view import cause_words
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera

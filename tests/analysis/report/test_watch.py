@@ -54,8 +54,9 @@ def test_new_turns_come_by_themselves(going, monkeypatch):
     def over(self):
         seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
         for name in ("turns.jsonl", "config.json", "report/../config.json", "views/../config.json"):
-            with pytest.raises(urllib.error.HTTPError):
+            with pytest.raises(urllib.error.HTTPError) as refused:
                 fetched(addresses[0] + name)
+            refused.value.close()
         raise Ended
 
     monkeypatch.setitem(module.build.__globals__, "diagnose_run", diagnosed)
@@ -81,7 +82,8 @@ def test_a_request_by_another_name_is_refused(going, monkeypatch):
             )
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(request)
-            assert refused.value.code == 421
+            with refused.value:
+                assert refused.value.code == 421
         raise Ended
 
     addresses = []

@@ -20,11 +20,8 @@ from render_agent.analysis.report.maps.floor_plan import Plans
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.run_plots import INTERVALS, Plot
 from render_agent.analysis.report.plots.svg import draw_svg, interval_line, legend, name_rows
-from render_agent.analysis.report.question.question_page import (
-    QuestionPart,
-    plans_of,
-    question_part,
-)
+from render_agent.analysis.report.question.question_page import plans_of
+from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.analysis.report.table import table_script
 from render_agent.analysis.report.words import in_order, type_words
 from render_agent.beliefs.belief_summary import WORDS
@@ -43,7 +40,7 @@ MEANS = {OFFICIAL: SHORT_PARSED, "micro": "mean of questions"}
 
 
 @dataclass(frozen=True, slots=True)
-class SidePart:
+class Side:
     """One run's part of a page of a changed question; None if the run does not have it.
 
     prefix: of the ids of its parts. pictures: the way from the page to the run folder. plans: to the folder that its
@@ -51,7 +48,7 @@ class SidePart:
     """
 
     run: ComparedRun
-    part: QuestionPart | None
+    q: QuestionView | None
     prefix: str
     pictures: str
     plans: str
@@ -103,7 +100,7 @@ def _write_changed(comparison: Comparison, folder: Path) -> None:
         ]
         for change in tracked(comparison.changes, "writing pages"):
             sides = [
-                _side_part(run, own.get(change.question_id), drawn, folder)
+                _side(run, own.get(change.question_id), drawn, folder)
                 for run, own, drawn in zip(comparison.runs, states, plans, strict=True)
             ]
             before, after = beside[change.question_id]
@@ -114,7 +111,7 @@ def _write_changed(comparison: Comparison, folder: Path) -> None:
                 root="../",
                 change=change,
                 sides=sides,
-                rows=list(zip_longest(*(side.part.turns if side.part else () for side in sides))),
+                rows=list(zip_longest(*(side.q.state.turns if side.q else () for side in sides))),
                 before=before,
                 after=after,
             )
@@ -127,17 +124,15 @@ def _shown(run: ComparedRun) -> str:
     return config.picture_stress.scene_set or own
 
 
-def _side_part(
-    run: ComparedRun, state: QuestionState | None, plans: Plans, folder: Path
-) -> SidePart:
-    report, part, own = run.report, None, None
+def _side(run: ComparedRun, state: QuestionState | None, plans: Plans, folder: Path) -> Side:
+    report, q, own = run.report, None, None
     if state is not None:
         diagnosis = report.diagnoses.get(state.id)
         plan = plans.of(state, diagnosis)
-        part = question_part(state, report.rows[state.id], diagnosis, plan, report.config)
+        q = QuestionView(state, report.rows[state.id], diagnosis, plan, report.config)
         own = _own_page(run, page_of(state.id), folder / "questions")
     pictures = f"{_way(run.report.folder.path, folder / 'questions')}/"
-    return SidePart(run, part, f"{run.letter.lower()}-", pictures, f"../{_shown(run)}/", own)
+    return Side(run, q, f"{run.letter.lower()}-", pictures, f"../{_shown(run)}/", own)
 
 
 def _own_page(run: ComparedRun, page: str, place: Path) -> str | None:
