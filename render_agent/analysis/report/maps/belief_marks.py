@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from render_agent.analysis.diagnosis.failure_summary import seen_between
 from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
@@ -20,15 +21,12 @@ from render_agent.beliefs.matching import fates
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
 
-ARROW_PIXELS = 46.0
-"""How far an arrow reaches that tells which way somebody looks."""
+ARROW_PIXELS = 46.0  # length of the arrow of a direction of view
 
-EDGE_PIXELS = 10.0
-"""What is believed to be outside the plan is drawn so far inside its edge."""
+EDGE_PIXELS = 10.0  # an object believed to be outside the plan is drawn this far inside its edge
 
 
-@dataclass(frozen=True, slots=True)
-class TrueMark:
+class TrueMark(NamedTuple):
     """A true object: its outline, its category's number, whether it is on the map, and seen well by then."""
 
     name: str
@@ -38,8 +36,7 @@ class TrueMark:
     seen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BelievedMark:
+class BelievedMark(NamedTuple):
     """A believed object: where it is drawn, what became of it, and the middle of the true one, if any.
 
     outside: whether it is believed to be beyond the edge of the plan. sure: percent. metres: to the true one.
@@ -57,8 +54,7 @@ class BelievedMark:
     metres: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PoseMark:
+class PoseMark(NamedTuple):
     """Where somebody stands and looks: two pixels; the second is the first where that is not known."""
 
     at: Pixel

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
+from typing import NamedTuple
 
 from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox
 from render_agent.analysis.report.maps.floor_plan import Plan
@@ -17,27 +18,19 @@ from render_agent.render.map_view.overlay import Plot
 
 Pixel = tuple[float, float]
 
-WEDGE_PIXELS = 44.0
-"""Length of the wedge that shows where a camera looked."""
+Pose = tuple[int, Camera, Sequence[str]]
+"""A number on the page, a camera, and the kinds of view that it took."""
 
-DISC_PIXELS = 11.0
-"""Radius of the disc that bears a number."""
+WEDGE_PIXELS = 44.0  # length of the wedge that shows where a camera looked
+DISC_PIXELS = 11.0  # radius of the disc that bears a number
+HALF_BAR_PIXELS = 7.0  # half the length of the bar where a move was stopped
+LETTER_PIXELS = 7.0  # width of a letter of a label
+CANDIDATE_LINE_PIXELS = 22.0  # length of the line that says which way a candidate looks
 
-SHORT_METRES = 0.05
-"""A move that ended so much before its goal was stopped."""
-
-HALF_BAR_PIXELS = 7.0
-"""Half the length of the bar where a move was stopped."""
-
-LETTER_PIXELS = 7.0
-"""Width of a letter of a label."""
-
-CANDIDATE_LINE_PIXELS = 22.0
-"""Length of the line that says which way a candidate looks."""
+SHORT_METRES = 0.05  # a move that ended this much before its goal was stopped
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """A pose on the plan: a turn of a free dialogue, a view of one whose views were chosen for it.
 
     number: as the page numbers it, from 1. target: the id on the page of what belongs to it. spot: the
@@ -55,8 +48,7 @@ class Stop:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Where a move was stopped: the bar across its way (two pixels), and the stop that it began at."""
 
     number: int
@@ -64,40 +56,28 @@ class Block:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class BoxMark:
-    """A named box from above: its outline, and where its label stands.
+class BoxMark(NamedTuple):
+    """A named box from above: its outline as SVG writes it, and where its label stands.
 
     category: the number of its category among those that the question names. spot: where the label is
-    centred, None where there is no room for it. seen: whether it was seen well at any time.
+    centred, None if there is no room for it. seen: whether it was seen well at any time.
     """
 
     name: str
     category: int
-    outline: tuple[Pixel, ...]
+    points: str
     spot: Pixel | None
     seen: bool
 
-    @property
-    def points(self) -> str:
-        """The outline as SVG writes it."""
-        return svg_points(self.outline)
 
+class MapMarks(NamedTuple):
+    """All that is drawn over a plan; line: the path as SVG writes it; end: where the camera stood at last, if that is no stop."""
 
-@dataclass(frozen=True, slots=True)
-class MapMarks:
-    """All that is drawn over a plan; end: where the camera stood at last, where it is no stop."""
-
-    stops: tuple[Stop, ...]
-    boxes: tuple[BoxMark, ...]
-    blocks: tuple[Block, ...] = ()
-    path: tuple[Pixel, ...] = ()
+    stops: Sequence[Stop]
+    boxes: Sequence[BoxMark]
+    blocks: Sequence[Block] = ()
+    line: str = ""
     end: Pixel | None = None
-
-    @property
-    def line(self) -> str:
-        """The path as SVG writes it."""
-        return svg_points(self.path)
 
 
 def marks(
@@ -116,29 +96,38 @@ def marks(
     """
     taken = _Taken(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
-    pixels = [plan.pixel(pose.camera.position) for pose in poses]
+    pixels = [plan.pixel(camera.position) for _, camera, _ in poses]
     for pixel in pixels:
         taken.add(pixel, 4, 4)
-    stops = tuple(
-        _stop(pose, pixel, picture, taken) for pose, pixel in zip(poses, pixels, strict=True)
-    )
-    boxes = () if diagnosis is None else diagnosis.boxes
-    named = () if diagnosis is None else diagnosis.named
-    drawn = tuple(
-        _box(box, boxes, named, plan, taken, seen=number in well_seen)
-        for number, box in enumerate(boxes)
-    )
+    target = "view" if passive else "turn"
+    stops = [
+        Stop(
+            number,
+            f"{target}-{number}",
+            camera,
+            pixel,
+            taken.place_number(pixel, camera.yaw),
+            _circle(pixel)
+            if "around" in kinds
+            else _wedge(pixel, camera.yaw, camera.horizontal_fov(*picture)),
+            not kinds,
+            where(camera),
+        )
+        for (number, camera, kinds), pixel in zip(poses, pixels, strict=True)
+    ]
+    boxes = [] if diagnosis is None else _boxes(diagnosis, plan, taken, well_seen)
     if passive or not state.turns:
-        return MapMarks(stops, drawn)
+        return MapMarks(stops, boxes)
     end = plan.pixel(state.turns[-1].camera.position)
     moved = math.dist(end, pixels[-1]) > 1
-    blocks = tuple(block for turn in state.turns if (block := _block(turn, plan)) is not None)
-    path = (*pixels, end) if moved else tuple(pixels)
-    return MapMarks(stops, drawn, blocks, path, end if moved else None)
+    blocks = [block for turn in state.turns if (block := _block(turn, plan)) is not None]
+    path = [*pixels, end] if moved else pixels
+    return MapMarks(
+        stops, boxes, blocks, svg_points(path) if len(path) > 1 else "", end if moved else None
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateMark:
+class CandidateMark(NamedTuple):
     """A pose that was not taken: its pixel, the end of the line where it looks, the candidate's number."""
 
     pixel: Pixel
@@ -146,30 +135,19 @@ class CandidateMark:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnMarks:
-    """The candidates of one turn; target: the turn's id on the page."""
-
-    target: str
-    marks: tuple[CandidateMark, ...]
-
-
-def candidate_marks(state: QuestionState, plan: Plan) -> list[TurnMarks]:
-    """Return for every turn with candidates where those that were not taken would have led."""
-    turns = []
+def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[CandidateMark]]:
+    """Return by the id of a turn on the page where the candidates that were not taken would have led."""
+    turns: dict[str, list[CandidateMark]] = {}
     for turn in state.turns:
-        if turn.evidence is None:
-            continue
-        marks = []
-        for candidate in turn.evidence.candidates:
+        for candidate in turn.evidence.candidates if turn.evidence else ():
+            assert turn.evidence is not None
             camera = candidate.camera
             taken = candidate.number == turn.evidence.chosen or camera == turn.camera
             if candidate.goes_on and not taken:
                 pixel = plan.pixel(camera.position)
                 tip = towards(pixel, camera.yaw, CANDIDATE_LINE_PIXELS)
-                marks.append(CandidateMark(pixel, tip, str(candidate.number + 1)))
-        if marks:
-            turns.append(TurnMarks(f"turn-{turn.number + 1}", tuple(marks)))
+                mark = CandidateMark(pixel, tip, str(candidate.number + 1))
+                turns.setdefault(f"turn-{turn.number + 1}", []).append(mark)
     return turns
 
 
@@ -190,19 +168,11 @@ def where(camera: Camera) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pose:
-    number: int
-    target: str
-    camera: Camera
-    kinds: tuple[str, ...]
-
-
-def _turns(state: QuestionState) -> Iterator[_Pose]:
+def _turns(state: QuestionState) -> Iterator[Pose]:
     for turn in state.turns:
         # A view that is shown again was taken from elsewhere.
         kinds = [view.kind for view in turn.views if _taken_here(view.camera, turn.stood)]
-        yield _Pose(turn.number + 1, f"turn-{turn.number + 1}", turn.stood, tuple(kinds))
+        yield turn.number + 1, turn.stood, kinds
 
 
 def _taken_here(camera: object, stood: Camera) -> bool:
@@ -211,25 +181,10 @@ def _taken_here(camera: object, stood: Camera) -> bool:
     )
 
 
-def _views(state: QuestionState) -> Iterator[_Pose]:
+def _views(state: QuestionState) -> Iterator[Pose]:
     for view in state.views:
         if isinstance(view.camera, Camera):
-            yield _Pose(view.number, f"view-{view.number}", view.camera, (view.kind,))
-
-
-def _stop(pose: _Pose, pixel: Pixel, picture: tuple[int, int], taken: _Taken) -> Stop:
-    everywhere = "around" in pose.kinds
-    yaw, angle = pose.camera.yaw, pose.camera.horizontal_fov(*picture)
-    return Stop(
-        number=pose.number,
-        target=pose.target,
-        camera=pose.camera,
-        pixel=pixel,
-        spot=taken.place_number(pixel, yaw),
-        wedge=_circle(pixel) if everywhere else _wedge(pixel, yaw, angle),
-        map_only=not pose.kinds,
-        words=where(pose.camera),
-    )
+            yield view.number, view.camera, [view.kind]
 
 
 def svg_points(pixels: Sequence[Pixel]) -> str:
@@ -283,26 +238,22 @@ def _block(turn: Turn, plan: Plan) -> Block | None:
     return Block(turn.number + 1, bar, turn.feedback)
 
 
-def _box(
-    box: NamedBox,
-    boxes: Sequence[NamedBox],
-    named: Sequence[str],
-    plan: Plan,
-    taken: _Taken,
-    *,
-    seen: bool,
-) -> BoxMark:
-    name = name_of(box, boxes)
-    outline = box_outline(box, plan)
-    middle = plan.pixel(box.centre)
-    above = middle[0], min(v for _, v in outline) - 9
-    below = middle[0], max(v for _, v in outline) + 9
-    half = LETTER_PIXELS * len(name) / 2
-    spot = next((s for s in (middle, above, below) if taken.free(s, half, 8)), None)
-    if spot is not None:
-        taken.add(spot, half, 8)
-    category = named.index(box.category) if box.category in named else 0
-    return BoxMark(name, category, outline, spot, seen)
+def _boxes(
+    diagnosis: Diagnosis, plan: Plan, taken: _Taken, well_seen: frozenset[int]
+) -> list[BoxMark]:
+    marks = []
+    for number, box in enumerate(diagnosis.boxes):
+        name, outline = name_of(box, diagnosis.boxes), box_outline(box, plan)
+        middle = plan.pixel(box.centre)
+        above = middle[0], min(v for _, v in outline) - 9
+        below = middle[0], max(v for _, v in outline) + 9
+        half = LETTER_PIXELS * len(name) / 2
+        spot = next((s for s in (middle, above, below) if taken.free(s, half, 8)), None)
+        if spot is not None:
+            taken.add(spot, half, 8)
+        category = diagnosis.named.index(box.category)
+        marks.append(BoxMark(name, category, svg_points(outline), spot, number in well_seen))
+    return marks
 
 
 def box_outline(box: NamedBox, plan: Plan) -> tuple[Pixel, ...]:

@@ -15,8 +15,8 @@ from render_agent.analysis.diagnosis.path import limited
 from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.analysis.report.maps.path_marks import (
+    CandidateMark,
     MapMarks,
-    TurnMarks,
     candidate_marks,
     marks,
     name_of,
@@ -168,9 +168,9 @@ class QuestionView:
         )
 
     @property
-    def candidates(self) -> list[TurnMarks]:
+    def candidates(self) -> dict[str, list[CandidateMark]]:
         """The poses that were not taken, over the plan."""
-        return [] if self.plan is None else candidate_marks(self.state, self.plan)
+        return {} if self.plan is None else candidate_marks(self.state, self.plan)
 
     @cached_property
     def beliefs(self) -> list[BeliefMap]:
