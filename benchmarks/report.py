@@ -2,8 +2,8 @@
 
     python -m benchmarks.report RUN --output benchmarks/results/report.md
 
-RUN is a run folder, such as one of all 5,130 questions (see benchmarks/full_scale.py). Its report is written three
-times: diagnosed anew, with the diagnosis kept, and without one.
+RUN is a run folder, such as one of all 5,130 questions (see benchmarks/full_scale.py). Its report is written
+twice: with the diagnosis, and without it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def main(run: Path, output: Path | None) -> None:
     folder, report = RunFolder(run), run / "report"
     questions = folder.questions()
     shutil.rmtree(report, ignore_errors=True)
-    rows = [built("diagnosed anew", run)]
+    rows = [built("with diagnosis", run)]
     files = [path for path in report.rglob("*") if path.is_file() and not path.is_symlink()]
     size = sum(path.stat().st_size for path in files) / 1e6
     opening = opened(report / "index.html")
-    rows += [built("diagnosis kept", run), built("without diagnosis", run, "--no-diagnosis")]
+    rows.append(built("without diagnosis", run, "--no-diagnosis"))
     lines = [
         f"{len(questions):,} questions, {len(folder.lines()):,} turns,"
         f" {len({question.scene for question in questions})} scenes.",
