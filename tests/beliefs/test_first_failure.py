@@ -12,7 +12,10 @@ from factories.reports import question_html
 
 import render_agent
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
+from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
+from render_agent.analysis.report.plots import run_plots
+from render_agent.analysis.report.plots.svg import draw_svg
 from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.beliefs.belief_summary import WORDS
 from render_agent.runs.log.folder import RunFolder
@@ -75,6 +78,19 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     assert sum(box.found for box in last.true) == sum(
         mark.fate == "found" for mark in last.believed
     )
+
+
+def test_the_report_plots_them(runs, monkeypatch):
+    _, folder = runs("misreasoner")
+    monkeypatch.setattr(run_plots, "draw_svg", draw_svg)
+    report = read_run(folder)
+    report.diagnoses = diagnose_run(folder, 1, report.states)
+    plots = {plot.name: plot for plot in run_plots.run_plots(report)}
+    assert list(plots) == ["turns", "causes", "seen", "coverage", "failures", "beliefs", "time"]
+    overall = dict(zip(plots["failures"].columns, plots["failures"].rows[0], strict=True))
+    assert overall["type"] == "all types"
+    assert overall["reasoning"] >= 5
+    assert all(plot.svg.rstrip().endswith("</svg>") for plot in plots.values())
 
 
 def test_the_command_tells_it(runs, type_in):
