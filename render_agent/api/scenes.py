@@ -1,9 +1,8 @@
-"""Scenes without a question: a scan, a file or in memory, is opened, drawn from any pose, and walked in."""
+"""Scans opened without a question, from a file or from memory: rendered from any pose, and walked through."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from render_agent.questions.rooms import BUNDLED
 from render_agent.render.registry import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.render.views import Viewer
-from render_agent.scene.formats.cleaning import Scan
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.formats.meshes import scan_of_geometry
 from render_agent.scene.formats.ply.binary import binary_ply
@@ -34,18 +32,19 @@ from render_agent.scene.stand_in.annotations import is_annotations
 from render_agent.system.whole_files import write_whole
 
 FRACTIONS_TO = 2.0
-"""Colours that are fractions lie between 0 and 1, by rounding a little beyond; of higher ones 255 is the most."""
+"""Floating-point colours up to this are fractions, which rounding may lift above 1; others go up to 255."""
 
 DEFAULTS = RunConfig(batch=True)
-"""The options of a run where nothing is said."""
+"""The default options of a run."""
 
 
 @dataclass(eq=False, repr=False)
 class OpenScene:
-    """A scene with what draws it; its pictures are those that a run would show, in a notebook its map.
+    """A scan with its renderer, made by `open_scene`; notebooks display its map. For one thread at a time.
 
-    Used by one thread at a time. scene: points, colours, faces, bounds, floor and ceiling, in metres, z up. viewer:
-    draws, at one size.
+    Attributes:
+        scene: Points, colours, faces, bounds, floor and ceiling, in metres, z up.
+        viewer: Renders the views, at one size.
 
     >>> from render_agent import Camera, bundled_rooms, open_scene
     >>> room = open_scene(bundled_rooms()["room00"])
@@ -61,29 +60,29 @@ class OpenScene:
 
     @cached_property
     def space(self) -> FreeSpace:
-        """Where a camera may stand, and how far it may go."""
+        """The places where a camera can stand, and the moves between them."""
         return FreeSpace.of(self.scene)
 
     def start(self, where: str = "best") -> Camera:
-        """Return where a question about the scene begins: `best`, `middle` or a pose, as in `--start`."""
+        """Return the first camera of a question: `best`, `middle` or a pose, as in `--start`."""
         renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
         return start_camera(self.scene, renderer, self.space, where, angle)
 
     def view(self, camera: Camera | None = None) -> View:
-        """Return what a camera sees, with its depth; without one, the view from the start."""
+        """Return the view of a camera, with its depth; by default, of the start camera."""
         return View.drawn(self.viewer.ego(self.scene, camera or self.start()))
 
     def around(self, camera: Camera | None = None) -> View:
-        """Return all four directions in one picture, the camera's own ahead."""
+        """Return the views in all four directions as one picture, the camera's own first."""
         return View.drawn(self.viewer.around(self.scene, camera or self.start()))
 
     def map(self, path: Sequence[Camera] = ()) -> View:
-        """Return the scene from above without its ceiling, with a path of numbered poses on it."""
+        """Return the map: the scene from above without its ceiling, with a path of numbered poses."""
         camera = path[-1] if path else None
         return View.drawn(self.viewer.top(self.scene, camera, path[:-1]))
 
     def close(self) -> None:
-        """Give back what drawing needed."""
+        """Release the renderer."""
         self.viewer.close()
 
     def __enter__(self) -> OpenScene:
@@ -112,12 +111,19 @@ def open_scene(
     up: Up = AUTO,
     unit: AnyUnit = AUTO,
 ) -> OpenScene:
-    """Open a scan to look at it.
+    """Open a scan.
 
-    scan: as in `ask`. size: width and height of its pictures in pixels. field_of_view: horizontal,
-    degrees, of cameras from `start`; others bring their own. renderer, up, unit: as in `--renderer`,
-    `--up` and `--unit`. SceneError where it cannot be read, SetupError where the renderer does not work
-    here.
+    Args:
+        scan: As in `ask`.
+        size: Width and height of its views in pixels.
+        field_of_view: Horizontal field of view of the camera from `start`, in degrees.
+        renderer: As in `--renderer`.
+        up: As in `--up`.
+        unit: As in `--unit`.
+
+    Raises:
+        SceneError: The scan cannot be read.
+        SetupError: The renderer does not work on this machine.
 
     >>> from render_agent import bundled_rooms, open_scene
     >>> open_scene(bundled_rooms()["room00"])
@@ -134,7 +140,7 @@ def open_scene(
 
 
 def bundled_rooms() -> dict[str, Path]:
-    """Return the scans of the rooms that come with the program, by name.
+    """Return the scans of the bundled rooms by name.
 
     >>> from render_agent import bundled_rooms
     >>> sorted(bundled_rooms())[0]
@@ -148,15 +154,14 @@ ScanInput: TypeAlias = Any
 
 
 def scan_file(scan: Any, folder: Path) -> Path:
-    """Return the file of a scan; what is in memory is written as a PLY file into `folder`, named by its content.
+    """Return the file of a scan; a scan in memory is written to `folder` as a PLY file named by its content.
 
-    SceneError where it is none of what can be a scan.
+    SceneError if it is no scan.
     """
-    if isinstance(scan, str | os.PathLike):
+    if isinstance(scan, str | PathLike):
         return Path(scan)
-    scan = _inner(scan)
-    if isinstance(scan, Scene) and _is_as_its_file(scan):
-        return Path(scan.source or "")
+    if scene := _from_file(scan):
+        return Path(scene.source or "")
     data = ply(*arrays(scan))
     path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.ply"
     if not path.is_file():
@@ -165,38 +170,43 @@ def scan_file(scan: Any, folder: Path) -> Path:
 
 
 def read_as(scan: Any) -> dict[str, str]:
-    """Return the options by which a run reads a scene's file as the scene was read; none of other scans."""
-    scan = _inner(scan)
-    if not (isinstance(scan, Scene) and _is_as_its_file(scan)):
-        return {}
-    return dict(zip(("up", "unit"), scan.frame.asked, strict=True))
+    """Return the options with which an opened scene's file was read; none for other scans."""
+    scene = _from_file(scan)
+    return dict(zip(("up", "unit"), scene.frame.asked, strict=True)) if scene else {}
 
 
-def _inner(scan: Any) -> Any:
-    """Return the scene of what was opened; anything else as it is."""
-    inner = getattr(scan, "scene", None)
-    return inner if isinstance(inner, Scene) else scan
+def _from_file(scan: Any) -> Scene | None:
+    """Return the scene of an opened scan if reading its file gives the same scene."""
+    scene = scan.scene if isinstance(scan, OpenScene) else scan
+    if not isinstance(scene, Scene) or scene.source is None:
+        return None
+    return None if scene.mirrored_at is not None or is_annotations(scene.source) else scene
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
     """Return points (n, 3), metres, z up, their colours (n, 3) uint8 or None, and faces (m, 3) or None.
 
-    scan: whatever `ScanInput` allows but a file. SceneError where it is none of that.
+    scan: any ScanInput except a file. SceneError if it is no scan.
     """
+    if isinstance(scan, OpenScene):
+        scan = scan.scene
     if isinstance(scan, Scene):
         return scan.points, scan.colours, scan.faces
     if isinstance(scan, tuple | list) and len(scan) in (2, 3):
         points, colours, faces = (*scan, None)[:3]
     elif type(scan).__module__.startswith("trimesh"):
-        scan_data = _of_trimesh(scan)
-        points, colours, faces = scan_data.points, scan_data.colours, scan_data.faces
+        try:
+            data = scan_of_geometry(scan)
+        except ValueError as error:
+            raise SceneError(f"the {type(scan).__name__} is no scan: {error}") from error
+        points, colours, faces = data.points, data.colours, data.faces
     elif hasattr(scan, "triangles"):  # a mesh of Open3D
         points, faces, colours = scan.vertices, scan.triangles, scan.vertex_colors
     elif hasattr(scan, "points"):  # its point cloud
         points, faces, colours = scan.points, None, scan.colors
     else:
         raise SceneError(
-            f"{type(scan).__name__} is no scan: give a file, a trimesh or Open3D geometry, or arrays"
+            f"{type(scan).__name__} is no scan: pass a file, a trimesh or Open3D geometry, or arrays"
             " (points, colours) or (points, colours, faces)"
         )
     return np.asarray(points), _colours(colours), None if faces is None else np.asarray(faces)
@@ -205,10 +215,7 @@ def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[A
 def ply(
     points: NDArray[Any], colours: NDArray[np.uint8] | None, faces: NDArray[Any] | None
 ) -> bytes:
-    """Return a scan as the bytes of a binary PLY file, its points float64; equal scans, equal bytes.
-
-    SceneError where the arrays are not (n, 3), (n, 3) and (m, 3).
-    """
+    """Return a scan as the bytes of a binary PLY file. SceneError unless the arrays are (n, 3), (n, 3) and (m, 3)."""
     if points.ndim != 2 or points.shape[1] != 3:
         raise SceneError(f"points must be (n, 3), not {points.shape}")
     if colours is not None and colours.shape != points.shape:
@@ -219,10 +226,7 @@ def ply(
 
 
 def _colours(colours: Any) -> NDArray[np.uint8] | None:
-    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None for none.
-
-    SceneError where whole numbers lie beyond that.
-    """
+    """Return colours of 0 to 1 or 0 to 255, with or without opacity, as (n, 3) uint8; None without colours."""
     values = np.asarray([] if colours is None else colours)
     if not values.size:
         return None
@@ -232,16 +236,3 @@ def _colours(colours: Any) -> NDArray[np.uint8] | None:
         raise SceneError(f"colours must be from 0 to 1, or from 0 to 255, not up to {values.max()}")
     shades: NDArray[np.uint8] = values[..., :3].astype(np.uint8)
     return shades
-
-
-def _of_trimesh(geometry: Any) -> Scan:
-    try:
-        return scan_of_geometry(geometry)
-    except ValueError as error:
-        raise SceneError(f"the {type(geometry).__name__} is no scan: {error}") from error
-
-
-def _is_as_its_file(scene: Scene) -> bool:
-    """Whether reading the scene's file gives the scene."""
-    source = scene.source
-    return source is not None and scene.mirrored_at is None and not is_annotations(source)
