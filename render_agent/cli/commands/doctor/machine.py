@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -75,11 +74,13 @@ def _packages(extra: str) -> Finding:
 
 def _required(extra: str) -> Iterator[str]:
     """Give the names of the packages that render_agent requires; of an extra, those that it adds."""
-    for line in requires("render_agent") or ():
-        requirement, _, marker = line.partition(";")
-        of_extra = re.search(r"extra == ['\"]([\w-]+)", marker)
-        if (of_extra[1] if of_extra else "") == extra:
-            yield re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    from packaging.requirements import Requirement
+
+    for requirement in map(Requirement, requires("render_agent") or ()):
+        marker = requirement.marker
+        always = marker is None or marker.evaluate({"extra": ""})
+        if always != bool(extra) and (marker is None or marker.evaluate({"extra": extra})):
+            yield requirement.name
 
 
 def _version(package: str) -> str | None:
