@@ -8,7 +8,8 @@ from pathlib import Path
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.path import limited
-from render_agent.analysis.report.maps.belief_marks import verdict, worth_words
+from render_agent.analysis.diagnosis.sentences import belief_words, cause_words
+from render_agent.analysis.report.maps.belief_marks import worth_words
 from render_agent.analysis.report.maps.path_marks import where
 from render_agent.analysis.report.question.action_text import action_words
 from render_agent.beliefs.belief_summary import ScoredProbe
@@ -42,17 +43,18 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
 
 
 def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
-    """Give what broke first in a question, and its last belief in words; nothing where it was not asked for any."""
+    """Give the cause of a question and its last belief in words; nothing if it was not asked for any."""
     probed = [turn for turn in state.turns if turn.probe]
     if not probed:
         return
     diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
     if diagnosis is not None and diagnosis.belief is not None:
-        yield f"what broke first: {verdict(diagnosis.belief, state.answer)}"
+        yield f"cause: {cause_words(diagnosis, folder.config)}"
+        if words := belief_words(diagnosis, state.answer):
+            yield words
         probes = diagnosis.belief.probes
     else:
-        yield f"what broke first: render-agent diagnose {folder.path} tells it"
         config = folder.config
         # where a file of the truth is no more as it was, what is believed is told alone
         with suppress(QuestionsError):

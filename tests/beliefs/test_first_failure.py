@@ -64,7 +64,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL
     )
     assert len(svgs) == len(state.turns) == len(part.beliefs) >= 2
-    assert "Perception: " in page
+    assert "perception" in page
     last = part.beliefs[-1]
     said = json.loads(last.reply)["objects"]
     assert len(said) == len(last.believed) > 3
@@ -97,11 +97,11 @@ def test_the_command_tells_it(runs, type_in):
     _, folder = runs("misreasoner")
     code, out, _ = type_in("diagnose", folder.path, "--json", folder=folder.path)
     assert code == 0
-    beliefs = json.loads(out)["beliefs"]["all"]
-    assert beliefs["failures"]["reasoning"] >= 5
+    figures = json.loads(out)
+    beliefs = figures["beliefs"]
+    assert figures["all"]["causes"]["reasoning"] >= 5
     assert beliefs["own_answer"]["value"] > 80
     assert beliefs["answer"]["value"] == 0
-    assert beliefs["updated"]["value"] == beliefs["unseen_right"]["value"] == 100
 
 
 def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):

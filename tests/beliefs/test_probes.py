@@ -9,7 +9,7 @@ from factories.models import small_model
 from factories.runs import make_config, make_questions, play, transcripts, walking
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.model import Failure
+from render_agent.analysis.diagnosis.model import Cause
 from render_agent.dialogue.chat import pictures as pictures_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.engines.base import Capabilities, Reply
@@ -123,8 +123,8 @@ def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
     totals = results["totals"]["probes"]
     assert totals["failed"] == sum(probe.error is not None for probe in found) > 0
     assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(found)
-    broken = {found.belief.failure for found in diagnose_run(RunFolder(path), 1).values()}
-    assert broken == {Failure.NOT_READABLE}
+    causes = {found.cause for found in diagnose_run(RunFolder(path), 1).values()}
+    assert not causes & {Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING}
 
 
 def test_a_person_is_not_asked(tmp_path, questions):

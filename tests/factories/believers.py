@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.failure_summary import failure_summary
-from render_agent.analysis.diagnosis.model import Failure
+from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.summary import summary
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
@@ -173,13 +173,15 @@ def believer(
     return Believer(questions, seed, eyes, walks=walks, fault=fault)
 
 
+NEVER_SEEN = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
+
 FAULTS = {
-    "believer": (Fault(), Failure.RIGHT),
-    "forgetful": (Fault(forgets=True), Failure.MEMORY),
-    "misperceiver": (Fault(misperceives=True), Failure.PERCEPTION),
-    "misreasoner": (Fault(misreasons=True), Failure.REASONING),
+    "believer": (Fault(), Cause.RIGHT),
+    "forgetful": (Fault(forgets=True), Cause.MEMORY),
+    "misperceiver": (Fault(misperceives=True), Cause.PERCEPTION),
+    "misreasoner": (Fault(misreasons=True), Cause.REASONING),
 }
-"""By policy: its fault, and the branch of the questions whose objects it saw."""
+"""By policy: its fault, and the cause of the questions whose objects it saw."""
 
 
 def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
@@ -205,16 +207,13 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
     expected = right = 0
     for state in states:
         found = diagnoses[state.id]
-        if found.belief is None or found.belief.failure is None:
-            raise AssertionError(f"question {state.id} was not judged")
-        branches[str(found.belief.failure)] += 1
+        branches[str(found.cause)] += 1
         if not fault.any and not (found.shown and kind_of(state.question) in SOLVED_TYPES):
             continue
         expected += 1
-        right += found.belief.failure is (branch if found.shown else Failure.NEVER_SEEN)
+        right += found.cause in ((branch,) if found.shown else NEVER_SEEN)
     last = results["beliefs"]["last"]
-    summary = failure_summary(states, diagnoses, config.image_size)
-    seen_found = summary and summary["all"]["seen_found"]
+    seen_found = summary(states, diagnoses, config.image_size)["beliefs"]["seen_found"]
     return {
         "branches": dict(branches),
         "seen": sum(bool(d.shown) for d in diagnoses.values()),

@@ -123,11 +123,11 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 
-    told = summary(list(states.values()), found)
+    told = summary(list(states.values()), found, (640, 480))
     assert told["all"]["questions"] == 3
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0
-    assert "what broke first: " in out
+    assert "cause: " in out
     assert "lamp at (4.45, 3.35), 90 % sure: invented" in out
     assert "sofa 1: not on it" in out
     before = (path / "results.json").read_bytes()

@@ -1,17 +1,11 @@
-"""The diagnosis of one question: the cause of a right or wrong answer, and the first thing that broke on the way to it."""
+"""The diagnosis of one question: the cause of a right or wrong answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from render_agent.analysis.diagnosis.model import (
-    BeliefDiagnosis,
-    Cause,
-    Diagnosis,
-    Failure,
-    TurnDiagnosis,
-)
+from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
 from render_agent.analysis.diagnosis.path import steps
 from render_agent.analysis.diagnosis.visibility_pass import TurnVisibility, Visibility
 from render_agent.beliefs.belief_summary import ScoredProbe, scored_probes
@@ -26,30 +20,30 @@ from render_agent.score.comparison import RIGHT
 Group = frozenset[tuple[str, int]]
 """Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
 
+WRONGLY_ANSWERED = (Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.UNKNOWN)
+"""The causes that beliefs may tell more of."""
+
 
 def belief_diagnosis(
-    state: QuestionState, diagnosis: Diagnosis, when: Mapping[int, int], truth: str | None
+    state: QuestionState, diagnosis: Diagnosis, truth: str | None
 ) -> BeliefDiagnosis | None:
-    """Return what the beliefs of a question tell, None where none were asked for.
+    """Return what the beliefs of a question tell, None if none were asked for.
 
-    when: for the boxes of the diagnosis that were seen well, by index, the first turn in which they were. truth: what
-    is right in what was shown.
+    truth: what is right in what was shown.
     """
     if not any(turn.probe for turn in state.turns):
         return None
     boxes = boxes_by_category(diagnosis)
     counts = {name: len(some) for name, some in boxes.items()}
     probes = tuple(scored_probes(state, boxes, counts, truth))
-    readable = [probe for probe in probes if probe.score is not None]
-    failure, words = _first_failure(state, diagnosis, when, readable, truth)
     if not probes:
-        return BeliefDiagnosis(failure, words, probes)
+        return BeliefDiagnosis(probes)
     last = probes[-1]
     follows = None
     if state.answer is not None and last.answer is not None:
         with_own_answer = replace(state.question, truth=last.answer, answers=(), metric=None)
         follows = with_own_answer.score(state.answer) >= RIGHT
-    return BeliefDiagnosis(failure, words, probes, last.answer, last.worth, follows)
+    return BeliefDiagnosis(probes, last.answer, last.worth, follows)
 
 
 def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
@@ -60,22 +54,18 @@ def boxes_by_category(diagnosis: Diagnosis) -> dict[str, list[OrientedBox]]:
     return boxes
 
 
-def _first_failure(
+def _cause_in_beliefs(
     state: QuestionState,
     diagnosis: Diagnosis,
     when: Mapping[int, int],
     probes: Sequence[ScoredProbe],
     truth: str | None,
-) -> tuple[Failure | None, str]:
-    """Return what broke first, and the sentence that says so; probes: those that could be read, in order."""
-    if diagnosis.cause in (Cause.ERROR, Cause.OPEN):
-        return None, ""
-    if diagnosis.cause is Cause.NO_ANSWER:
-        return Failure.NOT_READABLE, "no answer could be read"
-    if diagnosis.cause is Cause.RIGHT:
-        return Failure.RIGHT, "the answer is right"
-    if not probes:
-        return Failure.NOT_READABLE, "no belief could be read"
+) -> tuple[Cause, str] | None:
+    """Return what the beliefs say of a wrong answer: its cause, which object and when; None if they do not tell.
+
+    when: for the boxes of the diagnosis that were seen well, by index, the first turn in which they were. probes:
+    those that could be read, in order. truth: what is right in what was shown.
+    """
     groups = _groups(state, diagnosis)
     solved = kind_of(state.question) in SOLVED_TYPES
     known = diagnosis.shown is not None
@@ -87,45 +77,27 @@ def _first_failure(
 
     last = probes[-1]
     if is_right(last):
-        follows = (
-            f"the right answer {last.answer} follows from its map" if solved else "its map is right"
-        )
-        return Failure.REASONING, f"{follows}, and it answered {state.answer}"
-    if diagnosis.shown is False:
-        return (
-            Failure.NEVER_SEEN,
-            f"no view showed {', '.join(diagnosis.never_seen) or 'the room'} well",
-        )
+        follows = f"{last.answer} follows from its map" if solved else "its map is right"
+        return Cause.REASONING, f"{follows}, and it answered {state.answer}"
     no_map = not any(probe.score and probe.score.matching for probe in probes)
-    if not known or (groups and no_map and last.answer is None):
-        return Failure.UNKNOWN, "nothing tells what had to be on its map"
+    if not diagnosis.shown or (no_map and last.answer is None):
+        return None
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):
-            return (
-                Failure.PERCEPTION,
-                f"{_name(group)}: seen well in {_seen(group, diagnosis, when)}, never on its map where it is",
-            )
+            seen = f"seen well in {_seen(group, diagnosis, when)}"
+            return Cause.PERCEPTION, f"{_name(group)}: {seen}, never on its map where it is"
     for group in groups:
         if not _holds(last, group):
             held = max(probe.turn for probe in probes if _holds(probe, group))
-            return (
-                Failure.MEMORY,
-                f"{_name(group)}: on its map after turn {held + 1}, no longer after turn {last.turn + 1}",
-            )
+            turns = f"after turn {held + 1}, no longer after turn {last.turn + 1}"
+            return Cause.MEMORY, f"{_name(group)}: on its map {turns}"
     if earlier := [probe for probe in probes[:-1] if is_right(probe)]:
-        return (
-            Failure.MEMORY,
-            f"its map was right after turn {earlier[-1].turn + 1}, and no longer is",
-        )
-    if not groups and last.answer is None:
-        return Failure.UNKNOWN, "nothing tells what had to be on its map"
-    if groups and solved and not _seen_enough(state, diagnosis, when, truth):
-        return Failure.NEVER_SEEN, "no right answer follows from what was seen well"
-    answers = f"answers {last.answer}" if last.answer is not None else "tells no answer"
-    return (
-        Failure.PERCEPTION,
-        f"all is on its map, which {answers}: places, sizes or numbers are wrong",
-    )
+        return Cause.MEMORY, f"its map was right after turn {earlier[-1].turn + 1} only"
+    if last.answer is None or (
+        groups and solved and not _seen_enough(state, diagnosis, when, truth)
+    ):
+        return None
+    return Cause.PERCEPTION, f"all is on its map, which answers {last.answer}"
 
 
 def _seen_enough(
@@ -216,7 +188,13 @@ def diagnose(
     diagnosis = Diagnosis(
         question.id, cause, named, visibility.boxes, turns, first_seen, shown, early
     )
-    return replace(diagnosis, belief=belief_diagnosis(state, diagnosis, when, truth))
+    belief = belief_diagnosis(state, diagnosis, truth)
+    readable = [probe for probe in belief.probes if probe.score is not None] if belief else []
+    told = None
+    if readable and cause in WRONGLY_ANSWERED:
+        told = _cause_in_beliefs(state, diagnosis, when, readable, truth)
+    cause, detail = told or (cause, "")
+    return replace(diagnosis, cause=cause, detail=detail, belief=belief)
 
 
 def _cause(state: QuestionState, truth: str | None) -> Cause:

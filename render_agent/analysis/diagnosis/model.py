@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,17 +16,23 @@ from render_agent.render.visibility.object_visibility import Sighting
 
 
 class Cause(StrEnum):
-    """Why a question went as it did, as far as its log and the boxes of its scene tell."""
+    """Why a question went as it did, as far as its log, its beliefs and the boxes of its scene tell."""
 
     RIGHT = "right"
     """The answer scores at least half."""
-    MISJUDGED = "misjudged"
-    """All that the question names was seen well, and the answer is wrong. Not that the views could not
-    have been better: a way between two places, say, has no box."""
     STOPPED_EARLY = "stopped early"
     """It said done with turns left while something named was never seen well."""
     NEVER_LOOKED = "never looked"
     """It used its turns, and something named was never seen well."""
+    MISJUDGED = "misjudged"
+    """All that the question names was seen well, and the answer is wrong. Not that the views could not
+    have been better: a way between two places, say, has no box."""
+    PERCEPTION = "perception"
+    """Misjudged, and by its beliefs: something was seen well and never came onto its map, or to a wrong place or size."""
+    MEMORY = "memory"
+    """Misjudged, and by its beliefs: it was on its map, or the map was right, and at the end it no longer was."""
+    REASONING = "reasoning"
+    """The right answer follows from its last map, and another one was given."""
     NO_ANSWER = "no answer"
     """No answer could be read."""
     ERROR = "error"
@@ -35,25 +42,6 @@ class Cause(StrEnum):
     video showed things, too, which no scan can tell."""
     OPEN = "open"
     """It is not finished, or nobody knows its truth."""
-
-
-class Failure(StrEnum):
-    """The first thing that broke on the way from views over a belief to an answer, where beliefs were asked for."""
-
-    RIGHT = "right"
-    """The answer scores at least half."""
-    NEVER_SEEN = "never seen"
-    """Something that the question names was never seen well."""
-    PERCEPTION = "perception"
-    """It was seen well, and never came onto the map, or to a place or size from which no right answer follows."""
-    MEMORY = "memory"
-    """It was on the map, or the map was right, and at the end it no longer was."""
-    REASONING = "reasoning"
-    """The last map is right: the right answer follows from it, and another one was given."""
-    NOT_READABLE = "not readable"
-    """No answer, or no belief, could be read."""
-    UNKNOWN = "unknown"
-    """The boxes of the scene do not tell what had to be on the map, or no map was asked for."""
 
 
 class NamedBox(Struct, frozen=True, array_like=True):
@@ -104,13 +92,10 @@ class TurnDiagnosis:
 class BeliefDiagnosis:
     """What one question's beliefs tell.
 
-    failure: what broke first, None where the question failed or has no truth. words: which object, and when. probes:
-    each set against the truth. answer: what follows from the last map, worth: its official score, 0 to 1; None where
-    nothing follows. follows: whether the given answer is about that one.
+    probes: each set against the truth. answer: what follows from the last map, None if nothing does. worth: its
+    official score, 0 to 1. follows: whether the given answer is about that one.
     """
 
-    failure: Failure | None
-    words: str
     probes: tuple[ScoredProbe, ...]
     answer: str | None = None
     worth: float | None = None
@@ -125,8 +110,8 @@ class Diagnosis:
     sightings. first_seen: for every named category that has boxes the turn in which one of them (for
     counting: the last of them) was first seen well, None where that never happened. shown: whether all
     that the question is about was seen well, None where nobody can tell; see `was_shown`. cause: see
-    Cause. premature: whether it said done with turns left before that. belief: what broke first, None
-    where it was not asked what it believes.
+    Cause. detail: of a cause found in its beliefs, which object it was and when. premature: whether it said done with
+    turns left before that. belief: None if it was not asked what it believes.
     """
 
     question_id: str
@@ -137,6 +122,7 @@ class Diagnosis:
     first_seen: dict[str, int | None]
     shown: bool | None = None
     premature: bool = False
+    detail: str = ""
     belief: BeliefDiagnosis | None = None
 
     @property
@@ -168,3 +154,11 @@ class Diagnosis:
     def repairs(self) -> int:
         """How many replies could not be read."""
         return sum(turn.repaired for turn in self.turns)
+
+
+def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
+    """Return a box's category, with its number from 1 where there are several of them."""
+    several = box.number > 0 or any(
+        other.number == 1 and other.category == box.category for other in boxes
+    )
+    return f"{box.category} {box.number + 1}" if several else box.category

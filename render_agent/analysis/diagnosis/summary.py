@@ -1,85 +1,63 @@
-"""Figures over the diagnoses of a run, for all questions and by type, and their table on a terminal."""
+"""The summary of a run's diagnoses: figures and a table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
-from types import MappingProxyType
 from typing import Any
 
 from rich.table import Table
 
-from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
+from render_agent.beliefs.belief_summary import ScoredProbe, written
 from render_agent.dialogue.state import QuestionState, split_counterparts
+from render_agent.score.intervals import ratio
 from render_agent.text.console import plain_table
-from render_agent.text.display import counted
 
-JUDGED = (Cause.RIGHT, Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED)
+BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
+"""The causes that only beliefs tell."""
+
+JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
 """The causes of answers that can be set against what was seen."""
 
 WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)
 """The causes of questions that are not right."""
 
-HEADS = {
-    Cause.RIGHT: "right",
-    Cause.MISJUDGED: "mis-\njudged",
-    Cause.STOPPED_EARLY: "stop-\nped\nearly",
-    Cause.NEVER_LOOKED: "never\nlooked",
-    Cause.NO_ANSWER: "no\nanswer",
-    Cause.UNKNOWN: "un-\nknown",
-    Cause.ERROR: "error",
-    Cause.OPEN: "open",
-}
-SEEN = {"well": "right,\nseen\nwell", "not_well": "right,\nnot\nwell"}
+ALWAYS_SHOWN = JUDGED[:4]
+"""The causes that have a column even without any question."""
+
+Judged = tuple[QuestionState, Diagnosis, BeliefDiagnosis]
+"""A question that was asked for beliefs, with its diagnosis and what that says of them."""
+
+Part = tuple[float, float, str]
+"""What one question adds above and below the line of a ratio, and its scene."""
 
 
-def summary(states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]) -> dict[str, Any]:
-    """Return the figures of a run: `all` of them, and those of each of its `types`.
+def summary(
+    states: Sequence[QuestionState],
+    diagnoses: Mapping[str, Diagnosis],
+    size: tuple[int, int],
+) -> dict[str, Any]:
+    """Return the figures of a run: `all` of them, those of each of its `types`, and its `beliefs` if it was probed.
 
-    Each holds: `questions`; `causes`, questions by cause; `seen`, of the questions of which it can be told
-    and whose answers were read, how many are right and wrong where all that they are about had been seen
-    well and where not, and the percentage that is right: the wrong ones are those that misjudged, and
-    those that stopped early or never looked; `coverage`, the mean share of the room's visible
-    surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
-    turns until all that is named was seen well, where it was; `premature`, `blocked`, `returns` and `repairs`, how many of all
-    questions together; `metres` and `degrees` a question. Counterparts count nowhere.
+    Each holds: `questions`; `causes`, questions by cause; `seen`, how many answers are right and wrong, and the
+    percentage of right ones, if everything named had been seen well and if not; `coverage`, the mean share of the
+    room's visible surface seen by each turn, a finished question keeping its last; `turns_to_see`, the mean number of
+    turns until everything named was seen well; `premature`, `blocked`, `returns` and `repairs`, totals; `metres` and
+    `degrees` per question. Counterparts count nowhere. size: of the pictures.
     """
+    own = [state for state in split_counterparts(states)[0] if state.id in diagnoses]
     by_type: dict[str, list[Diagnosis]] = {}
-    for state in split_counterparts(states)[0]:
-        if state.id in diagnoses:
-            by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
-    return {
+    for state in own:
+        by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
+    figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
     }
-
-
-def reading(figures: Mapping[str, Any]) -> str:
-    """Return one sentence that says why answers are wrong, from the figures of a run or a type."""
-    causes = figures["causes"]
-    wrong = sum(causes[str(cause)] for cause in WRONG)
-    if not wrong:
-        unjudged = causes[str(Cause.OPEN)]
-        return (
-            f"No answer is known to be wrong; {unjudged:,} not judged."
-            if unjudged
-            else "No answer is wrong."
-        )
-    early, never = causes[str(Cause.STOPPED_EARLY)], causes[str(Cause.NEVER_LOOKED)]
-    parts = [
-        (early + never, f"something named had not been seen well ({early:,} stopped early)"),
-        (causes[str(Cause.MISJUDGED)], "all that is named had been seen well and was misjudged"),
-        (causes[str(Cause.NO_ANSWER)], "no answer could be read"),
-        (causes[str(Cause.UNKNOWN)], "nobody can tell what had to be seen"),
-    ]
-    shares = [f"in {100 * number / wrong:.0f} % {words}" for number, words in parts if number]
-    which = "the wrong answer" if wrong == 1 else f"{wrong:,} wrong answers"
-    sentence = f"Of {which}, {'; '.join(shares)}"
-    seen, unseen = (figures["seen"][name]["percent"] for name in ("well", "not_well"))
-    if seen is None or unseen is None:
-        return sentence + "."
-    return f"{sentence}. Right: {seen:.0f} % where all was seen well, {unseen:.0f} % where not."
+    probed = [(s, d, d.belief) for s in own if (d := diagnoses[s.id]).belief is not None]
+    judged = [(s, d, b) for s, d, b in probed if b is not None]
+    return figures | ({"beliefs": _belief_figures(judged, size)} if judged else {})
 
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
@@ -132,66 +110,80 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
     return round(mean(values), digits) if values else None
 
 
-def cause_table(summary: Mapping[str, Any]) -> Table:
-    """Return the causes by type, with right and wrong set against what was seen; see `summary`."""
-    everything = summary["all"]
-    causes = [c for c in Cause if c in JUDGED or everything["causes"][str(c)]]
-    shown = {cause: HEADS[cause] for cause in causes}
-    return counts_table("Why answers are right or wrong, questions", summary, "causes", shown, SEEN)
+def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
+    """Return how well beliefs follow what was seen, and answers the beliefs.
 
-
-def counts_table(
-    title: str,
-    summary: Mapping[str, Any],
-    counts: str,
-    heads: Mapping[Any, str],
-    seen: Mapping[str, str] = MappingProxyType({}),
-) -> Table:
-    """Return a table of how many questions of each row of a summary were what.
-
-    counts: the name of these numbers among the figures. heads: of their columns, by what they count. seen: heads of
-    the percentages that are right, set against what was seen.
+    `seen_found`: of the named objects that had been seen well by a probe, those on its map, in percent; in `turns` by
+    turn. `follows`: answers that are what the last map answers. `answer` and `own_answer`: the mean official score of
+    the answers that were given, and of those that follow from the last maps, over the questions that have both.
     """
-    table = plain_table(title)
-    table.add_column("question type", no_wrap=True)
-    for head in ("n", *heads.values(), *seen.values()):
-        width = max(map(len, head.splitlines()))
-        table.add_column(head, justify="right", no_wrap=True, min_width=max(width, 5))
-    groups = (
-        sorted(summary["types"].items()),
-        [("all", summary["all"])],
+    turns = max((probe.turn for *_, belief in judged for probe in belief.probes), default=-1) + 1
+    scenes = [(belief, state, state.question.scene) for state, _, belief in judged]
+    both = [
+        (belief.worth, state.question.score(state.answer), scene)
+        for belief, state, scene in scenes
+        if belief.worth is not None and state.question.scorable
+    ]
+    return {
+        "seen_found": _ratio(_seen_found(judged, size, turns)),
+        "turns": [
+            {"turn": turn, "seen_found": _ratio(_seen_found(judged, size, turn))}
+            for turn in range(turns)
+        ],
+        "follows": _ratio((b.follows, 1, scene) for b, _, scene in scenes if b.follows is not None),
+        "own_answer": _ratio((own, 1, scene) for own, _, scene in both),
+        "answer": _ratio((answered, 1, scene) for _, answered, scene in both),
+    }
+
+
+def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
+    kept = [part for part in parts if part[1]]
+    if not kept:
+        return None
+    tops, bottoms, scenes = zip(*kept, strict=True)
+    estimate = ratio(tops, scenes, bottoms)
+    return None if estimate is None else written(estimate, int(sum(bottoms)), share=True)
+
+
+def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset[tuple[str, int]]:
+    """Return the named boxes, by category and number, that a view up to a turn showed well."""
+    return frozenset(
+        (diagnosis.boxes[sighting.box].category, diagnosis.boxes[sighting.box].number)
+        for own in diagnosis.turns
+        if own.turn <= turn
+        for sighting in own.sightings
+        if sighting.well(size)
     )
-    for rows in groups:
-        for label, figures in rows:
-            table.add_row(
-                label.removeprefix("object_"),  # it would not fit into 80 columns
-                f"{figures['questions']:,}",
-                *(f"{figures[counts][str(kind)]:,}" for kind in heads),
-                *(_percent(figures["seen"][name]) for name in seen),
-            )
-        table.add_section()
+
+
+def _on_map(probe: ScoredProbe) -> frozenset[tuple[str, int]] | None:
+    """Return the boxes on a map, None if there is no map."""
+    if probe.score is None or probe.score.matching is None:
+        return None
+    return probe.score.matching.found
+
+
+def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> Iterator[Part]:
+    """Give of every question's last probe up to a turn the boxes seen well by then and those found."""
+    for state, diagnosis, belief in judged:
+        until = [probe for probe in belief.probes if probe.turn <= turn]
+        if until and (on_map := _on_map(until[-1])) is not None:
+            seen = seen_by(diagnosis, size, until[-1].turn)
+            yield len(seen & on_map), len(seen), state.question.scene
+
+
+def cause_table(figures: Mapping[str, Any]) -> Table:
+    """Return the causes by type; figures: as `summary` returns them."""
+    everything = figures["all"]["causes"]
+    shown = [c for c in Cause if c in ALWAYS_SHOWN or everything[str(c)]]
+    table = plain_table("Why answers are right or wrong", "question type", "n", *map(str, shown))
+    for name, own in sorted(figures["types"].items()):
+        table.add_row(name.removeprefix("object_"), *_cells(own, shown))
+    table.add_section()
+    table.add_row("all", *_cells(figures["all"], shown))
     return table
 
 
-def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return what is said below the table, a line each."""
-    figures = summary["all"]
-    lines = [
-        "right, seen well: of the questions whose objects had all been seen well; not well: of the others."
-        " These are different questions, so the difference does not prove that looking helps.",
-        reading(figures),
-    ]
-    if figures["coverage"]:
-        by_turn = " ".join(f"{100 * value:.0f}" for value in figures["coverage"])
-        lines.append(f"Seen of the room's visible surface by turn, %: {by_turn}.")
-    if figures["metres"] is not None:
-        lines.append(
-            f"A question: {figures['metres']:.1f} m walked, {figures['degrees']:.0f}° turned. All:"
-            f" {counted(figures['blocked'], 'move')} blocked, {figures['returns']:,} ways back,"
-            f" {figures['premature']:,} stopped too early, {figures['repairs']:,} replies not readable."
-        )
-    return lines
-
-
-def _percent(cell: Mapping[str, Any]) -> str:
-    return "–" if cell["percent"] is None else f"{cell['percent']:.0f} %"
+def _cells(figures: Mapping[str, Any], shown: Sequence[Cause]) -> list[str]:
+    counts = [figures["questions"], *(figures["causes"][str(cause)] for cause in shown)]
+    return [f"{count:,}" for count in counts]

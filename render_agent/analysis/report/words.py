@@ -1,6 +1,6 @@
 """The words of the pages: one table of the names of types, statuses, outcomes and causes, and what they mean.
 
-Text, logs and exports have the same names: those of `Cause`, `Failure` and `Status`, word for word.
+Text, logs and exports have the same names: those of `Cause` and `Status`, word for word.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from render_agent.analysis.diagnosis.model import Cause, Failure
+from render_agent.analysis.diagnosis.model import Cause
 from render_agent.dialogue.state import Status
 from render_agent.score.comparison import RIGHT
 from render_agent.score.means import DIRECTION
@@ -43,22 +43,15 @@ CAUSE_WORDS = {
     Cause.MISJUDGED: "all that the question names was seen well, and the answer is wrong",
     Cause.NEVER_LOOKED: "it used its turns, and something that the question names was never seen well",
     Cause.STOPPED_EARLY: "something that the question names was never seen well, with turns left",
+    Cause.PERCEPTION: "seen well, and never on its map, or not where it is",
+    Cause.MEMORY: "on its map, and later lost",
+    Cause.REASONING: "the right answer follows from its last map, and another was given",
     Cause.NO_ANSWER: "none could be read",
     Cause.ERROR: "the question failed, or its scan is missing",
     Cause.UNKNOWN: "the answer is wrong, and nothing tells what it would have had to see",
     Cause.OPEN: "not finished, or without a known truth",
 }
 """What a cause means."""
-
-FAILURE_WORDS = {
-    Failure.NEVER_SEEN: "something that the question names was never seen well",
-    Failure.PERCEPTION: "seen well, and never on its map, or not where it is",
-    Failure.MEMORY: "on its map, and later lost",
-    Failure.REASONING: "the right answer follows from its last map, and another was given",
-    Failure.NOT_READABLE: "no answer, or no belief, could be read",
-    Failure.UNKNOWN: "nothing tells what had to be on its map",
-}
-"""What is meant by what broke first."""
 
 NEVER_SHOWN = {
     Cause.NEVER_LOOKED: "something that the question names was never shown well, and the model did not choose its views"
@@ -68,12 +61,8 @@ NEVER_SHOWN = {
 
 def causes_meant(causes: Iterable[Cause], *, passive: bool = False) -> str:
     """Return what some causes mean, a sentence each; passive: whether the views were chosen for the model."""
-    return meant(causes, CAUSE_WORDS | (NEVER_SHOWN if passive else {}))
-
-
-def meant(names: Iterable[str], words: Mapping[Any, str]) -> str:
-    """Return a sentence for each of some names of which `words` says what they mean."""
-    return " ".join(f"{name.capitalize()}: {words[name]}." for name in names if name in words)
+    words = CAUSE_WORDS | (NEVER_SHOWN if passive else {})
+    return " ".join(f"{c.capitalize()}: {words[c]}." for c in causes if c in words)
 
 
 def type_words(name: str) -> str:

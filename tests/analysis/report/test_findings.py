@@ -6,9 +6,9 @@ import pytest
 from factories.reports import reported, run_rooms
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
+from render_agent.analysis.diagnosis.sentences import wrong_because
 from render_agent.analysis.report.data import read_run
 from render_agent.analysis.report.index.findings import against_chance, by_types, findings, reasons
-from render_agent.analysis.report.question.question_view import wrong_because
 from render_agent.config import RunConfig
 from render_agent.score.means import DIRECTION
 

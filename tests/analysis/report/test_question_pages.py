@@ -20,9 +20,9 @@ from render_agent.analysis.diagnosis.model import (
     NamedBox,
     TurnDiagnosis,
 )
+from render_agent.analysis.diagnosis.sentences import cause_words
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import page_of, read_run
-from render_agent.analysis.report.question.question_view import cause_words
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera

@@ -105,7 +105,7 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]), change=None)
         for name, row, _ in made
     ]
-    told = summary(states, report.own_diagnoses)["all"]["seen"]
+    told = summary(states, report.own_diagnoses, (640, 480))["all"]["seen"]
     assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
     assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 

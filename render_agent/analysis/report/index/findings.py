@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from render_agent.analysis.diagnosis.model import Cause
+from render_agent.analysis.diagnosis.sentences import REASONS
 from render_agent.analysis.diagnosis.summary import WRONG
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots.run_plots import scene_of, share, type_scores
@@ -18,11 +19,8 @@ from render_agent.text.display import listed
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED
 
-REASONS: tuple[tuple[tuple[Cause, ...], str], ...] = (
-    ((EARLY,), "stopped before everything named had been seen well"),
-    ((NEVER,), "used all turns and had not seen everything named well"),
-    ((Cause.MISJUDGED,), "had seen everything named well and were misjudged"),
-    ((Cause.NO_ANSWER,), "could not be read"),
+SHARED: tuple[tuple[tuple[Cause, ...], str], ...] = (
+    *(((cause,), words) for cause, words in REASONS.items() if cause is not Cause.UNKNOWN),
     ((EARLY, NEVER), "came without everything named having been seen well"),
 )
 """What most wrong answers may have in common, the narrowest first."""
@@ -60,7 +58,7 @@ def reasons(report: ReportData) -> Finding | None:
         for name, diagnosis in report.own_diagnoses.items()
         if diagnosis.cause in WRONG and name in rows
     ]
-    for own, words in REASONS:
+    for own, words in SHARED:
         bounds = share([(scene, float(cause in own)) for scene, cause in wrong]).bounds
         if bounds and bounds[0] > MOST:
             number = sum(cause in own for _, cause in wrong)

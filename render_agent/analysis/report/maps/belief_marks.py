@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from render_agent.analysis.diagnosis.failure_summary import seen_between
-from render_agent.analysis.diagnosis.model import BeliefDiagnosis, Diagnosis
+from render_agent.analysis.diagnosis.model import Diagnosis, name_of
+from render_agent.analysis.diagnosis.summary import seen_by
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.analysis.report.maps.path_marks import (
     Pixel,
     box_outline,
-    name_of,
     svg_points,
     towards,
 )
@@ -85,18 +84,6 @@ def belief_maps(
     return [_belief_map(state, diagnosis, probe, plan, size) for probe in diagnosis.belief.probes]
 
 
-def verdict(belief: BeliefDiagnosis, answer: str | None) -> str:
-    """Return what broke first and what the last map answers, as one or two sentences."""
-    failure = None if belief.failure is None else str(belief.failure).capitalize()
-    sentence = "Not judged." if failure is None else f"{failure}: {belief.words}."
-    if belief.answer is None:
-        return sentence
-    same = (
-        "as it did" if belief.follows else f"it answered {'nothing' if answer is None else answer}"
-    )
-    return f"{sentence} From its last map follows {belief.answer}; {same}."
-
-
 def _belief_map(
     state: QuestionState,
     diagnosis: Diagnosis,
@@ -106,7 +93,7 @@ def _belief_map(
 ) -> BeliefMap:
     turn = state.turns[probe.turn]
     belief = probe.probe.read
-    seen = seen_between(diagnosis, size, 0, probe.turn)
+    seen = seen_by(diagnosis, size, probe.turn)
     matching = None if probe.score is None else probe.score.matching
     on_map = frozenset() if matching is None else matching.found
     categories = {name: number for number, name in enumerate(diagnosis.named)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import NamedTuple
 
-from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox
+from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox, name_of
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import Action
@@ -149,14 +149,6 @@ def candidate_marks(state: QuestionState, plan: Plan) -> dict[str, list[Candidat
                 mark = CandidateMark(pixel, tip, str(candidate.number + 1))
                 turns.setdefault(f"turn-{turn.number + 1}", []).append(mark)
     return turns
-
-
-def name_of(box: NamedBox, boxes: Sequence[NamedBox]) -> str:
-    """Return a box's category, with its number from 1 where there are several of them."""
-    several = box.number > 0 or any(
-        other.number == 1 and other.category == box.category for other in boxes
-    )
-    return f"{box.category} {box.number + 1}" if several else box.category
 
 
 def where(camera: Camera) -> str:

@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from render_agent.analysis.diagnosis.failure_summary import failure_summary, reading
 from render_agent.analysis.diagnosis.model import Cause
-from render_agent.analysis.diagnosis.summary import JUDGED
+from render_agent.analysis.diagnosis.summary import JUDGED, summary
 from render_agent.analysis.report.data import ReportData
 from render_agent.analysis.report.plots import palette
 from render_agent.analysis.report.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.analysis.report.words import (
-    FAILURE_WORDS,
     causes_meant,
     in_order,
-    meant,
     outcome,
     type_words,
 )
@@ -74,7 +71,7 @@ class Share(NamedTuple):
 
 def run_plots(report: ReportData) -> list[Plot]:
     """Return the plots of a run, without those for which it has no figures."""
-    drawn = (turns_used, causes, seen, coverage, first_failures, maps_by_turn, seconds)
+    drawn = (turns_used, causes, seen, coverage, maps_by_turn, seconds)
     return [plot for draw in drawn if (plot := draw(report)) is not None]
 
 
@@ -317,38 +314,14 @@ def coverage(report: ReportData) -> Plot | None:
     )
 
 
-def first_failures(report: ReportData) -> Plot | None:
-    """What broke first, by type; None if the model was not asked for its beliefs."""
-    summary = _beliefs_summary(report)
-    if summary is None:
-        return None
-    groups = {ALL_TYPES: summary["all"]}
-    groups |= {type_words(kind): summary["types"][kind] for kind in in_order(summary["types"])}
-    counts = {
-        name: Counter({f: own["failures"][str(f)] for f in palette.FAILURES})
-        for name, own in groups.items()
-        if own["questions"]
-    }
-    present = [f for f in palette.FAILURES if any(own[f] for own in counts.values())]
-    if not present:
-        return None
-    return Plot(
-        "failures",
-        "What broke first: perception, memory or reasoning",
-        "A stacked bar per type: the share of questions by the first thing that broke.",
-        _stacked(counts, {failure: palette.FAILURES[failure] for failure in present}),
-        f"{reading(summary['all'])} {meant(present, FAILURE_WORDS)}",
-        ("type", "n", *map(str, present)),
-        [(name, own.total(), *(own[f] for f in present)) for name, own in counts.items()],
-    )
-
-
 def maps_by_turn(report: ReportData) -> Plot | None:
     """How much of what a question names is on the model's map after every turn, and how much of the map is true."""
     if "beliefs" not in report.results:
         return None
-    beliefs, summary = report.results["beliefs"], _beliefs_summary(report)
-    seen_found = {row["turn"]: row["seen_found"] for row in summary["turns"]} if summary else {}
+    beliefs = report.results["beliefs"]
+    figures = summary(report.states, report.diagnoses, report.config.image_size)
+    by_turn = figures["beliefs"]["turns"] if "beliefs" in figures else []
+    seen_found = {row["turn"]: row["seen_found"] for row in by_turn}
     rows = [{**row, "seen_found": seen_found.get(row["turn"])} for row in beliefs["turns"]]
     curves = [name for name in CURVES if any(row.get(name) for row in rows)]
     if not curves:
@@ -412,12 +385,6 @@ def seconds(report: ReportData) -> Plot | None:
         _draw(paint),
         "Summed over questions that ran side by side, so more than the time on the clock.",
     )
-
-
-def _beliefs_summary(report: ReportData) -> Mapping[str, Any] | None:
-    if "beliefs" not in report.results:
-        return None
-    return failure_summary(report.states, report.diagnoses, report.config.image_size)
 
 
 def _draw(paint: Callable[[Any], None], height: float = 3.0) -> str:

@@ -10,16 +10,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from render_agent.analysis.diagnosis.judge import seen_well_in
-from render_agent.analysis.diagnosis.model import Cause, Diagnosis, NamedBox, TurnDiagnosis
+from render_agent.analysis.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
 from render_agent.analysis.diagnosis.path import limited
-from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps, verdict
+from render_agent.analysis.diagnosis.sentences import belief_words, cause_words, wrong_because
+from render_agent.analysis.report.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.analysis.report.maps.floor_plan import Plan
 from render_agent.analysis.report.maps.path_marks import (
     CandidateMark,
     MapMarks,
     candidate_marks,
     marks,
-    name_of,
     where,
 )
 from render_agent.analysis.report.question.action_text import action_words
@@ -34,7 +34,6 @@ from render_agent.dialogue.state import Candidate, Evidence, Question, QuestionS
 from render_agent.geometry.camera import MapCamera
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.score.official import CHOICE_TYPES
-from render_agent.text.display import listed
 from render_agent.text.safe_parse import parse_json
 
 LONG_CHARACTERS = 160  # a longer question is set smaller
@@ -179,9 +178,8 @@ class QuestionView:
 
     @property
     def verdict(self) -> str:
-        """What broke first, by its beliefs."""
-        belief = None if self.diagnosis is None else self.diagnosis.belief
-        return "" if belief is None else verdict(belief, self.state.answer)
+        """What follows from its last map."""
+        return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
 
     def in_3d(self, pictures: str) -> str | None:
         """Return the data of its 3D view as JSON, None if there is none; pictures: the way to the run folder."""
@@ -313,45 +311,6 @@ class QuestionView:
         """Return the answers and how many gave each, the most frequent first."""
         votes = evidence.ballot.votes if evidence.ballot else ()
         return Counter("no answer" if vote is None else vote for vote in votes).most_common()
-
-
-def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
-    """Return why a question went as it did, with what it never saw or why nobody can tell."""
-    if diagnosis.cause is Cause.UNKNOWN and config.blind:
-        return "unknown: it was shown nothing"
-    if diagnosis.cause is Cause.UNKNOWN and not config.faithful:
-        return "unknown: its pictures did not show its scene"
-    lacking = ", ".join(_missed(diagnosis, config.image_size))
-    if lacking and diagnosis.cause is Cause.RIGHT:
-        return f"right, without having seen well: {lacking}"
-    if lacking and diagnosis.cause not in (Cause.ERROR, Cause.OPEN):
-        return f"{diagnosis.cause} (never seen well: {lacking})"
-    if diagnosis.cause is Cause.UNKNOWN:
-        return "unknown: nothing tells what it would have had to see"
-    return str(diagnosis.cause)
-
-
-def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
-    """Return why an answer is wrong, as a sentence; None where it is not wrong or nobody can tell."""
-    missed = listed(_missed(diagnosis, config.image_size))
-    lacking = f"{missed} well" if missed else "enough of the room"  # whose size it was asked for
-    return {
-        Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",
-        Cause.NEVER_LOOKED: f"Wrong: it used its turns and never saw {lacking}.",
-        Cause.MISJUDGED: "Wrong: it had seen everything named well, and misjudged it.",
-        Cause.NO_ANSWER: "Wrong: no answer could be read from what it said.",
-    }.get(diagnosis.cause)
-
-
-def _missed(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:
-    """Return what was never seen well: a category, or its boxes where others of it were (when counting)."""
-    seen = seen_well_in(diagnosis.turns, size)
-    missed: list[str] = []
-    for category in diagnosis.never_seen:
-        own = [(n, box) for n, box in enumerate(diagnosis.boxes) if box.category == category]
-        left = [name_of(box, diagnosis.boxes) for number, box in own if number not in seen]
-        missed += left if len(left) < len(own) else [category]
-    return missed
 
 
 def _pretty(text: str) -> str | None:

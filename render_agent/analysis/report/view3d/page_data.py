@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.analysis.report.maps.path_marks import name_of
+from render_agent.analysis.diagnosis.model import Diagnosis, TurnDiagnosis, name_of
 from render_agent.dialogue.state import QuestionState, View
 from render_agent.geometry.camera import Camera
 from render_agent.render.around import cell_places, cell_size, direction_of
