@@ -38,25 +38,6 @@ def refuse_ways_out(folder: Path) -> None:
                 raise RunLogError(f"{path} is neither a file nor a folder: remove it")
 
 
-def refuse_links_out(folder: Path) -> None:
-    """Raise RunLogError where a link at any depth of a folder leads out of it, or a file is no ordinary one.
-
-    For a folder into which much is written, by names that were computed: `views`, `report`.
-    """
-    folders = [str(folder)]
-    while folders:
-        entries: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(folders.pop()) as listing:
-            entries = list(listing)
-        for entry in entries:
-            if entry.is_symlink():
-                check_inside(folder, Path(entry.path))
-            elif entry.is_dir():
-                folders.append(entry.path)
-            if not (entry.is_file() or entry.is_dir()):
-                refuse_pipe(Path(entry.path))
-
-
 def check_inside(folder: Path, path: Path) -> None:
     """Raise RunLogError where a path within a folder is, or lies behind, a link that leads out of it."""
     if not _leads_inside(folder, path):
