@@ -295,7 +295,7 @@ def summed_up(beliefs: Mapping[str, Any]) -> str:
     parts = [words.format(last[name]["value"]) for name, words in sentences if name in last]
     if not parts:
         return "beliefs: nothing is known of these scenes to set them against"
-    return f"beliefs: {', '.join(parts)}; render-agent diagnose says what broke first"
+    return f"beliefs: {', '.join(parts)}; render-agent diagnose says why answers are wrong"
 
 
 def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | int]]:
