@@ -269,7 +269,7 @@ def page(record: Mapping[str, Any]) -> list[str]:
     for name, entry in populations.items():
         found = [entry["intervals"][size] for size in sizes]
         rows = [[method, *(percent(one["methods"][method]) for one in found)] for method in METHODS]
-        rows.append(["its width, points", *(f"{one['width']:.1f}" for one in found)])
+        rows.append(["its width, points", *(percent(one["width"], 1) for one in found)])
         lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
     others, compared = [], []
     for name, entry in populations.items():
@@ -305,9 +305,9 @@ def known(shares: Iterable[float | None]) -> list[float]:
     return [share for share in shares if share is not None]
 
 
-def percent(share: float | None) -> str | None:
+def percent(share: float | None, scale: float = 100) -> str | None:
     """Return a share in percent."""
-    return None if share is None else f"{100 * share:.1f}"
+    return None if share is None else f"{scale * share:.1f}"
 
 
 if __name__ == "__main__":
