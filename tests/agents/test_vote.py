@@ -49,11 +49,6 @@ def vote(folder, *turns, question=0, **options):
     return RunFolder(path).lines(), row, policy.asked
 
 
-def test_all_samples_are_one_request(tmp_path):
-    _, _, asked = vote(tmp_path, [AHEAD] * 5, [done("3")] * 5)
-    assert [(request.turn, request.samples) for request in asked] == [(0, 5), (1, 5)]
-
-
 def test_the_move_that_most_ask_for_is_made_and_it_alone_is_fed_back(tmp_path):
     lines, _, asked = vote(tmp_path, [AWAY, AHEAD, GARBAGE, NEARLY, done("3")], [done("3")] * 5)
     evidence = lines[0]["evidence"]
@@ -138,14 +133,6 @@ def test_in_the_last_turn_whoever_has_an_answer_votes(tmp_path):
         tmp_path, first, [AHEAD, AHEAD, done("A"), GARBAGE, GARBAGE], question=1, max_turns=2
     )
     assert lines[1]["evidence"]["ballot"]["winner"] == row["answer"] == "B"
-
-
-def test_without_any_reply_that_can_be_read_it_goes_on_as_alone(tmp_path):
-    lines, row, _ = vote(tmp_path, [GARBAGE, "", "{", "[]", "?"], max_turns=2)
-    assert lines[0]["evidence"]["chosen"] == 0
-    assert "could not be read" in lines[0]["happened"]
-    assert lines[1]["evidence"]["ballot"] is None
-    assert (row["status"], row["answer"]) == ("exhausted", None)
 
 
 @pytest.mark.parametrize(("views", "shown"), [("none", 0), ("four", 4)])

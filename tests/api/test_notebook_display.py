@@ -141,11 +141,6 @@ def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
     assert f"<td>{low:.1f} … {high:.1f}</td>" in compared._repr_html_()
 
 
-def test_a_run_without_any_score_shows_itself(run):
-    parsed(run._repr_html_())
-    assert "UNFINISHED" not in run._repr_html_()
-
-
 def test_a_comparison_shows_its_differences(page, tmp_path, run):
     compared = run.compare(run)
     html = compared._repr_html_()

@@ -11,7 +11,7 @@ from PIL import Image
 
 import render_agent
 from render_agent import Camera
-from render_agent.api.scenes import arrays, ply, scan_file
+from render_agent.api.scenes import arrays, scan_file
 from render_agent.errors import RenderAgentError, SceneError
 from render_agent.runs.runner import start_run
 from render_agent.scene.formats.load import load_scene
@@ -139,10 +139,6 @@ def test_without_colours_it_is_shaded_as_its_file_would_be(tmp_path):
     for made in (mesh, trimesh.Trimesh(points, faces, process=False), (points, None, faces)):
         assert arrays(made)[1] is None
         assert (render_agent.open_scene(made).scene.colours == bare.colours).all()
-
-
-def test_equal_scans_are_equal_bytes():
-    assert ply(*room()) == ply(*(part.copy() for part in room()))
 
 
 def test_the_bundled_rooms_are_there_by_name():

@@ -38,13 +38,6 @@ def test_importing_it_loads_nothing_but_itself():
         assert {module.partition(".")[0] for module in loaded} <= standard
 
 
-def test_a_light_name_loads_only_what_it_needs():
-    told = python("import render_agent, sys; render_agent.RenderAgentError; print(*sys.modules)")
-    loaded = {name for line in told.splitlines() for name in line.split()}
-    assert "render_agent.errors" in loaded
-    assert not loaded & set(HEAVY)
-
-
 @pytest.mark.parametrize("name", render_agent.__all__)
 def test_every_name_is_there_and_is_itself(name):
     found = getattr(render_agent, name)

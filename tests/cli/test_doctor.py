@@ -11,13 +11,9 @@ from factories.models import small_model
 
 from render_agent import registry
 from render_agent.cli.commands.doctor import command, data, engines, machine, model_probe, renderers
-from render_agent.cli.commands.doctor.findings import Answer, Finding, ask
+from render_agent.cli.commands.doctor.findings import Answer, ask
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.system import system_libraries
-
-
-def named(name):
-    return Finding("part", name, True, "")
 
 
 def only(findings, name):
@@ -142,12 +138,6 @@ def test_scans_are_counted_where_the_options_point(tmp_path):
     assert only(found, "scannet").detail.startswith("1 of 2 scans found")
     assert not only(found, "scannet").works
     assert "RENDER_AGENT_ARKITSCENES" in only(found, "arkitscenes").remedy
-
-
-def test_only_what_is_needed_prevents_a_run():
-    assert Finding("p", "n", False, "d", needed=True).prevents
-    assert not Finding("p", "n", False, "d").prevents
-    assert not Finding("p", "n", True, "d", needed=True).prevents
 
 
 @pytest.mark.slow

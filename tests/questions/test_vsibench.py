@@ -55,25 +55,14 @@ def test_every_row_is_kept_word_for_word_and_in_order(questions):
         assert question.scan is None
 
 
-def test_ids_and_scenes_of_digits_stay_texts(questions):
-    assert all(
-        isinstance(question.id, str) and isinstance(question.scene, str) for question in questions
-    )
-    digits = {question.scene for question in questions if question.dataset == "scannetpp"}
-    assert {"3864514494", "5942004064"} <= digits
-
-
 ROW = {"id": 1, "dataset": "scannet", "scene_name": "s", "question_type": "object_counting", "question": "?",
        "options": None, "ground_truth": "2"}  # fmt: skip
 
 
 def test_the_questions_are_found_where_they_may_lie(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        SetupError, match=r"VSI-Bench's questions are not at hand: .* --benchmark rooms"
-    ) as caught:
+    with pytest.raises(SetupError, match="--benchmark rooms"):
         load_vsibench(None)
-    assert "\n" not in str(caught.value)
     place = Path("VSI-Bench/test.jsonl")
     place.parent.mkdir()
     place.write_text(json.dumps(ROW))
@@ -95,12 +84,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, name):
     for path in (name, str(tmp_path / name)):
         with pytest.raises(SetupError, match="there is no file of questions at"):
             load_vsibench(path)
-
-
-def test_a_file_of_something_else(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"id": 1}')
-    with pytest.raises(QuestionsError, match=r"x\.jsonl"):
-        load_vsibench(str(tmp_path / "x.jsonl"))
 
 
 def write(tmp_path, pruned):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from conftest import mostly_slow
-from factories.runs import STEP, Silent, make_config, make_questions, play, transcripts, walking
+from factories.runs import Silent, make_config, make_questions, play, transcripts, walking
 from factories.samples import mixed_engine, options_of
 from factories.states import question
 
@@ -73,11 +73,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
         with pytest.raises(RunStoppedError, match="questions failed in a row") as stop:
             run.go(Silent(), lambda config, asked: engine)
         run.close()
-    said = {
-        "policy": "the policy raised ValueError",
-        "agent": "KeyError",
-        "verifier": "memory ran out",
-    }
+    said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)
     assert sum(line["error"] is not None for line in RunFolder(run.path).lines()) == IN_A_ROW
     continued(run.path, whole)
@@ -149,21 +145,19 @@ def test_views_that_cannot_be_drawn_in_any_scene_stop_the_run():
 
 
 @pytest.mark.parametrize("verb", ["answer", "submit", "retire"])
-@pytest.mark.parametrize("error", [RuntimeError("slots do not fit")])
-def test_whatever_an_engine_raises_ends_the_run_in_a_sentence(tmp_path, verb, error):
+def test_whatever_an_engine_raises_ends_the_run_and_it_goes_on(tmp_path, verb):
     questions, engine = make_questions(tmp_path, 4), walking(4)
     call, times = getattr(engine, verb), []
 
     def raising(*given):
         times.append(1)
         if len(times) > 2:
-            raise error
+            raise RuntimeError("slots do not fit")
         return call(*given)
 
     setattr(engine, verb, raising)
     path, said = stopped(tmp_path, questions, engine, EngineError)
-    assert "the engine scripted failed: " in said
-    assert ("memory ran out" if isinstance(error, MemoryError) else "slots do not fit") in said
+    assert all(words in said for words in ("engine scripted", "slots do not fit"))
     continued(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
 
@@ -228,4 +222,3 @@ def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatc
     monkeypatch.undo()
     continued(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
-    assert STEP

@@ -76,10 +76,6 @@ def is_false(node):
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def test_there_are_sources():
-    assert len(sources()) > 300
-
-
 def unpickling(tree):
     """Give what a program imports that unpickles."""
     for node in nodes(tree):

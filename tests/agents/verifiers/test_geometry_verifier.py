@@ -1,13 +1,11 @@
 """The verifier geometry: what a view newly shows of the surface and of what the question names."""
 
-import json
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from factories.runs import choices, make_questions, play, transcripts
 from factories.scenes import box, joined, room, write_ply
 
 from render_agent.agents.verifiers.base import TurnContext
@@ -18,8 +16,6 @@ from render_agent.agents.verifiers.geometry import (
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
-from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.observation.base import Observation
@@ -262,42 +258,3 @@ def test_leaving_the_room_goes_after_staying_in_it(tmp_path, unnamed):
     )
     out, stay = scores(unnamed, context, leading(outwards, inwards))
     assert out < 0 < stay
-
-
-class Wandering:
-    """A random move a sample, to the last turn."""
-
-    def samples(self, request):
-        if request.last:
-            return [json.dumps({"answer": "A", "done": True})] * request.samples
-        return [random_move(request.seed, number) for number in range(request.samples)]
-
-    def reply(self, request):
-        return self.samples(request)[0]
-
-
-def test_no_schedule_changes_what_geometry_chooses(tmp_path):
-    questions = make_questions(tmp_path, 3)
-    found = []
-    for batched, together, size in ((0, 1, 1), (3, 1, 64), (1, 3, 2)):
-        path, _ = play(
-            *(tmp_path, questions, ScriptedEngine(Wandering(), size)),
-            agent="lookahead:3",
-            verifier=("geometry",),
-            temperature=1.0,
-            image_size=(48, 36),
-            max_turns=4,
-            max_batched_turns=batched,
-            finish_together=together,
-        )
-        found.append((transcripts(path), choices(path)))
-    assert found[0] == found[1] == found[2]
-    told = [each for each in found[0][1].values() if each["weighed"]]
-    assert len(told) == 9
-    for evidence in told:
-        (judged,) = evidence["judgements"]
-        assert all(
-            "new surface" in reason or reason == "shown before" for reason in judged["reasons"]
-        )
-        best = evidence["weighed"][int(np.argmax(judged["scores"][0]))]
-        assert evidence["chosen"] == best

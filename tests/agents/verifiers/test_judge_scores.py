@@ -6,7 +6,7 @@ from functools import wraps
 
 import pytest
 import torch
-from conftest import mostly_slow, test_data
+from conftest import test_data
 from factories.models import published_tokenizer, small_model, speckled
 from msgspec import structs
 
@@ -37,8 +37,6 @@ PICTURES = {str(number): image for number, image in enumerate(IMAGES)} | {
 }
 USERS = ["Where is it?", "Where is the chair and what is in it?", "Is it done?", "Is it?"]
 MODES = ("yes", "json")
-MODES_AT_LENGTH = mostly_slow(MODES, "yes")
-"""For what takes seconds in each; all of them where there is time."""
 
 EVERY = tuple(range(len(IMAGES)))
 
@@ -131,14 +129,10 @@ def test_the_probability_of_yes_is_that_of_the_logits(loaded, alone):
     ("mode", "batch_size"),
     [("yes", 2), ("json", "auto")],
 )
-def test_a_batch_gives_what_singles_give(engine, alone, mode, batch_size):
-    assert same(judged(engine, mode, batch_size=batch_size), alone[mode])
-
-
-@pytest.mark.parametrize("mode", MODES_AT_LENGTH)
-def test_scores_come_in_the_order_of_the_pictures(engine, alone, mode):
+def test_a_batch_in_any_order_gives_what_singles_give(engine, alone, mode, batch_size):
     order = [3, 0, 2, 1]
-    assert same(judged(engine, mode, order), [alone[mode][number] for number in order])
+    found = judged(engine, mode, order, batch_size=batch_size)
+    assert same(found, [alone[mode][number] for number in order])
 
 
 @pytest.mark.parametrize("broken", ["3", "3 0"])

@@ -268,7 +268,6 @@ def test_the_command_says_why(looking, staring):
     told = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
     assert told.exit_code == 0, told.output
     assert re.search(r"^size_estimation +2 +0 +1 +1 +0", told.stdout, re.MULTILINE)
-    assert "Of 3 wrong answers, 1 stopped " in told.output
     as_json = CliRunner().invoke(cli, ["diagnose", str(looking.path), "--json"])
     figures = json.loads(as_json.stdout)
     assert figures["all"]["causes"]["misjudged"] == 3
@@ -364,20 +363,11 @@ def test_figures_add_up(looking, staring):
         assert notes(figures)[0] == reading(figures["all"])
 
 
-def test_a_run_without_wrong_answers(looking):
-    states = [state for state in read_states(looking) if state.id == DOOR]
-    assert (
-        reading(summary(states, diagnose_run(looking), (640, 480))["all"]) == "No answer is wrong."
-    )
-    assert summary([], {}, (640, 480))["all"]["questions"] == 0
-
-
 def test_a_question_whose_truth_nobody_knows_is_open(looking):
     states = read_states(looking)
     for state in states:
         state.question = replace(state.question, truth=None)
     found = diagnose_run(looking, states=states)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
-    told = f"No answer is known to be wrong; {len(found)} not judged."
-    assert reading(summary(states, found, (640, 480))["all"]) == told
+    assert f"{len(found)} not judged" in reading(summary(states, found, (640, 480))["all"])
     assert found[LIGHT].first_seen == {"ceiling light": 2}

@@ -13,9 +13,6 @@ from pyarrow import parquet
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
-    COLUMNS_OF_TURNS,
-    OPTION_COLUMNS,
-    RESULT_COLUMNS,
 )
 from render_agent.errors import SetupError
 from render_agent.runs.log.folder import RunFolder
@@ -130,8 +127,3 @@ def test_without_pyarrow_one_sentence_says_what_to_do(run, tmp_path, monkeypatch
         export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
     assert list(tmp_path.iterdir()) == []
     export(run, "--format", "csv", "--to", tmp_path / "a.csv")
-
-
-def test_columns_are_told_once():
-    assert not RESULT_COLUMNS.keys() & OPTION_COLUMNS.keys()
-    assert COLUMNS_OF_TURNS.keys() & RESULT_COLUMNS.keys() >= {"run", "question_id", "tokens_in"}

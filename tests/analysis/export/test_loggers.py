@@ -119,8 +119,7 @@ def test_a_logger_that_fails_stops_no_run(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
     run = start_run(config)
-    (sentence,) = [s for s in go(run, walking(2)) if "tensorboard" in s]
-    assert sentence.startswith("nothing more is logged to tensorboard: ")
+    assert len([said for said in go(run, walking(2)) if "tensorboard" in said]) == 1
     assert RunFolder(run.path).results()["counts"]["answered"] == 2
 
 
@@ -132,7 +131,7 @@ def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
 
     monkeypatch.setattr(TensorBoardLogger, "__init__", exits)
     (sentence,) = go(run, walking(2))
-    assert sentence == "nothing more is logged to tensorboard: no such project"
+    assert all(words in sentence for words in ("tensorboard", "no such project"))
     assert RunFolder(run.path).results()["counts"]["answered"] == 2
 
 

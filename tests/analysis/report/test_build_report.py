@@ -2,7 +2,6 @@
 
 import errno
 import json
-import re
 import shutil
 from urllib.parse import unquote
 
@@ -132,7 +131,6 @@ def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
     stamp = "IN PROGRESS: 4 of 6 questions done"  # 2 and 5 would have said done in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
         assert stamp in page.read_text("utf-8")
-    assert "are still active: the run is unfinished" in index.read_text("utf-8")
 
 
 def test_a_run_without_a_turn_is_reported(tmp_path):
@@ -150,7 +148,6 @@ def test_the_command_prints_the_file_to_open(run, capfd):
     )
     told = capfd.readouterr()
     assert told.out.strip() == str(run.path / "report" / "index.html")
-    assert re.fullmatch(r"6 questions, \d+\.\d s; open the file in a browser", told.err.strip())
 
 
 def test_one_question_without_a_truth_has_a_report(tmp_path):

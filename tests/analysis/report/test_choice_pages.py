@@ -169,12 +169,3 @@ def test_views_of_moves_that_were_not_made_count_only_where_they_are_shown(page,
     led = page.locator("#turn-2 .view figcaption").all_inner_texts()
     assert ["would have led" in words for words in led] == [False, True, True]
     assert "where candidate 2 would have led" in led[1]
-
-
-def test_the_index_names_the_agent_and_a_single_reply_has_no_candidates(page, tmp_path, looked):
-    page.goto((looked[1] / "index.html").as_uri())
-    assert "lookahead:3 by random" in page.locator("main").inner_text()
-    single = reported(run_rooms(tmp_path, **CHOOSING)).parent
-    text = (single / page_of("3")).read_text("utf-8")
-    assert "choice" not in text
-    assert "might" not in text

@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,19 +12,10 @@ from factories.runs import make_config, make_questions, play
 from playwright.sync_api import expect
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.model import (
-    Cause,
-    Diagnosis,
-    NamedBox,
-    TurnDiagnosis,
-)
-from render_agent.analysis.diagnosis.sentences import cause_words
 from render_agent.analysis.report.build import build
 from render_agent.analysis.report.data import page_of, read_run
-from render_agent.config import RunConfig
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera
-from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.runs.log.folder import RunFolder
 from render_agent.text.safe_parse import convert
 
@@ -308,14 +297,6 @@ def test_everything_that_a_page_refers_to_is_there(report):
         assert_whole(file)
 
 
-def test_pictures_are_shown_at_last(page, report):
-    page.goto(address(report, "3"))
-    load = "Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode() }))"
-    page.evaluate(load)
-    widths = page.evaluate("[...document.images].map(i => i.naturalWidth)")
-    assert widths == [96] * 6
-
-
 def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
     page.goto(address(report, "3"))
     files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
@@ -419,30 +400,3 @@ def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
     assert page.evaluate("document.activeElement.id") == f"view-{number}"
     assert page.get_attribute(".wedge.lit", "data-for") == f"view-{number}"
     assert page.locator(".seen thead th").all_inner_texts() == ["view", *map(str, range(4))]
-
-
-def test_a_run_in_progress_is_stamped(page, tmp_path, report):
-    copy = tmp_path / "run"
-    shutil.copytree(report.parent, copy, ignore=shutil.ignore_patterns("report", "results.*"))
-    log = (copy / "turns.jsonl").read_text().splitlines(keepends=True)
-    (copy / "turns.jsonl").write_text("".join(log[:5]))
-    place = pages_of(RunFolder(copy), diagnose=False)
-    page.goto(address(place, "3"))
-    assert page.inner_text(".stamps li >> nth=0").startswith("IN PROGRESS: ")
-    assert "not finished" in page.inner_text(".facts")
-
-
-def test_of_a_counted_category_the_boxes_that_were_missed_are_named():
-    axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    boxes = tuple(
-        NamedBox(name, number, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), axes)
-        for name, number in (("chair", 0), ("chair", 1), ("chair", 2), ("lamp", 0))
-    )
-    turns = (TurnDiagnosis(0, sightings=(Sighting(0, 1, 9000.0, 0.9, 2.0),)),)
-    found = Diagnosis(
-        "q", Cause.STOPPED_EARLY, ("chair", "lamp"), boxes, turns, {"chair": None, "lamp": None}
-    )
-    told = cause_words(found, RunConfig(batch=True))
-    assert told == "stopped early (never seen well: chair 1, chair 3, lamp)"
-    never = replace(found, turns=())
-    assert cause_words(never, RunConfig(batch=True)).endswith("(never seen well: chair, lamp)")

@@ -70,23 +70,3 @@ def test_new_turns_come_by_themselves(going, monkeypatch):
     assert after.count(b'class="turn"') == before.count(b'class="turn"') + 1
     assert addresses[0].startswith("http://127.0.0.1:")
     assert measured == [["0", "1"], ["0", "1"]]
-
-
-def test_a_request_by_another_name_is_refused(going, monkeypatch):
-    folder, *_ = going
-
-    def asked(seconds):
-        for host in ("evil.example", "127.0.0.1"):
-            request = urllib.request.Request(
-                f"{addresses[0]}report/index.html", headers={"Host": host}
-            )
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(request)
-            with refused.value:
-                assert refused.value.code == 421
-        raise Ended
-
-    addresses = []
-    monkeypatch.setattr(module.time, "sleep", asked)
-    with pytest.raises(Ended):
-        watch(folder, 0, addresses.append, processes=1, diagnose=False)

@@ -316,11 +316,11 @@ def test_runs_are_found(made, finished, tmp_path):
     assert later.path.name > finished.name
     assert find_run(runs, "recent").path == later.path
     assert list_runs(runs) == [finished, later.path]
-    with pytest.raises(RunLogError, match=r"no run 'nothing', neither in .* nor as a path$"):
+    with pytest.raises(RunLogError, match="'nothing'"):
         find_run(runs, "nothing")
     with pytest.raises(RunLogError, match=f"did you mean '{finished.name}'"):
         find_run(runs, finished.name[:-1])
-    with pytest.raises(RunLogError, match=r"no run in .* name the folder of runs by --output DIR"):
+    with pytest.raises(RunLogError, match=r"empty.*--output"):
         find_run(tmp_path / "empty", "recent")
 
 
