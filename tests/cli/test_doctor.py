@@ -21,24 +21,24 @@ def only(findings, name):
     return found
 
 
-def test_a_probe_that_crashes_is_a_sentence():
-    assert "crashed (signal 6)" in ask("os", "abort", seconds=60).error
-
-
-def test_a_probe_that_hangs_is_ended():
-    assert "within 1 seconds" in ask("subprocess", "getoutput", "sleep 100", seconds=1).error
-
-
-def test_a_probe_that_raises_says_what():
-    answer = ask("os", "listdir", "/no/such/folder", seconds=60)
-    assert "No such file or directory: '/no/such/folder'" in answer.error
-    assert not answer.explained
-
-
-def test_a_sentence_of_the_program_is_kept_as_it_is():
-    answer = ask("render_agent.cli.commands.doctor.renderers", "draw_once", "crayon", seconds=60)
-    assert "'crayon'" in answer.error
-    assert answer.explained
+@pytest.mark.parametrize(
+    ("call", "seconds", "said", "explained"),
+    [
+        (("os", "abort"), 60, "signal 6", False),
+        (("subprocess", "getoutput", "sleep 100"), 1, "1 seconds", False),
+        (("os", "listdir", "/no/such/folder"), 60, "'/no/such/folder'", False),
+        (
+            ("render_agent.cli.commands.doctor.renderers", "draw_once", "crayon"),
+            60,
+            "'crayon'",
+            True,
+        ),
+    ],
+)
+def test_a_probe_that_fails_in_any_way_says_what_happened(call, seconds, said, explained):
+    answer = ask(*call, seconds=seconds)
+    assert said in answer.error
+    assert bool(answer.explained) == explained
 
 
 def test_the_default_renderer_draws_in_the_colours_it_was_given():
@@ -82,21 +82,14 @@ def test_runs_need_a_folder_that_can_be_written(tmp_path):
     assert str(tmp_path) in found.detail
 
 
-def test_an_extra_that_is_missing_is_named_and_prevents_nothing(monkeypatch):
-    monkeypatch.setattr(machine, "_version", lambda package: None)
-    found = machine._packages("report")
-    assert not found.works
-    assert not found.prevents
-    assert "matplotlib" in found.detail
-    assert found.remedy == 'pip install "render_agent[report]"'
-
-
-def test_packages_that_every_run_needs_prevent_it(monkeypatch):
+def test_a_package_that_is_missing_is_named_and_prevents_runs_where_all_need_it(monkeypatch):
     assert machine._packages("").works
     monkeypatch.setattr(machine, "_version", lambda package: None)
-    found = machine._packages("")
-    assert found.prevents
-    assert "numpy" in found.detail
+    for extra, named, prevents in (("report", "matplotlib", False), ("", "numpy", True)):
+        found = machine._packages(extra)
+        assert not found.works
+        assert found.prevents == prevents
+        assert named in found.detail
 
 
 def test_the_bundled_rooms_are_all_here():

@@ -68,10 +68,6 @@ def test_help_lists_every_option_and_command_under_a_heading():
     assert "130 interrupted" in page
 
 
-def test_help_of_a_command_shows_its_options():
-    assert "--power" in help_of("compare")
-
-
 def test_names_of_runs_are_completed_newest_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ["20261121T094723_batched", "20261121T094750_single"]

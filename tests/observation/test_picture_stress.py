@@ -226,10 +226,6 @@ def bundled(number):
     return scene, other, FreeSpace.of(scene), FreeSpace.of(other)
 
 
-def flipped(points, at):
-    return np.asarray(points) * (-1, 1, 1) + (2 * at, 0, 0)
-
-
 @pytest.mark.parametrize("number", mostly_slow([0, 2, 5, 7], 2))
 def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start(number):
     scene, other, space, theirs = bundled(number)
@@ -240,19 +236,6 @@ def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start
         found = start_camera(other, renderer, theirs, where, 60.0)
         assert found.position == pytest.approx(expected.position, abs=1e-9)
         assert abs(wrapped(found.yaw - expected.yaw)) < 1e-9
-
-
-def test_the_mirror_image_of_the_mirror_image_is_the_room():
-    scene, other, _, _ = bundled(2)
-    again = other.mirrored()
-    assert other.mirrored_at == pytest.approx(scene.bounds[:, 0].mean())
-    assert again.mirrored_at is None
-    assert np.array_equal(again.faces, scene.faces)
-    assert np.abs(again.points - scene.points).max() < 2e-6
-    assert np.abs(other.points - scene.points).max() > 1
-    for kept in ("floor", "ceiling", "origin", "source", "id"):
-        assert getattr(other, kept) == getattr(scene, kept)
-    assert np.array_equal(other.bounds, scene.bounds)
 
 
 def as_cloud(scene, count=300_000):
@@ -290,21 +273,3 @@ def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
         else:  # but for surface that falls to the other side of a pixel's middle
             assert (colours > 0).mean() < 0.001
             assert (apart > 1e-4).mean() < 0.001
-
-
-def test_one_may_go_in_the_mirrored_room_where_one_may_go_in_the_room():
-    _, other, space, theirs = bundled(5)
-    at, chance = other.mirrored_at, np.random.default_rng(1)
-    places = chance.uniform(*space.bounds, (300, 3))
-    for place in places:
-        assert space.clearance(place) == pytest.approx(
-            theirs.clearance(flipped(place, at)), abs=1e-5
-        )
-    for place in places[:60]:
-        free = space.nearest_free(place)
-        assert theirs.nearest_free(flipped(place, at)) == pytest.approx(flipped(free, at), abs=1e-6)
-        way = chance.uniform(-2, 2, 3) * (1, 1, 0.2)
-        end, obstacle = space.advance(free, way)
-        found, same = theirs.advance(flipped(free, at), way * (-1, 1, 1))
-        assert found == pytest.approx(flipped(end, at), abs=0.011)  # a step at the most
-        assert same == obstacle

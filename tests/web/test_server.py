@@ -283,9 +283,8 @@ def test_it_is_quiet(server, capfd, caplog):
     ask(server)
     ask(server, "/../x")
     assert capfd.readouterr() == ("", "")
-    assert [entry.getMessage() for entry in caplog.records] == [
-        "refused GET '/../x': That is no address here."
-    ]
+    (entry,) = caplog.records
+    assert "/../x" in entry.getMessage()
 
 
 def test_it_listens_on_this_machine_only(server):

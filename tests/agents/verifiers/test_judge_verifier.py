@@ -290,17 +290,6 @@ def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(fold
         assert judged["verifier"] == mine
 
 
-def test_a_judge_closes_its_own_model_alone(asking):
-    config, engine, _ = asking
-    JudgeVerifier().open(config, (), engine).close()
-    assert engine.loaded.model is not None
-    own = JudgeVerifier(str(small_model())).open(config, (), engine)
-    assert isinstance(own, JudgeVerifier)
-    assert own.engine is not engine
-    own.close()
-    assert own.engine.loaded.model is None
-
-
 @pytest.mark.parametrize(
     ("more", "error", "said"),
     [

@@ -2,9 +2,6 @@
 
 import base64
 import shutil
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from factories.exports import REPLIES, export, make_run
@@ -95,47 +92,6 @@ def test_several_runs_are_several_logs(run, log, tmp_path):
     assert listed == {f"{run.name}.eval", f"{other.name}.eval"}
     blind = log.read_eval_log(str(tmp_path / "logs" / f"{other.name}.eval"))
     assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
-
-
-@pytest.mark.slow
-def test_the_viewer_shows_the_run_without_the_network(run, log, tmp_path, browser):
-    """Inspect's own static viewer, served from this machine; it reads a log twice and drops one."""
-    export(run, "--format", "inspect", "--embed", "--to", tmp_path / "logs")
-    log.bundle_log_dir(str(tmp_path / "logs"), str(tmp_path / "bundle"))
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Silent, directory=str(tmp_path / "bundle"))
-    )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    page = browser.new_page()
-    wrong = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
-    try:
-        address = f"http://127.0.0.1:{server.server_address[1]}/"
-        page.goto(f"{address}#/logs/{run.name}.eval")
-        page.get_by_text("official", exact=True).first.wait_for()
-        words = page.inner_text("body")
-        assert run.name in words
-        official = RunFolder(run).results()["official"] / 100
-        assert f"{official:.3g}"[:4] in words
-        assert "How many box(s) are in this room?" in words
-        page.goto(f"{address}#/logs/{run.name}.eval/samples/sample/3/1/messages")
-        page.locator("img").first.wait_for()
-        widths = page.eval_on_selector_all("img", "all => all.map(one => one.naturalWidth)")
-        assert widths
-        assert set(widths) == {96}
-        assert not wrong
-    finally:
-        page.close()
-        server.shutdown()
-        server.server_close()
-
-
-class Silent(SimpleHTTPRequestHandler):
-    """Serves files and says nothing of it."""
-
-    def log_message(self, *_):
-        """Say nothing."""
 
 
 def test_a_picture_that_is_gone_is_named(tmp_path):

@@ -167,26 +167,6 @@ def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
     }
 
 
-def test_mlflow_has_each_turn_once(tmp_path, monkeypatch):
-    mlflow = pytest.importorskip(
-        "mlflow", reason="mlflow 3 wants an older importlib_metadata than is pinned"
-    )
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    store = (tmp_path / "mlruns").as_uri()
-    mlflow.set_tracking_uri(store)
-    run = make_run(tmp_path)
-    for _ in range(2):  # exporting again replaces the run
-        export(run, "--format", "mlflow")
-    client = mlflow.MlflowClient(store)
-    (experiment,) = client.search_experiments(filter_string="name = 'render_agent'")
-    (known,) = client.search_runs([experiment.experiment_id])
-    turns = RunFolder(run).results()["totals"]["turns"]
-    logged = client.get_metric_history(known.info.run_id, "tokens/out")
-    assert sorted({metric.step for metric in logged}) == list(range(1, turns + 1))
-    assert known.info.status == "FINISHED"
-    assert known.data.params["max_turns"] == str(RunFolder(run).config.max_turns)
-
-
 def records(file):
     """Give the records of a file of wandb: the log of LevelDB, of messages of its protobuf."""
     from wandb.proto.wandb_internal_pb2 import Record

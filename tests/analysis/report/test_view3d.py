@@ -13,7 +13,6 @@ from conftest import patient
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 from PIL import Image
-from playwright.sync_api import expect
 from scipy.spatial.transform import Rotation
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
@@ -172,55 +171,6 @@ def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
         assert np.array_equal(shown[words:], drawn[words:])
 
 
-def test_of_a_tour_each_view_is_a_step_of_its_own(window, tmp_path):
-    folder = run_rooms(tmp_path, id=("3",), views="four", change=())
-    page_file = reported(folder).parent / "questions" / "3.html"
-    steps = view_of(page_file)["turns"]
-    assert [len(step["views"]) for step in steps] == [1, 1, 1, 1]
-    assert len({tuple(step["forward"]) for step in steps}) == 4
-    page, _ = opened(window, page_file)
-    try:
-        number = page.locator("details.view3d .turn-number")
-        assert number.text_content() == "View 0", "as the page numbers it"
-        page.click("details.view3d [name=after]")
-        assert number.text_content() == "View 1"
-        source = page.locator("details.view3d .stage img:not([hidden])").get_attribute("src")
-        assert source == steps[1]["views"][0]["file"]
-    finally:
-        page.close()
-
-
-def test_q_and_e_turn_on_the_spot_and_it_fills_the_screen(window, page_file, tmp_path):
-    page, _ = opened(window, page_file)
-    try:
-        page.emulate_media(reduced_motion="reduce")
-        page.click("details.view3d [name=stand]")
-        pictures = []
-        for keys in ("", "q", "e"):
-            page.focus("details.view3d canvas")
-            for key in keys:
-                page.keyboard.press(key)
-            page.wait_for_timeout(0)
-            page.evaluate(
-                "new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))"
-            )
-            # The room is compared, without the picture before it, which a browser may draw smoothly
-            # or not, and the ring of the focus, which it may show or not.
-            page.locator("details.view3d .stage img").evaluate_all(
-                "all => all.forEach(image => { image.style.visibility = 'hidden' })"
-            )
-            pictures.append(colours_of(page, tmp_path / "turned.png")[9:-9, 9:-9].astype(int))
-        still, turned, back = pictures
-        assert np.abs(turned - still).mean() > 5
-        assert np.abs(back - still).mean() < 1
-        page.click("details.view3d [name=large]")
-        expect(page.locator(":fullscreen")).to_have_count(1)
-        page.click("details.view3d [name=large]")
-        expect(page.locator(":fullscreen")).to_have_count(0)
-    finally:
-        page.close()
-
-
 @IN_BOTH_LIGHTS
 def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
     window, page_file, width, scheme
@@ -324,29 +274,6 @@ def test_of_a_large_splat_the_gaussians_that_hide_most_are_kept(tmp_path, monkey
     scene = replace(scene_of(points, np.zeros((4, 3), np.uint8), None), gaussians=shapes)
     scene = replace(scene, bounds=np.array([[0, -1, -1], [2.0, 1, 1]]))
     assert scene_file.most_visible(scene).points[:, 0].tolist() == [0, 2]
-
-
-@pytest.mark.slow
-def test_five_million_faces_are_shown(window, page_file, tmp_path, kept_scene):
-    side = 1582  # squares, two faces each
-    x, y = np.meshgrid(*2 * [np.linspace(0, 6, side + 1, dtype=np.float32)], indexing="ij")
-    points = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size, np.float32)])
-    colours = np.where(points[:, :1] < 3, [[220, 30, 30]], [[30, 30, 220]]).astype(np.uint8)
-    corner = (np.arange(side)[:, None] * (side + 1) + np.arange(side)).ravel()
-    first = np.column_stack([corner, corner + side + 1, corner + 1])
-    second = np.column_stack([corner + 1, corner + side + 1, corner + side + 2])
-    scene = scene_of(points, colours, np.concatenate([first, second]).astype(np.int32))
-    assert len(scene.faces) > 5_000_000
-    (page_file.parents[1] / "scenes3d" / "room00.js").write_bytes(scene_script(scene))
-    assert (page_file.parents[1] / "scenes3d" / "room00.js").stat().st_size < 8e6
-    page, _ = opened(window, page_file)
-    try:
-        above = colours_of(page, tmp_path / "above.png").astype(int)
-    finally:
-        page.close()
-    middle = above[above.shape[0] // 2]
-    red, blue = ((middle[:, a] - middle[:, b]) > 100 for a, b in ((0, 2), (2, 0)))
-    assert np.flatnonzero(red).mean() < np.flatnonzero(blue).mean()
 
 
 def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):

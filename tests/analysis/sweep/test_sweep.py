@@ -1,11 +1,6 @@
 """Sweeps: what a file asks for, runs that are found again, one table of what they came to."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import yaml
@@ -141,81 +136,6 @@ def known(file, output, *more):
     for row in rows:
         del row["runs"], row["per_question"]["seconds"], row["per_question"]["calls"]
     return rows
-
-
-HANGS = """
-import os, time
-from render_agent.engines.scripted.blind_policies import Explorer
-
-
-class Hanging(Explorer):
-    "Stays at its sixth reply where the seed of the run is the one that is named."
-
-    replies = 0
-
-    def reply(self, request):
-        self.replies += 1
-        while self.replies == 6 and os.environ.get("HANGS") == str(self.seed):
-            time.sleep(1)
-        return super().reply(request)
-
-
-def policy(questions, seed):
-    made = Hanging(questions, seed)
-    made.seed = seed
-    return made
-"""
-
-
-@pytest.mark.slow
-def test_a_sweep_that_was_killed_comes_to_the_same_table(tmp_path):
-    hangs = tmp_path / "hangs.py"
-    hangs.write_text(HANGS)
-    file = write(
-        tmp_path,
-        count=8,
-        options={
-            "max_batched_turns": 1,
-            "finish_together": 1,
-            "batch_size": 1,
-            "model": str(hangs),
-        },
-        grid={"seed": [0, 1], "views": ["free"]},
-    )
-    sweep(file, "--allow-code", "--output", tmp_path / "whole")
-    place = tmp_path / "cut" / "sweep_small"
-    command = [sys.executable, "-m", "render_agent", "sweep", str(file), "--allow-code"]
-    for seed, runs in ((0, 1), (1, 2)):  # killed in the first run, then in the second
-        started = subprocess.Popen(
-            [*command, "--output", str(tmp_path / "cut"), "--quiet"],
-            env={**os.environ, "HANGS": str(seed)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        wait_for_turns(place, runs, started)
-        started.send_signal(signal.SIGKILL)
-        assert started.wait() == -signal.SIGKILL
-        begun = list_runs(place)
-        assert len(begun) == runs
-        assert RunFolder(begun[-1]).results() is None
-    sweep(file, "--allow-code", "--output", tmp_path / "cut")
-    assert len(list_runs(place)) == 2
-    assert known(file, tmp_path / "cut", "--allow-code") == known(
-        file, tmp_path / "whole", "--allow-code"
-    )
-
-
-def wait_for_turns(place, runs, started):
-    """Wait until so many runs are begun and the last has some turns."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and started.poll() is None:
-        begun = list_runs(place)
-        if len(begun) == runs:
-            log = begun[-1] / "turns.jsonl"
-            if log.is_file() and log.read_bytes().count(b"\n") >= 3:
-                return
-        time.sleep(0.01)
-    pytest.fail("the sweep did not come so far")
 
 
 def test_an_error_of_one_cell_does_not_keep_the_others_from_running(tmp_path, monkeypatch):

@@ -100,17 +100,6 @@ def test_a_row_of_which_a_seed_is_not_begun_is_unfinished(done, tmp_path):
         read_sweep(more, {"seed": 1}, place.parent)
 
 
-def test_the_controls_of_choosing_are_asked_for(tmp_path):
-    asked = read_sweep(EXAMPLE, {}, tmp_path)
-    assert {len(cells) for cells in asked.rows.values()} == {3}
-    agents = {cells[0].config.agent for cells in asked.rows.values()}
-    assert agents == {"single", "vote:4", "lookahead:4", "show:4", "show:3"}
-    verifiers = [cells[0].config.verifiers for cells in asked.rows.values()]
-    labels = {plan.label for plans in verifiers for plan in plans}
-    assert labels >= {"random", "geometry"}
-    assert asked.baseline == "random of 4"
-
-
 @pytest.mark.slow
 def test_the_controls_of_choosing_run(tmp_path):
     few = tmp_path / "choose.yaml"
