@@ -4,14 +4,15 @@ import gc
 import resource
 import weakref
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import mostly_slow, test_data
 from factories.raycaster import RayCaster
 from factories.rooms import RED, as_cloud, box, mesh, room
+from rich.console import Console
 
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
@@ -19,6 +20,7 @@ from render_agent.render.base import colourless
 from render_agent.render.rasteriser.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.scene.formats.load import load_scene
+from render_agent.text.display import shown_on
 
 W, H = 320, 240
 
@@ -260,13 +262,12 @@ def test_kernels_that_no_process_left_are_compiled_first_and_said(
     for name in kept:
         (tmp_path / "rasteriser_0" / f"zbuffer.{name}-1.py311.nbi").touch()
     monkeypatch.setattr("render_agent.render.rasteriser.kernels.FOLDER", tmp_path)
-    compiled, told = [], []
+    compiled, printed = [], StringIO()
     monkeypatch.setattr("render_agent.render.rasteriser.renderer.compile_kernels", compiled.append)
-    display = SimpleNamespace(width=None, note=told.append, update=told.append, clear=lambda: None)
-    monkeypatch.setattr("render_agent.text.display._shown", [display])
-    Rasteriser.prepare(lambda: tessellated(1))
+    with shown_on(Console(file=printed)):
+        Rasteriser.prepare(lambda: tessellated(1))
     assert compiled == ([kind] if kind else [])
-    assert told == (["compiling the renderer's kernels, once"] if kind else [])
+    assert bool(printed.getvalue()) == bool(kind)
 
 
 def test_no_scene_is_read_where_all_kernels_are_kept(monkeypatch):
