@@ -47,14 +47,6 @@ def test_ready_gives_one_batch_of_what_was_submitted_with_its_requests():
     assert engine.calls == 2
 
 
-def test_an_engine_that_loses_a_reply_is_found_out():
-    engine = Counting(2)
-    engine.answer = lambda requests: [Reply(("only one",))]
-    engine.submit(requests(2))
-    with pytest.raises(ValueError, match="zip"):
-        list(engine.ready())
-
-
 class Sorting(Counting):
     """Puts requests of one parity together."""
 

@@ -11,7 +11,6 @@ from render_agent.engines.token_estimate import (
     Estimate,
     estimate,
     picture_tokens,
-    text_tokens,
 )
 
 OPENING = [
@@ -65,19 +64,9 @@ def test_pictures_cost_what_the_family_makes_of_them(model, tokens):
     assert picture_tokens(model, 1, 1) == 1
 
 
-def test_texts_are_counted_by_their_characters():
-    assert text_tokens(OPENING) == 120
-    assert text_tokens([chat.message("user", chat.text("abcde"))]) == 2
-
-
 def test_a_dry_run_states_tokens(tmp_path, capsys):
     given = make_config(
-        tmp_path,
-        make_questions(tmp_path, 3),
-        engine="openai",
-        model="some",
-        json=True,
-        max_turns=4,
+        tmp_path, make_questions(tmp_path, 3), engine="openai", model="some", json=True, max_turns=4
     )
     assert dry_run(given) == 0
     told = json.loads(capsys.readouterr().out)["estimate"]

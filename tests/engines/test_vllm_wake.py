@@ -91,11 +91,3 @@ def test_whoever_wakes_it_during_a_step_is_heard(engine):
     engine.core.during = engine.wake
     assert (answered(engine), engine.core.steps) == ([], 1)
     assert answered(engine) == [("b", "[1]")]
-
-
-def test_nobody_is_woken_twice_for_one_call(engine):
-    engine.wake()
-    assert answered(engine) == []  # there is nothing to wait for
-    engine.submit(asked("a", "b"))
-    assert answered(engine) == [("b", "[1]")]
-    assert engine.core.steps == 2

@@ -64,18 +64,6 @@ def _pictured() -> object:
     return trimesh.Scene(parts)
 
 
-@cache
-def beside_an_obj() -> dict[str, bytes]:
-    """Return the files that a textured OBJ names: its materials and their pictures."""
-    from trimesh.exchange.obj import export_obj
-
-    _, files = export_obj(_pictured(), return_texture=True, mtl_name="material.mtl")
-    return {
-        name: content if isinstance(content, bytes) else content.encode()
-        for name, content in files.items()
-    }
-
-
 def _las(folder: Path, points: np.ndarray, colours: np.ndarray) -> list[Path]:
     write_las(folder / "7.las", points, colours, colours[:, 0])
     write_las(folder / "2.las", points, colours, form=2)

@@ -19,11 +19,7 @@ angles = st.floats(-720, 720)
 metres = st.floats(-50, 50)
 pitches = st.floats(-MAX_PITCH, MAX_PITCH)
 poses = st.builds(
-    Camera,
-    st.tuples(metres, metres, metres),
-    st.floats(-180, 179.9),
-    pitches,
-    st.floats(20, 100),
+    Camera, st.tuples(metres, metres, metres), st.floats(-180, 179.9), pitches, st.floats(20, 100)
 )
 
 

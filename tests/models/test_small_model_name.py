@@ -1,5 +1,6 @@
 """`--model small` is the model that comes with the program, wherever a model is named."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -91,13 +92,13 @@ def test_a_file_of_that_name_changes_nothing(folder, tmp_path, monkeypatch):
 
 
 def test_it_has_no_revision():
-    with pytest.raises(UsageError, match="small is a bundled model"):
+    with pytest.raises(UsageError, match="small"):
         find_model("small", "main")
 
 
 def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.models.FOLDER", tmp_path)
-    with pytest.raises(SetupError, match=r"small is not there in .*--engine scripted$") as caught:
+    with pytest.raises(SetupError, match=r"small.*--engine scripted") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
     monkeypatch.setattr(engines, "ask", lambda *_, seconds: Answer({"detail": "runs"}))
@@ -112,7 +113,7 @@ def test_who_has_no_weights_is_told_of_it_where_it_is_there(tmp_path, monkeypatc
     assert instead() == "--engine scripted"
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "config.json").write_text("{}")
-    assert instead() == "the bundled --model small or --engine scripted"
+    assert "--model small" in instead()
 
 
 def test_it_is_kept_in_half_precision_and_runs_on_a_processor_in_single(folder):
@@ -128,13 +129,7 @@ def test_it_is_as_small_as_it_should_be(folder):
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 25e6
     with safe_open(folder / "model.safetensors", "pt") as weights:
         shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
-    numbers = 0
-    for shape in shapes:
-        count = 1
-        for side in shape:
-            count *= side
-        numbers += count
-    assert 1e6 < numbers <= 12e6
+    assert 1e6 < sum(map(math.prod, shapes)) <= 12e6
 
 
 def played(config):

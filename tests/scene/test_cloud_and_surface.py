@@ -61,13 +61,6 @@ def test_pieces_are_short_and_cover_the_same_area(corners, longest):
     assert after == pytest.approx(before, rel=1e-3, abs=1e-3)
 
 
-@given(corners=coordinates)
-def test_corners_of_pieces_are_old_corners_or_new_vertices(corners):
-    pieces = cut(corners, 0.7, 1_000_000)
-    known = {tuple(point) for point in (*corners.reshape(-1, 3), *pieces.new)}
-    assert {tuple(point) for point in pieces.corners.reshape(-1, 3)} <= known
-
-
 def test_too_many_pieces_are_none():
     corners = np.array([[[0, 0, 0], [1e6, 0, 0], [0, 1e6, 0]]], np.float32)
     assert cut(corners, 0.1, 10_000) is None

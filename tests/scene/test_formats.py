@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import trimesh
-from factories.scans import block, rectangle, room
-from PIL import Image
+from factories.scans import block, room
 
 from render_agent.errors import SceneError
 from render_agent.scene import load_scene
@@ -34,26 +33,6 @@ def test_every_format_stands_upright(tmp_path, suffix):
 def test_vertex_colours(tmp_path, suffix):
     scene = load_scene(written(tmp_path, suffix, UP[suffix], COLOURS))
     assert np.abs(scene.colours[scene.faces].astype(int) - COLOURS[FACES]).max() <= 1
-
-
-def test_a_texture_becomes_vertex_colours(tmp_path):
-    points, faces = rectangle((0, 0, 0), (4, 3, 0))
-    picture = Image.new("RGB", (64, 64))
-    quarters = {
-        (0, 0): (255, 0, 0),
-        (32, 0): (0, 255, 0),
-        (0, 32): (0, 0, 255),
-        (32, 32): (255, 255, 0),
-    }
-    for corner, colour in quarters.items():
-        picture.paste(colour, (*corner, corner[0] + 32, corner[1] + 32))
-    uv = np.array([[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]])  # v counts from the bottom
-    material = trimesh.visual.material.PBRMaterial(baseColorTexture=picture)
-    visual = trimesh.visual.TextureVisuals(uv=uv, material=material)
-    path = tmp_path / "textured.glb"
-    trimesh.Trimesh(points[:, [0, 2, 1]], faces, process=False, visual=visual).export(path)
-    scene = load_scene(path)
-    assert scene.colours.tolist() == [[0, 0, 255], [255, 255, 0], [0, 255, 0], [255, 0, 0]]
 
 
 def test_parts_lie_where_their_nodes_put_them(tmp_path):

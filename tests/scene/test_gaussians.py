@@ -43,9 +43,3 @@ def test_covariances_and_harmonics_turn_with_the_scene(turn: np.ndarray) -> None
 
 def test_a_larger_scene_has_larger_gaussians() -> None:
     np.testing.assert_allclose(covariances(some().scaled(2)), 4 * covariances(some()), rtol=1e-5)
-
-
-def test_a_mirror_image_of_a_mirror_image_is_itself() -> None:
-    twice = some().turned(MIRROR).turned(MIRROR)
-    np.testing.assert_allclose(covariances(twice), covariances(some()), atol=1e-6)
-    np.testing.assert_array_equal(twice.harmonics_axes, np.eye(3))

@@ -121,15 +121,6 @@ def test_triangles_quads_and_polygons_mixed(tmp_path, order):
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_all_quads(tmp_path, order):
-    quads = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    data = ply([("vertex", XYZ, POINTS), ("face", CORNERS, [(q,) for q in quads])], order)
-    scene = loaded(tmp_path, data)
-    expected = [[q[0], q[i], q[i + 1]] for q in quads for i in (1, 2)]
-    assert np.array_equal(np.sort(scene.faces, axis=0), np.sort(expected, axis=0))
-
-
-@pytest.mark.parametrize("order", FORMATS)
 def test_a_cloud_has_no_faces(tmp_path, order):
     points = sampled(POINTS, FACES, 2000).astype(np.float32)
     colours = np.random.default_rng(2).integers(0, 256, points.shape)

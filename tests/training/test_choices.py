@@ -10,14 +10,9 @@ from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.feedback import UNREADABLE
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.questions.exact_solver import DIRECTION_NAMES
-from render_agent.questions.mentions import kind_of
 from render_agent.questions.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import things
 from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
-from training.dialogue_file import DIALOGUES, load_dialogues
-from training.processor import small_processor
-from training.text_examples import save_examples
-from training.tokenizer import small_tokenizer
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,17 +36,6 @@ def test_each_ends_in_the_truth_in_its_options_words(examples):
         assert reply["answer"] == letters(question.options)[question.truth]
         assert example.learned.startswith(ANSWER)
         assert ANSWER not in example.given
-
-
-def test_every_route_comes_without_reasoning_and_with_things_never_found(examples):
-    asked = {q.id for q in load_rooms(BUNDLED) if kind_of(q) == "route_planning"}
-    empty = [e.question.id for e in examples if reply_of(e)["reasoning"] == ""]
-    partly = [e for e in examples if "?" in reply_of(e)["reasoning"]]
-    assert len(empty) == len(set(empty))
-    assert set(empty) == {e.question.id for e in partly} == asked
-    for example in partly:
-        said = reply_of(example)["reasoning"].split("; ")
-        assert len(said) == len(things(example.question))  # and nothing follows from them
 
 
 def derived(example):
@@ -85,21 +69,6 @@ def test_what_was_answered_before_is_told_as_the_program_tells_it(examples, tmp_
     (message,) = turns[1]["messages"]
     assert message["content"][0]["text"] == after
     assert results["questions"][0]["answer"] == one.question.truth
-
-
-def test_the_same_rooms_give_the_same(examples):
-    assert list(routes(BUNDLED)) == examples
-
-
-def test_only_the_answer_is_learned_of_a_reply(examples, tmp_path):
-    tokenizer = small_tokenizer()
-    save_examples(tmp_path, examples, small_processor(tokenizer))
-    made = load_dialogues(tmp_path / DIALOGUES)
-    assert len(made) == len(examples)
-    for number in range(0, len(examples), 40):
-        part = slice(*made.offsets[number : number + 2])
-        learned = tokenizer.decode(made.ids[part][made.learned[part]].tolist())
-        assert learned == f"{examples[number].learned}<|im_end|>"
 
 
 def test_names_that_are_no_option_are_given_and_the_truth_is_learned():

@@ -253,13 +253,3 @@ def test_gradients_of_parts_add_up_to_those_of_one_batch(model, pictures, monkey
         off = (gradient - wanted[name]).norm() / wanted[name].norm().clamp(min=1e-6)
         assert off < 1e-3, name
     assert all(found[name].norm() > 0 for name in found)
-
-
-@pytest.mark.slow
-def test_no_examples_leave_no_gradients(model):
-    lesson = Lesson(model, small_tokenizer(), None, joint=False)
-    assert lesson.gather([]) == {}
-    assert gradients(model) == {}
-    told = [one for one in examples() if not one.pictures]
-    lesson.gather(told)
-    assert gradients(model)

@@ -19,13 +19,7 @@ torch = pytest.importorskip("torch")
 
 
 def told(folder: Path, kind: str, camera: Camera, shown: dict[str, list[list[float]]]) -> Path:
-    line = {
-        "kind": kind,
-        "home": "room00",
-        "camera": plain(camera),
-        "shown": shown,
-        "hidden": [],
-    }
+    line = {"kind": kind, "home": "room00", "camera": plain(camera), "shown": shown, "hidden": []}
     file = folder / "shown.jsonl"
     file.write_text(json.dumps(line) + "\n")
     return file
@@ -75,17 +69,3 @@ def test_what_finds_a_name_are_the_weights_of_the_first_layer() -> None:
     assert sorted(rows.tolist()) == sorted(finder.ids.tolist())
     learning = {id(weight) for weight in named.values()}
     assert all(w.grad is None for w in whole.values() if id(w) not in learning)
-
-
-def test_the_place_of_what_is_asked_counts_and_how_far_behind_the_picture_it_stands() -> None:
-    tokenizer = small_tokenizer()
-    model = new_model(tokenizer, 0)
-    finder = Finder(model, tokenizer)
-    merged = torch.randn(1, TOKENS, WIDTH, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        near, far = finder._found(merged, 5), finder._found(merged, 500)
-        other = finder._found(merged.flip(1), 5)
-    assert near.shape == (1, len(LABELS), 3)
-    assert not torch.allclose(near, far)
-    assert not torch.allclose(near, other)
-    assert not torch.allclose(near[:, 0], near[:, 1])

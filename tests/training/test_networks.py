@@ -55,10 +55,7 @@ def dialogue(parts: list[int | str], image_token: int, seed: int) -> Any:
 
 def two_dialogues(image_token: int) -> Batch:
     """Dialogues of different lengths that show two images and one."""
-    ids = [
-        dialogue([12, "a", 3, "b", 20], image_token, 1),
-        dialogue([30, "c", 9], image_token, 2),
-    ]
+    ids = [dialogue([12, "a", 3, "b", 20], image_token, 1), dialogue([30, "c", 9], image_token, 2)]
     weights = [np.concatenate([[0], np.ones(len(some) - 1)]).astype(np.float32) for some in ids]
     return batch_of(ids, weights, [[0, 1], [2]], 0)
 

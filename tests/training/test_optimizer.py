@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.optimizer import BOLDER, CLIP, Masters, computing, rate_at, save
+from training.optimizer import BOLDER, CLIP, Masters, rate_at, save
 
 torch = pytest.importorskip("torch")
 
@@ -151,15 +151,3 @@ def test_without_muon_inner_matrices_step_as_all_others():
     assert torch.allclose(
         moved, torch.full_like(moved, 0.3e-3), rtol=1e-3
     )  # AdamW's first step is the rate
-
-
-@pytest.mark.parametrize(
-    ("vectors", "tiles", "wanted"),
-    [(True, False, "bfloat16"), (False, True, "bfloat16"), (False, False, "float32")],
-)
-def test_it_computes_in_what_the_processor_has_instructions_for(
-    monkeypatch, vectors, tiles, wanted
-):
-    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: vectors)
-    monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: tiles)
-    assert computing() is getattr(torch, wanted)

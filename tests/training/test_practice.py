@@ -12,12 +12,8 @@ from render_agent.engines.scripted import Replies
 from render_agent.engines.scripted.engine import ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.runs.log.folder import RunFolder
-from render_agent.system.whole_files import json_lines
 from render_agent_lab.expert.search import is_wrong_turn
-from training.encode import encode_files
 from training.practice import practise
-from training.processor import small_processor
-from training.tokenizer import small_tokenizer
 
 pytestmark = [
     pytest.mark.slow,
@@ -101,20 +97,6 @@ def test_after_what_could_not_be_read_the_truth_is_learned(stubborn):
         assert json.loads(said(some[-1]["messages"][-1]))["done"]  # no turn follows
         assert canonical("under the carpet", question.wanted, question.options) is None
     assert ended > len(lines)
-
-
-def test_only_the_experts_replies_are_learned_as_tokens(stubborn, tmp_path):
-    folder, _, lines = stubborn
-    few = [line for some in list(lines.values())[:3] for line in some]
-    file = folder / "messages.jsonl"
-    file.write_bytes(json_lines(few))
-    processor = small_processor(small_tokenizer())
-    made = encode_files(tmp_path / "made", [file], processor)
-    assert len(made) == len(few)
-    for number, line in enumerate(few):
-        part = slice(*made.offsets[number : number + 2])
-        learned = processor.tokenizer.decode(made.ids[part][made.learned[part]])
-        assert learned == said(line["messages"][-1]) + "<|im_end|>"
 
 
 def test_who_replies_as_the_expert_is_corrected_only_where_it_strayed(known):

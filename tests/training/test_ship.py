@@ -112,11 +112,3 @@ def test_what_is_too_large_is_refused_and_what_was_there_stays(
     assert [file.name for file in (tmp_path / "small").iterdir()] == [WEIGHTS]
     assert (tmp_path / "small" / WEIGHTS).read_text() == "of an earlier making"
     assert [file.name for file in tmp_path.iterdir()] == ["small"]
-
-
-def test_a_checkpoint_that_lacks_a_weight_is_refused(checkpoint, tmp_path):
-    kept = torch.load(checkpoint)
-    kept["masters"]["weights"].popitem()
-    torch.save(kept, tmp_path / "some.pt")
-    with pytest.raises(KeyError):
-        trained(tmp_path / "some.pt")

@@ -1,7 +1,6 @@
 """The small model's tokenizer and processor: any text comes back, fixed texts cost little, guides take replies."""
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.engines.families.pictures import QwenPictures
-from render_agent.engines.transformers.constrained_decoding import MARKER, Guides
-from training.phrases import LABELS, numbers, phrases
+from render_agent.engines.transformers.constrained_decoding import Guides
+from training.phrases import LABELS, numbers
 from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
 
@@ -41,9 +40,6 @@ REFUSED = [
     '{"reasoning": "sofa ?", "done": true}',
     "sofa 1.2",
 ]
-
-
-BUNDLED = [json.loads(line) for line in (TREE / "scenes/questions.jsonl").read_text().splitlines()]
 
 
 @cache
@@ -121,57 +117,22 @@ def test_replies_need_merges_only_and_numbers_have_parts_of_their_own(reply):
     assert len(ids_of(reply)) <= len(reply) / 2
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_a_label_is_one_token_wherever_it_stands(label):
-    (token,) = ids_of(label)
-    for before, after in (
-        ("; ", " 1.2 3.4"),
-        ('"', " ?"),
-        ("\nA. ", "\n"),
-        (", is the ", " to my left"),
-    ):
-        assert token in ids_of(before + label + after)
-    assert token in ids_of(f"How many {label}(s) are in this room?")
+def test_a_label_is_one_token_wherever_it_stands():
+    around = ("; {} 1.2", '"{} ?', "\nA. {}\n", "is the {} to my left", "How many {}(s) are here?")
+    for label in LABELS:
+        (token,) = ids_of(label)
+        assert all(token in ids_of(text.format(label)) for text in around), label
 
 
-@pytest.mark.parametrize("turns", [1, 5, 9])
-@pytest.mark.parametrize(
-    ("kinds", "at_once"),
-    [
+def test_instructions_cost_little():
+    for kinds, at_once in (
         (("top", "ego", "around"), 0),
-        (("ego", "top", "around"), 0),
-        (("ego", "top"), 0),
         (("ego",), 0),
         (("top", "ego"), 4),
-        (("top",), 1),
         ((), 0),
-    ],
-)
-def test_instructions_cost_little(kinds, at_once, turns):
-    prompt = Prompt(turns, 75.0, kinds, at_once)
-    assert len(ids_of(prompt.instructions)) <= 36
-
-
-def test_questions_cost_little():
-    longest = {
-        row["question_type"]: len(ids_of(row["question"])) for row in BUNDLED
-    }  # the last of each type
-    assert longest.pop("route_planning") <= 40
-    assert max(longest.values()) <= 12
-
-
-@pytest.mark.parametrize("role", ["system", "user", "assistant"])
-def test_what_frames_a_message_is_three_tokens(role):
-    assert pieces(f"<|im_start|>{role}\n") == ["<|im_start|>", role, "\n"]
-
-
-def test_no_phrase_stands_for_something_else():
-    assert not [
-        phrase
-        for phrase in phrases()
-        if MARKER.fullmatch(phrase) or phrase != phrase.strip(" ") == ""
-    ]
-    assert max(len(phrase.encode()) for phrase in phrases()) < 1000
+    ):
+        prompt = Prompt(9, 75.0, kinds, at_once)
+        assert len(ids_of(prompt.instructions)) <= 36
 
 
 def test_the_published_form_comes_back_from_the_directory(processor):

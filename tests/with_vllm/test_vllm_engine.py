@@ -6,14 +6,12 @@ from importlib.util import find_spec
 
 import psutil
 import pytest
-from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 from factories.prefix_cache import cache_mismatch
 from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
 
 from render_agent.dialogue.chat import assistant, message, picture, text
-from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
@@ -91,18 +89,6 @@ def test_waiting_ends_when_woken_and_nothing_is_lost(engine):
     assert reply.tokens.reply > 1
 
 
-def test_it_answers_as_transformers_does(engine):
-
-    other = library_engine(str(small_model()), dtype="float32", device="cpu")
-    theirs = other.generate(ragged())
-    ours = engine.generate(ragged())
-    assert texts(ours) == texts(theirs)
-    assert [r.tokens.prompt for r in ours] == [r.tokens.prompt for r in theirs]
-    assert [(r.tokens.reply, r.finish) for r in ours] == [
-        (r.tokens.reply, r.finish) for r in theirs
-    ]
-
-
 def dialogue(engine, turns=5):
     """Play a dialogue with a new picture every turn; return its requests and replies."""
     played = []
@@ -161,13 +147,6 @@ def test_a_schema_holds(engine):
         validate(json.loads(words), schema)
     assert second.finish == "stop"
     assert len(third.samples) == 4
-
-
-def test_the_schema_of_replies_is_one_that_vllm_takes(engine):
-    request = asking("q", max_new_tokens=8, schema=reply_schema(("ego", "top", "around")))
-    (reply,) = engine.generate([request])
-    assert reply.error is None
-    assert reply.text.lstrip().startswith("{")
 
 
 def test_samples_depend_on_their_seed_alone(engine):
@@ -259,10 +238,7 @@ def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies
     before = set(psutil.Process().children())
     found = find_model(str(small_model()))
     options = VllmOptions(max_model_len=4096, sequences=8, options={"enable_prefix_caching": False})
-    cached, engine.core = (
-        engine.core,
-        VllmCore(found, options, prepare_environment("auto")),
-    )
+    cached, engine.core = (engine.core, VllmCore(found, options, prepare_environment("auto")))
     try:
         replies = engine.generate(ragged())
         assert texts(replies) == expected

@@ -121,23 +121,24 @@ def test_a_model_that_was_fetched_answers_and_is_found_again_without_the_hub(hub
     assert json.loads(run(FIND, tmp_path, away, "team/small"))["revision"] == COMMIT
 
 
-SENTENCES = {
-    "team/gated": "team/gated is gated: accept its terms",
-    "team/unknown": "the hub knows no team/unknown, and no directory has that name",
-    "team/small v9": "the hub knows no team/small at revision v9",
-    "team/no-weights": "team/no-weights has no safetensors weights on the hub",
-    "team/broken": "team/broken is not on this machine and the hub cannot be reached",
-    "team/a--b": "'team/a--b' is neither a directory nor a hub name",
-}
+REFUSED = [
+    "team/gated",
+    "team/unknown",
+    "team/small v9",
+    "team/no-weights",
+    "team/broken",
+    "team/a--b",
+]
 
 
-def test_a_refusal_is_one_sentence_with_the_way_out(hub, tmp_path):
-    lines = run(FIND, tmp_path, hub, *SENTENCES).splitlines()
-    for told, sentence in zip(lines, SENTENCES.values(), strict=True):
-        assert told.startswith(sentence)
+def test_a_refusal_names_the_model_and_the_way_out(hub, tmp_path):
+    lines = run(FIND, tmp_path, hub, *REFUSED).splitlines()
+    for told, given in zip(lines, REFUSED, strict=True):
+        assert all(part in told for part in given.split())
         assert "--engine scripted" in told
 
 
 def test_a_hub_out_of_reach_is_said_at_once(tmp_path):
     told = run(FIND, tmp_path, "http://127.0.0.1:9", "team/small")
-    assert told.startswith("team/small is not on this machine and the hub cannot be reached")
+    assert "team/small" in told
+    assert "hub" in told

@@ -5,10 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from render_agent.engines.checkpoint.torchvision_compat import (
-    _built_for_cuda,
-    cure_torchvision,
-)
+from render_agent.engines.checkpoint.torchvision_compat import _built_for_cuda, cure_torchvision
 
 
 def test_after_the_cure_pictures_can_be_processed():

@@ -16,7 +16,6 @@ from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.engines.transformers.model.vision_cache import VisionCache
 from render_agent.errors import SetupError
 
 FAMILIES = {
@@ -66,13 +65,6 @@ def test_a_ragged_batch_gives_what_each_gives_alone(engine):
     assert len({reply.text for reply in together}) > len(MIXED) // 2, "the dialogues matter"
 
 
-def test_the_order_of_a_batch_changes_nothing(engine):
-    expected = {one.question_id: engine.generate([one])[0].text for one in MIXED}
-    backwards = list(reversed(MIXED))
-    for reply, one in zip(engine.generate(backwards), backwards, strict=True):
-        assert reply.text == expected[one.question_id]
-
-
 def test_rows_that_retire_change_nothing_for_the_others(engine):
     expected = [engine.generate([single])[0].text for single in MIXED]
     for kept in ([0, 2, 3, 6], [3, 6], [6]):
@@ -90,34 +82,6 @@ def test_a_picture_changes_the_reply(engine):
     replies = engine.generate([showing("64x64-1.png"), showing("64x64-2.png")])
     assert replies[0].text != replies[1].text
     assert replies[0].tokens.prompt == replies[1].tokens.prompt
-
-
-def test_a_picture_that_cannot_be_read_fails_its_own_request_alone(engine):
-    def torn(file):
-        raise OSError("torn")
-
-    broken = Request("torn", 0, asked(9, [1]).messages, torn)
-    first, second, third = engine.generate([MIXED[1], broken, MIXED[3]])
-    assert "torn" in second.error
-    alone = [engine.generate([MIXED[place]])[0].text for place in (1, 3)]
-    assert [first.text, third.text] == alone
-
-
-@pytest.mark.parametrize(
-    "name", mostly_slow(["qwen3_vl", "qwen2_5_vl", "internvl", "gemma3"], "qwen3_vl")
-)
-def test_pictures_looked_at_once_give_the_same_replies(name):
-    plain = TransformersEngine(opened(name), batch_size=64)
-    expected = [reply.samples for reply in plain.generate(MIXED)]
-    loaded = opened(name)
-    keeping = TransformersEngine(loaded, batch_size=64, vision=VisionCache(loaded.model))
-    assert [reply.samples for reply in keeping.generate(MIXED)] == expected
-    kept = keeping.vision.kept
-    assert len(kept) == len({file for one in MIXED for file in chat.pictures(one.messages)})
-    assert [reply.samples for reply in keeping.generate(MIXED)] == expected
-    for one in MIXED:
-        keeping.retire(one.question_id)
-    assert (len(kept), len(loaded.inputs.kept)) == (0, 0)
 
 
 def test_more_tiles_cost_more_tokens():

@@ -131,7 +131,7 @@ def test_thinking_is_turned_off_and_left_to_the_template(name):
 
 
 def test_a_template_that_knows_no_switch_says_so():
-    with pytest.raises(SetupError, match="template does not know enable_thinking"):
+    with pytest.raises(SetupError, match="enable_thinking"):
         loaded("qwen3_vl", "off")
     assert loaded("qwen3_vl", "auto").marks is None
 
@@ -153,7 +153,7 @@ def test_the_log_tells_what_the_template_makes_of_earlier_thoughts(name, caplog)
 
 
 def test_thinking_is_said_once():
-    with pytest.raises(UsageError, match="leave one of them out"):
+    with pytest.raises(UsageError, match="enable_thinking"):
         open_model(
             "x",
             pretrained=small("qwen3_5"),

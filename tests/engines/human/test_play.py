@@ -10,7 +10,6 @@ import urllib.request
 import pytest
 from click.testing import CliRunner
 from conftest import mostly_slow, patient
-from factories import TREE
 from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.sittings import TRUTH, ask_about_a_room, program, sat_through, sitting
 from playwright.sync_api import expect
@@ -427,8 +426,3 @@ def test_no_browser_is_opened_without_a_display(monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
     assert browser.open_page("http://127.0.0.1:1/")
     assert opened == ["http://127.0.0.1:1/"]
-
-
-def test_the_pages_files_come_with_the_package():
-    declared = (TREE / "setup.cfg").read_text()
-    assert "    engines/human/templates/*" in declared

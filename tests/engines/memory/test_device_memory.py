@@ -90,18 +90,6 @@ def test_what_may_be_taken_leaves_a_fraction_free():
     assert spare(FakeMemory(1000, taken=950), 0.1) == 0
 
 
-def test_fake_memory_refuses_what_is_not_there():
-    memory = FakeMemory(1000, taken=300)
-    memory.reset_peak()
-    memory.need(700)
-    assert memory.peak() == 1000
-    memory.reset_peak()
-    memory.need(1)
-    assert memory.peak() == 301
-    with pytest.raises(MemoryError):
-        memory.need(701)
-
-
 def test_a_model_is_asked_where_it_lies():
     model = torch.nn.Linear(2, 2)
     assert isinstance(memory_of(model), MainMemory)

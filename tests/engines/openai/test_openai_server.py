@@ -101,43 +101,6 @@ def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
     assert len({turn["reply"] for turns in here.values() for turn in turns}) > 3
 
 
-FAULTS = [
-    *("refuse", "reset", "close", "cut"),
-    (429, {"retry-after": "1"}, '{"error": {"message": "slowly"}}'),
-    (500, {}, "oh"),
-    (503, {"retry-after-ms": "50"}, "soon"),
-    (408, {}, "late"),
-]
-"""Faults that cost an attempt each."""
-
-
-@pytest.mark.slow
-def test_a_run_through_faults_says_the_same(server, undisturbed, tmp_path):
-    script = [fault for kind in FAULTS for fault in (kind, None)]
-    with StubServer(forward_to(server.url), script) as proxy:
-        path, results = run_over(tmp_path, server, proxy.url, batch_size=2)
-    assert proxy.done == FAULTS
-    assert transcripts(path) == undisturbed
-    assert results["counts"]["failed"] == 0
-    events = [event for line in RunFolder(path).lines() for event in line["events"]]
-    assert set(events) == {"retried"}
-    assert len(events) >= len(FAULTS)
-
-
-@pytest.mark.slow
-def test_a_stalled_reply_is_asked_for_again(server, undisturbed, tmp_path):
-    with StubServer(forward_to(server.url), [None, None, "stall"]) as proxy:
-        path, _ = run_over(
-            tmp_path,
-            server,
-            proxy.url,
-            engine_option=("timeout=5",),
-            batch_size=1,
-        )
-    assert proxy.done == ["stall"]
-    assert transcripts(path) == undisturbed
-
-
 class KillAfter(Silent):
     """Kills a server after so many turns."""
 
@@ -158,9 +121,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     answer = forward_to(server.url)
     with StubServer(answer) as first:
         config = make_config(
-            tmp_path,
-            "rooms",
-            **options(server, first.url, engine_option=quick, batch_size=2),
+            tmp_path, "rooms", **options(server, first.url, engine_option=quick, batch_size=2)
         )
         run = start_run(config)
         try:
@@ -181,10 +142,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
 
 @pytest.mark.slow
 def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed, tmp_path):
-    with (
-        StubServer(forward_to(server.url)) as steady,
-        StubServer(forward_to(server.url)) as dying,
-    ):
+    with StubServer(forward_to(server.url)) as steady, StubServer(forward_to(server.url)) as dying:
 
         class Dies(KillAfter):
             def took(self, state, turn):

@@ -85,53 +85,49 @@ def test_engines_are_made_for_the_servers_there_are(server):
 
 def test_what_is_not_installed_is_named(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(SetupError, match=r'needs openai, .*"render_agent\[openai\]"'):
+    with pytest.raises(SetupError, match=r"render_agent\[openai\]"):
         describe_engine(config(server.url))
 
 
 @pytest.mark.parametrize("verb", [describe_engine, lambda config: make_engine(config, [])])
-def test_a_server_that_is_not_there_is_one_sentence(verb):
+def test_a_server_that_is_not_there_is_named(verb):
     url = f"http://{LOOPBACK}:{free_port()}/v1"
-    with pytest.raises(
-        SetupError, match=f"(?i)^{url} cannot be reached: connection refused"
-    ) as told:
+    with pytest.raises(SetupError, match=url) as told:
         verb(config(url))
     assert "\n" not in str(told.value)
 
 
-def test_a_server_whose_name_is_not_known_is_one_sentence(monkeypatch):
+def test_a_host_that_is_not_known_is_named(monkeypatch):
     def unknown(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(SetupError, match="cannot be reached: Name or service not known"):
+    with pytest.raises(SetupError, match=r"no-such-host\.invalid"):
         describe_engine(config("http://no-such-host.invalid/v1"))
 
 
 def test_a_server_that_serves_other_models_says_which(server):
-    with pytest.raises(SetupError, match=r"does not serve Qwen/.*: give --model one of made$"):
+    with pytest.raises(SetupError, match=r"Qwen/.*--model.*made"):
         describe_engine(config(server.url, model=None))
 
 
 @pytest.mark.parametrize(
-    ("status", "sentence"),
+    ("status", "named"),
     [
-        (401, "refuses a request without a key .*set RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
-        (403, "refuses a request without a key"),
-        (404, "ends in /v1"),
-        (503, "status 503"),
+        (401, "RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
+        (403, "OPENAI_API_KEY"),
+        (404, "/v1"),
+        (503, "503"),
     ],
 )
-def test_a_server_that_refuses_is_one_sentence(status, sentence, monkeypatch):
+def test_a_refusal_names_what_to_set_and_never_the_key(status, named, monkeypatch):
     with StubServer(lambda *_: (status, {}, f"no, {KEY}".encode())) as server:
-        with pytest.raises(SetupError, match=sentence):
+        with pytest.raises(SetupError, match=named):
             describe_engine(config(server.url))
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         with pytest.raises(SetupError) as told:
             describe_engine(config(server.url))
         assert KEY not in str(told.value)
-        if status == 401:
-            assert "refuses the key in the environment" in str(told.value)
 
 
 @pytest.mark.parametrize("listed", [(500, {}, b"oh"), (200, {}, b"[]"), (200, {}, b'{"data": []}')])
@@ -141,7 +137,7 @@ def test_a_server_that_lists_no_models_is_taken_at_its_word(listed):
 
 
 def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypatch):
-    with pytest.raises(SetupError, match="needs --base-url URL"):
+    with pytest.raises(SetupError, match="--base-url"):
         find_endpoints([])
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (hosted,) = find_endpoints([])
@@ -158,7 +154,15 @@ def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypat
 
 @pytest.mark.parametrize(
     "url",
-    ["localhost:8000/v1", "ftp://a/v1", "http:///v1", "http://a:b/v1", "http://a/v1?k=v", "a"],
+    [
+        "localhost:8000/v1",
+        "ftp://a/v1",
+        "http:///v1",
+        "http://a:b/v1",
+        "http://a/v1?k=v",
+        "a",
+        "http://[::1",
+    ],
 )
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(UsageError, match="--base-url"):
@@ -175,16 +179,9 @@ def test_a_password_is_not_taken_where_it_would_be_written_down():
 @pytest.mark.parametrize("key", ["sk-\x01x", "sk-é", "two words", "sk-\nx"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(key, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(SetupError, match="OPENAI_API_KEY holds characters") as told:
+    with pytest.raises(SetupError, match="OPENAI_API_KEY") as told:
         find_endpoints(["http://localhost/v1"])
     assert key[:3] not in str(told.value)
-
-
-def test_this_machine_is_asked_without_a_proxy():
-    loopback = ["http://localhost/v1", "http://127.0.0.1:80/v1", "http://[::1]:80/v1"]
-    assert [endpoint(url, None).loopback for url in loopback] == [True] * 3
-    assert not endpoint("http://10.0.0.1/v1", None).loopback
-    assert not endpoint("https://api.openai.com/v1", None).loopback
 
 
 def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkeypatch):
@@ -215,19 +212,8 @@ def test_an_option_that_makes_no_sense_is_a_usage_error(given):
         read_options(given)
 
 
-def test_the_words_of_an_option_that_takes_only_some_are_named():
-    with pytest.raises(UsageError, match="must be one of max_tokens, max_completion_tokens"):
-        read_options({"max_tokens_field": "tokens"})
-
-
 def test_options_are_read_as_they_are_typed(server):
-    typed = (
-        "timeout=5",
-        "retries=0",
-        "extra_body={top_k: 20}",
-        "omit=[seed]",
-        "image_detail=low",
-    )
+    typed = ("timeout=5", "retries=0", "extra_body={top_k: 20}", "omit=[seed]", "image_detail=low")
     engine = make_engine(config(server.url, engine_option=typed), [])
     engine.close()
     assert engine.options == OpenAIOptions(
@@ -243,7 +229,7 @@ def test_what_the_server_decides_is_not_taken_in_silence(server, option):
     name, _, value = option.partition("=")
     given = {name: int(value) if value.isdigit() else value}
     flag = "--" + name.replace("_", "-")
-    with pytest.raises(UsageError, match=f"{flag} is decided by the server"):
+    with pytest.raises(UsageError, match=flag):
         describe_engine(config(server.url, **given))
 
 
@@ -273,15 +259,6 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
     assert "[key]" in (run.path / "run.log").read_text("utf-8")
     written = capfd.readouterr()
     assert KEY not in written.out + written.err
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["http://[::1", "http://a:port/v1", "ftp://a/v1", "a"],
-)  # fmt: skip
-def test_what_is_no_address_is_said_in_a_sentence(address):
-    with pytest.raises(UsageError, match="is no address: write it like"):
-        find_endpoints([address])
 
 
 @pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://my_node-3:8000/v1", "http://bücher.example/v1", "http://[::1]:8000/v1"])  # fmt: skip
@@ -326,7 +303,7 @@ def test_a_server_that_drips_is_not_waited_for_without_end(where, monkeypatch):
         head += b"transfer-encoding: chunked\r\n\r\n"
     url, close = dripping(head, b"1\r\n \r\n" if where == "body" else b"x")
     try:
-        with pytest.raises(SetupError, match=r"no whole (answer|reply) in 0\.4 s"):
+        with pytest.raises(SetupError, match=url):
             describe_engine(config(url, engine_option=("connect_timeout=0.3",)))
     finally:
         close()

@@ -139,13 +139,6 @@ def test_memory_is_divided_by_what_reading_takes(loaded, monkeypatch):
     assert cache == pytest.approx(0.75 * 90_000_000, abs=100_000)
 
 
-def test_no_more_is_read_at_once_than_is_worth_it(loaded, monkeypatch):
-    memory = Costly(10**12, loaded.model, 50_000, monkeypatch)
-    cache, read_tokens = divide(loaded, memory, 0.1, (64, 64))
-    assert read_tokens == 8192
-    assert cache == pytest.approx(0.9e12 - 8192 * 50_000, rel=1e-6)
-
-
 def test_where_not_even_the_probes_fit_prompts_are_read_one_by_one(loaded, monkeypatch):
     memory = Costly(1000, loaded.model, 50_000, monkeypatch)
     assert divide(loaded, memory, 0.1, (64, 64))[1] == 1

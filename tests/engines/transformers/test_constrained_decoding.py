@@ -241,27 +241,14 @@ def test_space_comes_to_an_end(qwen):
     assert re.search(r"\n {8}", text)
 
 
-def test_behind_the_object_stands_the_end_alone(qwen):
-    _, guide = taken(qwen, '{"reasoning": "", "answer": null, "done": true}')
-    assert set(guide.mask().nonzero()[:, 0].tolist()) == qwen.ends
-    assert not guide.finished
-    guide.take(min(qwen.ends))
-    assert guide.finished
-    assert guide.mask().all()
-    guide.take(0)
-    assert guide.finished
-
-
 def test_no_token_that_stands_for_something_else_comes_up_in_a_text(qwen):
     _, guide = taken(qwen, '{"reasoning": "a')
     mask = guide.mask()
     added = list(qwen.tokenizer.get_added_vocab().values())
-    assert len(added) == 26
     assert not mask[added].any()
     assert not any(map(guide.allows, added))
     assert not mask[len(qwen.tokenizer) :].any()
     assert not guide.allows(len(qwen.tokenizer))
-    assert mask.sum() > 100_000
 
 
 def test_a_token_that_is_refused_cannot_be_taken(qwen):
@@ -433,42 +420,6 @@ def test_every_sample_is_held(engine):
     assert len(set(reply.samples)) == 4
     for text in reply.samples:
         assert text.lstrip("\n").startswith("{")
-
-
-def test_a_guided_reply_that_the_limit_cuts_off_says_so(engine):
-    (reply,) = engine.generate([asked(2, max_new_tokens=6)])
-    assert reply.finish == "length"
-    assert reply.tokens.reply == 6
-    assert reply.text.lstrip("\n").startswith("{")
-
-
-def test_tokenizer_and_schema_are_compiled_once(monkeypatch):
-    import llguidance
-
-    compiled = []
-    for name in ("LLTokenizer", "LLMatcher"):
-        kind = getattr(llguidance, name)
-
-        def counted(*args, kind=kind, name=name, **more):
-            compiled.append(name)
-            return kind(*args, **more)
-
-        monkeypatch.setattr(llguidance, name, counted)
-    tokenizer = small_tokenizer()
-    guides = Guides(tokenizer, len(tokenizer), ends_of(tokenizer))
-    assert not compiled
-    for _ in range(3):
-        guides.start(SCHEMA)
-    assert compiled == ["LLTokenizer", "LLMatcher"]
-    guides.start(SHORT)
-    assert compiled == ["LLTokenizer", "LLMatcher", "LLMatcher"]
-
-
-def test_guides_of_one_schema_go_their_own_ways(small):
-    _, first = taken(small, '{"reasoning": "a')
-    second = small.start(SCHEMA)
-    assert first.mask().sum() > 150
-    assert second.mask().sum() == 2
 
 
 def test_a_schema_that_cannot_guide_is_told(small):

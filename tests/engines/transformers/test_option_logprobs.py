@@ -1,6 +1,5 @@
 """Scores of given answers equal what the model says of prompt and answer read together."""
 
-import math
 import random
 
 import pytest
@@ -105,14 +104,6 @@ def test_the_size_of_a_batch_changes_nothing(loaded, batch_size):
     assert max(scores.batch_size for scores in found) == batch_size
 
 
-def test_the_first_tokens_of_all_replies_share_one(loaded):
-    every = [loaded.tokenizer.decode([token]) for token in range(len(loaded.tokenizer))]
-    single = [text for text in every if len(loaded.tokenizer.encode(text)) == 1]
-    (found,) = score(loaded, RAGGED[:1], [single])
-    total = sum(map(math.exp, found.log_probabilities))
-    assert 0.2 < total < 1 + 1e-5
-
-
 def test_a_prompt_is_read_once_for_all_its_choices(loaded, monkeypatch):
     lengths = []
     forward = loaded.model.forward
@@ -136,11 +127,6 @@ def test_a_prompt_is_read_once_for_all_its_choices(loaded, monkeypatch):
 def test_a_request_without_choices_or_with_an_empty_one_is_refused(loaded, choices):
     with pytest.raises(ValueError, match="choice"):
         score(loaded, RAGGED[:2], [LETTERS, choices])
-
-
-def test_as_many_lists_of_choices_as_requests(loaded):
-    with pytest.raises(ValueError, match="zip"):
-        score(loaded, RAGGED[:2], [LETTERS])
 
 
 def test_a_request_whose_prompt_fails_says_so_and_the_others_are_scored(loaded):

@@ -91,25 +91,6 @@ def test_what_is_submitted_comes_back_with_its_request(engine, together, monkeyp
     assert {asked.question_id: reply.text for asked, reply in answered} == expected
 
 
-def test_another_picture_gives_another_reply(engine):
-    def showing(file):
-        message = chat.message("user", chat.text("What is this?"), chat.picture(file))
-        return Request("q", 0, [message], speckled_file, max_new_tokens=16)
-
-    replies = engine.generate([showing("64x64-1.png"), showing("64x64-2.png")])
-    assert replies[0].text != replies[1].text
-    assert replies[0].tokens.prompt == replies[1].tokens.prompt
-
-
-def test_another_question_gives_another_reply(engine):
-    asked = [
-        Request("q", 0, [chat.message("user", chat.text(words))], speckled_file, max_new_tokens=16)
-        for words in ("How many chairs?", "How many tables?")
-    ]
-    first, second = engine.generate(asked)
-    assert first.text != second.text
-
-
 def test_every_row_stops_at_its_own_token_limit(engine):
     long = engine.generate([request(1, 1, seed=3, max_new_tokens=20)])[0]
     limits = (1, 7, 20)
@@ -171,18 +152,6 @@ def test_no_token_of_a_picture_is_ever_written(engine):
     asked = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
     rows = written_ids(engine, asked, 60)
     assert not any(token in engine.loaded.suppressed for row in rows for token in row)
-
-
-def test_special_tokens_do_not_reach_the_reply(engine):
-    replies = engine.generate([request(1, 1, seed=s, max_new_tokens=80) for s in range(60, 66)])
-    assert not any("<|" in reply.text for reply in replies)
-
-
-def test_no_requests_give_no_replies(engine):
-    before = engine.calls
-    assert engine.generate([]) == []
-    assert list(engine.ready()) == []
-    assert engine.calls == before
 
 
 def test_a_description_names_weights_and_place(engine):

@@ -127,36 +127,6 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(
     assert {event for reply in replies for event in reply.events} <= {"batch_grown"}
 
 
-@pytest.mark.parametrize("place", [0, 1, 3, 6])
-def test_running_out_of_memory_at_any_call_loses_nothing(engine, expected, monkeypatch, place):
-    engine.batch_size = 3
-    error = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes")
-    sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == place))
-    replies = engine.generate(REQUESTS)
-    assert [reply.samples for reply in replies] == expected
-    told = [event for reply in replies for event in reply.events]
-    assert told.count("out_of_memory") == int(place < len(sizes))
-
-
-def test_what_was_answered_before_is_not_asked_again(engine, monkeypatch):
-    engine.batch_size = 4
-    error = torch.OutOfMemoryError("out of memory")
-    sizes = failing(engine, monkeypatch, raising(error, lambda _, call: call == 1))
-    engine.generate([*REQUESTS, request(11)])
-    assert sizes[:4] == [4, 4, 2, 2]
-    assert sum(sizes) == 12 + 4
-
-
-def test_a_real_refusal_of_memory_is_recognised(engine, monkeypatch):
-    def fault(rows, _):
-        if rows > 4:
-            torch.empty(2**52)
-
-    failing(engine, monkeypatch, fault)
-    replies = engine.generate(REQUESTS)
-    assert [reply.error for reply in replies] == [None] * ROWS
-
-
 def test_a_request_that_cannot_fit_alone_says_what_to_change(
     engine, undisturbed, expected, monkeypatch
 ):
@@ -171,25 +141,6 @@ def test_a_request_that_cannot_fit_alone_says_what_to_change(
         assert "--image-size" in reply.error
         assert "--batch-size" in reply.error
         assert " 3 pictures" in reply.error
-
-
-def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(engine, expected, monkeypatch):
-    prepare = engine.inputs.prepare
-    asked = []
-
-    def refusing(one):
-        asked.append(one.question_id)
-        if asked.count(one.question_id) == 1:
-            raise MemoryError
-        return prepare(one)
-
-    monkeypatch.setattr(engine.inputs, "prepare", refusing)
-    assert [reply.samples for reply in engine.generate(REQUESTS)] == expected
-    assert len(asked) == 2 * ROWS
-
-    monkeypatch.setattr(engine.inputs, "prepare", lambda one: torch.empty(2**52))
-    (reply,) = engine.generate(REQUESTS[:1])
-    assert "could not be prepared" in reply.error
 
 
 def test_samples_are_split_over_calls_where_they_do_not_fit(engine, monkeypatch):
@@ -276,15 +227,6 @@ def test_a_row_that_the_model_refuses_fails_alone(engine, expected, monkeypatch)
     assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
     assert engine.sizing.ceiling.most is None
     assert not any(reply.events for reply in replies)
-
-
-def test_all_requests_broken_makes_no_call_of_the_model(engine, monkeypatch):
-    sizes = failing(engine, monkeypatch, lambda rows, call: None)
-    before = engine.calls
-    replies = engine.generate([request(number, picture=unreadable) for number in (1, 2, 3)])
-    assert all(reply.error for reply in replies)
-    assert sizes == []
-    assert engine.calls == before
 
 
 def test_a_lost_device_ends_the_engine(engine, monkeypatch):

@@ -9,12 +9,7 @@ from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.transformers.sampling import (
-    Truncation,
-    Writing,
-    drawn_tokens,
-    uniform_draws,
-)
+from render_agent.engines.transformers.sampling import Truncation, drawn_tokens, uniform_draws
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +42,6 @@ def test_a_sample_does_not_depend_on_its_batch(engine):
     together = [reply.samples for reply in engine.generate(asked)]
     assert together == [engine.generate([single])[0].samples for single in asked]
     assert together[::-1] == [reply.samples for reply in engine.generate(asked[::-1])]
-
-
-def test_a_greedy_row_beside_sampled_ones_stays_greedy(engine):
-    greedy = request("a", temperature=0.0)
-    alone = engine.generate([greedy])[0]
-    assert engine.generate([request("b"), greedy])[1].text == alone.text
 
 
 def test_samples_of_one_request_differ_and_come_in_one_call(engine):
@@ -113,14 +102,3 @@ def test_truncation_keeps_the_likeliest():
     scores = torch.log(torch.tensor([[0.05, 0.5, 0.15, 0.3]]))
     kept = Truncation(top_k=3, top_p=0.7).apply(scores).isfinite()
     assert kept.tolist() == [[False, True, False, True]]
-
-
-def test_a_longer_reply_begins_with_the_draws_of_a_shorter_one():
-    assert uniform_draws(request(), 1)[:4] == uniform_draws(request(), 1)[:4]
-    assert uniform_draws(request(), 1) != uniform_draws(request(), 2)
-    assert all(0 <= draw < 1 for draw in uniform_draws(request(), 0))
-
-
-def test_a_reply_has_ended_at_its_own_limit_or_behind_its_end():
-    assert [Writing(limit=limit, written=[5, 7]).ended([3]) for limit in (2, 3)] == [True, False]
-    assert Writing(limit=3, written=[5, 7]).ended([3, 7])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from render_agent.dialogue.state import Question, View
@@ -10,7 +9,6 @@ from render_agent.errors import SetupError
 from render_agent.geometry.camera import Camera, MapCamera
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
-from render_agent_lab.learned_verifier.network import extract
 from render_agent_lab.learned_verifier.pixels import (
     CODE,
     COLUMNS,
@@ -21,7 +19,6 @@ from render_agent_lab.learned_verifier.pixels import (
     VIEW_ROWS,
     PixelEncoder,
 )
-from render_agent_lab.learned_verifier.shape import Shape
 
 SIZE = 240
 MAP = MapCamera((1.0, 2.0), 2.0, 2 * SIDE / SIZE)
@@ -91,23 +88,6 @@ def test_cells_of_the_view_stand_where_it_shows_them():
     seen, _ = cells(Camera((1.0, 2.0, 1.6)), a_map(lambda x, y: y > 2), picture_of(colours))
     bright = np.flatnonzero(seen[:, :12].mean(1) > 0)
     assert bright.tolist() == [COLUMNS + COLUMNS - 1]
-
-
-def test_the_token_of_a_cell_finds_it():
-    rng = np.random.default_rng(0)
-    encoder = PixelEncoder()
-    noise = [picture_of(rng.integers(0, 255, (SIZE, SIZE, 3))) for _ in range(2)]
-    camera = Camera((1.0, 2.0, 1.6), 30.0)
-    glimpse = EncoderInput(View(1, "ego", "0", camera), View(0, "top", "1", MAP), camera)
-    (patches,) = encoder.encode_views([glimpse], lambda file: noise[int(file)])
-    text = encoder.encode_question(question("How many chair(s) are in this room?"))
-    shape = Shape(encoder.rows, encoder.columns, encoder.text, encoder.features, 16, 2, 1)
-    unit = patches / np.linalg.norm(patches, axis=1, keepdims=True)
-    tokens = text[: len(patches)] / np.linalg.norm(text[: len(patches)], axis=1, keepdims=True)
-    weights = torch.as_tensor(tokens @ unit.T / 0.07).softmax(-1).numpy()
-    assert weights.diagonal().min() > 0.75
-    seen, asked = extract(shape, torch.as_tensor(patches)[None], torch.as_tensor(text)[None])
-    assert seen.shape == asked.shape == (1, encoder.text, encoder.features)
 
 
 def question(text, kind="object_counting"):

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import torch
 from factories.examples import SMALL, random_features, random_histories
-from factories.naive_scoring import (
-    PlainPoolingBlock,
-    score_one_by_one,
-    score_repeated,
-)
+from factories.naive_scoring import PlainPoolingBlock, score_one_by_one, score_repeated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -19,7 +15,6 @@ from render_agent_lab.learned_verifier.network import (
     MemberNetwork,
     extract,
     positions,
-    shared_moves,
 )
 from render_agent_lab.learned_verifier.shape import Features, Shape
 
@@ -57,10 +52,7 @@ def test_scores_differ_between_candidates_members_views_and_questions():
     histories, other = random_histories(MEDIUM, 5, 0), random_features(MEDIUM, 1)
     scores = ensemble.score(features, histories)
     assert len(np.unique(scores.round(4))) == scores.size
-    for changed in (
-        Features(other.patches, features.text),
-        Features(features.patches, other.text),
-    ):
+    for changed in (Features(other.patches, features.text), Features(features.patches, other.text)):
         assert np.abs(ensemble.score(changed, histories) - scores).min() > 1e-4
 
 
@@ -95,14 +87,6 @@ def test_the_tower_sees_order_and_length_but_nothing_in_places_without_a_move():
     noise[..., :3, :] = 1e3
     kept, disturbed = (ensemble.embed(histories=(x, known))[0] for x in (values, noise))
     torch.testing.assert_close(kept, disturbed, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("shared", "counted"), [(0, 0), (2, 2), (5, 5), (6, 5)])
-def test_what_histories_share_is_found(shared, counted):
-    histories = random_histories(MEDIUM, 4, 0, shared, empty=False)
-    tensors = torch.as_tensor(histories.values), torch.as_tensor(histories.known)
-    assert shared_moves(*tensors) == counted
-    assert shared_moves(*(x[:1] for x in tensors)) == MEDIUM.history - 1
 
 
 @torch.no_grad()
@@ -184,32 +168,6 @@ def test_a_word_finds_its_patch_and_where_it_lies():
     assert likeness.argmax(1).tolist() == [7, 2, 14]
     assert likeness.max(1).values.min() > 0.95
     torch.testing.assert_close(asked, nn.functional.layer_norm(text, (shape.features,)))
-
-
-def test_every_place_of_the_grid_is_its_own():
-    place = positions(4, 6, 32)
-    assert place.shape == (24, 32)
-    apart = torch.cdist(place, place) + torch.eye(24) * 9
-    assert apart.min() > 0.3
-    by_place = place.view(4, 6, 32)
-    assert (by_place[:, :1, :16] == by_place[..., :16]).all()
-    assert (by_place[:1, :, 16:] == by_place[..., 16:]).all()
-
-
-def test_the_sizes_of_the_published_ensemble_are_the_defaults():
-    shape = Shape()
-    assert (shape.patches, shape.text, shape.features) == (576, 64, 1024)
-    assert (shape.width, shape.heads, shape.blocks, shape.history, shape.layers) == (
-        512,
-        8,
-        4,
-        10,
-        4,
-    )
-    assert sum(t.numel() for t in Ensemble(shape, {}).network.parameters()) == pytest.approx(
-        42.8e6, rel=0.01
-    )
-    assert Shape.from_json(shape.to_json()) == shape
 
 
 @pytest.mark.parametrize(

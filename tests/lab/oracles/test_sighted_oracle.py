@@ -204,11 +204,8 @@ def test_it_walks_as_the_explorer_does_and_then_guesses():
 def test_it_stops_walking_once_it_knows(eyes):
     policy = SightedOracle(ASKED, 0, eyes, walks=True)
     assert "done" not in json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP))))
-    assert json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1))) == {
-        "reasoning": "I have seen what this is about.",
-        "answer": "120",
-        "done": True,
-    }
+    known = json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1)))
+    assert (known["answer"], known["done"]) == ("120", True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import mostly_slow
-from factories import TREE
 
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.scene.formats.load import load_scene
@@ -110,9 +109,3 @@ def test_scans_hold_what_their_truths_say():
             on_it = (local <= 1e-3).all(1)
             assert on_it.sum() >= 20, (scene, thing.label)
             assert np.abs(local[on_it]).min(0).max() <= 2e-3, "its faces touch its box"
-
-
-def test_the_link_of_a_checkout_leads_to_the_scenes():
-    link = TREE / "render_agent" / "bundled"
-    assert link.is_symlink()
-    assert link.resolve() == TREE / "scenes"

@@ -16,7 +16,7 @@ from render_agent_lab.verifier_training.batches import Prepared
 from render_agent_lab.verifier_training.choice_accuracy import choose
 from render_agent_lab.verifier_training.examples import Example
 from render_agent_lab.verifier_training.fit import Settings, fit
-from render_agent_lab.verifier_training.loss import contrast, losses
+from render_agent_lab.verifier_training.loss import losses
 
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
 
@@ -91,9 +91,7 @@ def with_two_views(examples):
 def test_the_loss_is_the_contrast_written_out():
     examples = with_two_views(choice_examples(5, seed=7))
     examples[3] = Example(
-        examples[3].features,
-        replace_rows(examples[3].histories, 2),
-        np.array([True, True]),
+        examples[3].features, replace_rows(examples[3].histories, 2), np.array([True, True])
     )
     both = Ensemble.fresh(SMALL, 2, 0)
     prepared = Prepared(SMALL, examples, torch.device("cpu"))
@@ -121,14 +119,6 @@ def test_the_loss_is_the_contrast_written_out():
 
 def replace_rows(histories, count):
     return type(histories)(histories.values[:count], histories.known[:count])
-
-
-def test_the_least_loss_is_that_of_the_right_choice():
-    state, good = torch.tensor([0, 0, 1, 1]), torch.tensor([True, False, False, True])
-    context = torch.tensor([0, 1])
-    right = torch.where((state == torch.arange(2)[:, None]) & good, 50.0, -50.0)
-    assert contrast(right, context, state, good).item() < 1e-6
-    assert contrast(-right, context, state, good).item() > 50
 
 
 def test_gradients_are_finite_where_rows_are_filled_up():

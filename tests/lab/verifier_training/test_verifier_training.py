@@ -223,11 +223,11 @@ def test_a_run_that_teaches_no_moves_is_refused(rooms, tmp_path, options):
 
 
 def test_what_cannot_be_trained_is_refused_in_one_sentence(chosen_at_random, trained, tmp_path):
-    with pytest.raises(SetupError, match="holds a verifier already"):
+    with pytest.raises(SetupError, match=str(trained[0])):
         train([chosen_at_random], trained[0])
-    with pytest.raises(UsageError, match="no decision in such a scene"):
+    with pytest.raises(UsageError, match="scene"):
         train([chosen_at_random], tmp_path, Wishes(held_out=("room77",)))
-    with pytest.raises(SetupError, match="20 and 1 are needed") as caught:
+    with pytest.raises(SetupError, match="20") as caught:
         train(
             [chosen_at_random], tmp_path, Wishes(held_out=("room00", "room02")), lambda line: None
         )
@@ -241,7 +241,7 @@ def test_scenes_are_held_out_by_share_or_name():
     assert held == choose_held_out(scenes, 0.25, 0)
     assert len({frozenset(choose_held_out(scenes, 0.25, seed)) for seed in range(9)}) > 3
     assert choose_held_out(scenes, ("room03",), 0) == {"room03"}
-    with pytest.raises(SetupError, match="1 scene cannot be split by scene: two are needed"):
+    with pytest.raises(SetupError, match="1 scene"):
         choose_held_out(["room00"], 0.25, 0)
 
 
@@ -265,13 +265,9 @@ def test_over_few_scenes_nothing_is_called_sure():
     alone = figures(rows, ["a"] * 8)
     assert alone["success"]["learned"] == {"mean": 1.0, "low": None, "high": None}
     told = standing(alone)
-    assert told[0] == (
-        "The ensemble chose better than random in this sample, of too few scenes to be sure:"
-        " +80.0 percentage points."
-    )
     few, enough = (standing(figures(rows, list(names))) for names in ("aabbccdd", "abcdefgh"))
-    assert "of too few scenes to be sure: +80.0 percentage points." in few[0]
-    assert enough[0].startswith("The ensemble chooses better than random: +80.0")
+    assert all("random" in said[0] and "+80.0" in said[0] for said in (told, few, enough))
+    assert ["too few scenes" in said[0] for said in (told, few, enough)] == [True, True, False]
 
 
 def test_of_moves_that_tie_the_one_that_was_made_is_not_preferred(decisions):
@@ -327,8 +323,9 @@ def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained,
         scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
         shutil.copy(question.scan, scan)
         copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
-    note = f"agent: best:2 by learned:{folder} (knows 2 of these 3 scenes, in which it was trained)"
-    assert describe_choosing(config, copies)["note"] == note
+    note = describe_choosing(config, copies)["note"]
+    assert str(folder) in note
+    assert "2 of these 3 scenes" in note
     others = [question for question in copies if question.scene.endswith(held)]
     assert others
     assert describe_choosing(config, others)["note"] is None

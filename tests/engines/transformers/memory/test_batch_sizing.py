@@ -1,6 +1,5 @@
 """Batches fit what memory was seen to hold; whatever fails, every row is answered once."""
 
-import pytest
 from factories.memory import FakeMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +9,6 @@ from render_agent.engines.transformers.memory.budget import line_above
 from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
     MAX_GROWTH,
-    Ceiling,
     Sizing,
     fit_rows,
     grouped,
@@ -73,14 +71,6 @@ def test_batches_hold_every_row_once_within_the_limits(lengths, budget, limit):
         assert fuller > limit or fuller * tokens > budget, f"{after} begins too soon"
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=40), st.integers(1, 10))
-def test_rows_of_one_length_keep_their_order(lengths, limit):
-    flat = [p for batch in grouped(range(len(lengths)), lengths, None, limit) for p in batch]
-    for length in set(lengths):
-        same = [place for place in flat if lengths[place] == length]
-        assert same == sorted(same)
-
-
 @given(st.tuples(*[st.integers(1, 10**5)] * 2), st.tuples(*[st.integers(0, 10**10)] * 2))
 def test_no_observation_lies_above_the_line(tokens, bytes_taken):
     points = sorted(zip(tokens, bytes_taken, strict=True))
@@ -91,13 +81,6 @@ def test_no_observation_lies_above_the_line(tokens, bytes_taken):
         assert line.tokens(line.fixed - 1) == 0
         for count, needed in seen:
             assert line.needed(count) >= needed * (1 - 1e-9) - 1
-
-
-@given(st.integers(0, 10**9), st.integers(1, 10**6), st.integers(1, 10**5), st.integers(2, 50))
-def test_two_probes_give_the_true_line(fixed, per_token, tokens, factor):
-    line = line_above([(n, fixed + per_token * n) for n in (tokens, factor * tokens)])
-    assert line.fixed == pytest.approx(fixed, rel=1e-6, abs=1)
-    assert line.per_token == pytest.approx(per_token, rel=1e-6)
 
 
 @given(lengths_of_rows, st.one_of(st.none(), st.integers(1, 20_000)))
@@ -129,16 +112,6 @@ def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
     memory.taken = 100_000
     assert sizing.budget() == 0
     assert sizing.rows_that_fit(10) == 1
-
-
-def test_later_turns_get_smaller_batches_by_themselves():
-    sizing = Sizing(FakeMemory(100_000), 64)
-    sizing.observe(8000, 80_000)
-    turns = [[200 * turn] * 40 for turn in range(1, 9)]
-    sizes = [max(len(batch) for batch in sizing.batches(turn)) for turn in turns]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] == 40
-    assert sizes[-1] == 9000 // 1600
 
 
 @settings(max_examples=200, deadline=None)
@@ -186,49 +159,6 @@ def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults,
     assert told.count("batch_halved") == sum(len(batch) > 1 for batch in device.failed)
 
 
-def test_a_row_that_cannot_fit_fails_alone_and_its_neighbours_do_not():
-    lengths = [100, 9000, 100, 100, 9000, 100]
-    device = Device(FakeMemory(50_000))
-    fitted = fit_rows(lengths, device.attempt(lengths), device.sized())
-    failed = [place for place, row in enumerate(fitted) if isinstance(row, Fault)]
-    assert failed == [1, 4]
-    assert all(isinstance(fitted[place], str) for place in (0, 2, 3, 5))
-
-
-def test_a_lone_row_is_tried_once_more():
-    lengths = [100]
-    device = Device(FakeMemory(50_000), faults={0})
-    (row,) = fit_rows(lengths, device.attempt(lengths), device.sized())
-    assert row == "row 0"
-    assert device.sizing.take_events() == ("out_of_memory", "retried")
-    assert device.sizing.take_events() == ()
-
-
-def test_only_the_batch_that_failed_is_halved():
-    lengths = [100] * 12
-    device = Device(FakeMemory(10**9), faults={1})
-    fit_rows(lengths, device.attempt(lengths), device.sized(4))
-    assert [len(batch) for batch in device.tried] == [4, 4, 2, 2, 2, 2]
-    assert device.sizing.ceiling.most == 200
-    assert device.sizing.take_events() == ("out_of_memory", "batch_halved")
-
-
-def test_what_the_model_refuses_is_found_without_a_ceiling():
-    lengths = [100] * 11
-
-    def attempt(batch):
-        return Fault("ValueError", False) if 6 in batch else list(batch)
-
-    sizing = Sizing(FakeMemory(10**9), 64)
-    fitted = fit_rows(lengths, attempt, sizing)
-    assert [row for row in fitted if not isinstance(row, Fault)] == [
-        place for place in range(11) if place != 6
-    ]
-    assert isinstance(fitted[6], Fault)
-    assert sizing.ceiling.most is None
-    assert sizing.take_events() == ()
-
-
 def test_the_ceiling_grows_back_and_seldom_fails_again():
     device = Device(FakeMemory(40_500), fixed=0)
     sizing = device.sized()
@@ -242,16 +172,3 @@ def test_the_ceiling_grows_back_and_seldom_fails_again():
     assert sizes[:2] == [64, 32], "nothing was known"
     assert set(sizes[2:]) == {32, 64}
     assert len(device.failed) <= 1 + len(device.tried) // GROW_AFTER
-
-
-def test_batches_that_the_ceiling_does_not_hold_back_teach_nothing():
-    ceiling = Ceiling(GROW_AFTER)
-    assert not ceiling.succeeded(400)
-    ceiling.lower(500)
-    for _ in range(10 * GROW_AFTER):
-        assert not ceiling.succeeded(200)
-    assert ceiling.most == 500
-    assert [ceiling.succeeded(450) for _ in range(GROW_AFTER)] == [False] * (GROW_AFTER - 1) + [
-        True
-    ]
-    assert ceiling.most == 1000

@@ -1,6 +1,5 @@
 """How a real (small) model's requests become batches: by length, by memory, within its limits."""
 
-import gc
 from dataclasses import replace
 
 import pytest
@@ -11,10 +10,9 @@ from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
-from render_agent.engines.memory.device import MainMemory
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError
 
 NEW = 4
 
@@ -92,13 +90,6 @@ def test_a_probe_comes_before_the_first_batch_of_unknown_size(loaded, monkeypatc
     assert [rows for rows, _ in shapes] == [4, 8, 8]
 
 
-def test_a_single_request_needs_no_probe(loaded, monkeypatch):
-    engine = TransformersEngine(replace(loaded))
-    shapes = watched(engine, monkeypatch)
-    engine.generate(MIXED[:1])
-    assert len(shapes) == 1
-
-
 def test_a_probe_that_does_not_fit_is_told(loaded, monkeypatch):
     memory = Filling(1_000_000)
     engine = TransformersEngine(replace(loaded), memory=memory)
@@ -168,19 +159,6 @@ def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, m
     assert not any(reply.events for reply in replies)
 
 
-@pytest.mark.slow
-def test_what_a_real_call_takes_is_measured(loaded):
-    engine = TransformersEngine(replace(loaded), batch_size=64)
-    assert isinstance(engine.memory, MainMemory)
-    asked = [request(number, 400) for number in range(32)]
-    gc.collect()  # what earlier tests left goes now, and not while it is measured
-    engine.generate(asked)
-    tokens, needed = engine.sizing.largest, engine.sizing.needed
-    assert tokens > 32 * 400
-    width = loaded.model.get_input_embeddings().weight.shape[1]
-    assert needed > tokens * width * 4, "the hidden states alone take as much"
-
-
 def test_a_dialogue_beyond_the_limit_fails_alone_before_the_model_is_called(loaded, monkeypatch):
     engine = library_engine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
     expected = [engine.generate([one])[0] for one in MIXED[::2]]
@@ -205,31 +183,6 @@ def test_a_reply_ends_where_the_limit_is(loaded):
     assert whole.text.startswith(reply.text)
     exact = TransformersEngine(replace(loaded, max_len=whole.tokens.prompt))
     assert exact.generate([one])[0].error
-
-
-def test_the_limit_is_the_models_own_where_none_is_given(loaded):
-    assert loaded.max_len == loaded.model.config.text_config.max_position_embeddings
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"quantization": "3bit"}, "4bit, 8bit"),
-        ({"reuse": "all"}, "keys, vision, none"),
-        ({"memory_fraction": 1}, "memory_fraction"),
-        ({"memory_fraction": "much"}, "memory_fraction"),
-        ({"most_rows": 0}, "most_rows"),
-        ({"most_rows": 1.5}, "most_rows"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options, told):
-    with pytest.raises(UsageError, match=told):
-        library_engine(str(small_model()), device="cpu", options=options)
-
-
-def test_one_model_on_several_gpus_at_once_is_refused():
-    with pytest.raises(UsageError, match=r"--engine vllm.*device_map=auto"):
-        library_engine(str(small_model()), device="cpu", tensor_parallel=2)
 
 
 def test_quantised_loading_needs_its_library():

@@ -67,14 +67,6 @@ def test_the_dialogue_is_written_as_chatml(inputs):
     assert inputs.prepare(request()).text == CHATML
 
 
-def test_the_pictures_stand_in_the_order_of_the_dialogue(inputs, processor):
-    prepared = inputs.prepare(request())
-    assert [shown.file for shown in prepared.shown] == ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
-    assert [shown.grid for shown in prepared.shown] == [(1, 4, 4), (1, 4, 6), (1, 6, 2)]
-    alone = processor.image_processor(images=[speckled(96, 64, 1)], return_tensors="pt")
-    assert torch.equal(prepared.shown[1].values()["pixel_values"], alone["pixel_values"])
-
-
 def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
     def odd(file):
         return speckled_file(file).convert("RGBA" if "-1" in file else "L")
@@ -96,16 +88,6 @@ def alone(picture):
     return Request("q", 0, messages, lambda _: picture)
 
 
-@pytest.mark.parametrize("size", [(640, 480), (64, 64), (96, 32), (1024, 1024)])
-def test_qwen_vl_utils_gives_the_tensors_of_the_processor(inputs, processor, size):
-    prompt = inputs.prepare(alone(speckled(*size)))
-    ours = inputs.encode([prompt])
-    theirs = processor(text=[prompt.text], images=[speckled(*size)], return_tensors="pt")
-    assert set(ours) == set(theirs)
-    for name, tensor in theirs.items():
-        assert torch.equal(ours[name], tensor), name
-
-
 @pytest.mark.parametrize("size", [(100, 75), (50, 333), (801, 599)])
 def test_a_picture_that_must_be_scaled_gets_the_same_grid_and_nearly_the_same_pixels(
     inputs, processor, size
@@ -120,19 +102,6 @@ def test_a_picture_that_must_be_scaled_gets_the_same_grid_and_nearly_the_same_pi
     assert (ours["pixel_values"] - theirs["pixel_values"]).abs().max() <= 2.01 * 2 / 255
 
 
-def test_rows_are_padded_on_the_left(inputs):
-    long, short = (
-        inputs.prepare(Request("q", 0, [chat.message("user", chat.text(text))], speckled_file))
-        for text in ("word " * 50, "word")
-    )
-    batch = inputs.encode([long, short])
-    mask = batch["attention_mask"]
-    assert mask[0].all()
-    assert mask[1].diff().ge(0).all()
-    assert mask[1, -1] == 1
-    assert mask[1].sum() < mask.shape[1]
-
-
 def test_the_area_of_a_picture_can_be_limited(processor):
     limits = {"min_pixels": 64 * 64, "max_pixels": 96 * 96}
     limited = PromptBuilder(processor, "qwen3_vl", options=limits)
@@ -144,10 +113,6 @@ def test_the_area_of_a_picture_can_be_limited(processor):
     assert small.grid == (1, 4, 4)
     assert len(large.values()["pixel_values"]) == 4 * large.tokens
     assert len(small.values()["pixel_values"]) == 16
-
-
-def test_the_limits_of_the_processor_are_kept(inputs):
-    assert (inputs.form.min_pixels, inputs.form.max_pixels) == (32 * 32, 4096 * 4096)
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from factories.models import (
 from render_agent.dialogue import chat
 from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
-from render_agent.engines.families.registry import family_of
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.engines.transformers.model.vision_cache import VisionCache
 
@@ -113,20 +112,6 @@ def test_replies_are_the_same_to_the_bit_and_no_picture_is_looked_at_twice(plain
     assert plain[0].seen > model.seen, "the same pictures, again and again"
 
 
-def test_what_was_computed_at_once_is_given_to_the_bit(plain):
-    """Where all pictures are new they are computed in one call, as without a cache."""
-    name = plain[0].inputs.family.model_types[0]
-    model = Model(name)
-    cache = VisionCache(model.model)
-    requests = [turn_of("a", 2), turn_of("c", 2)]
-    first, again = model.answer(requests, cache), model.answer(requests, cache)
-    alone = plain[0].answer(requests)
-    for ours, kept, theirs in zip(first, again, alone, strict=True):
-        assert torch.equal(ours, theirs)
-        assert torch.equal(kept, theirs)
-    assert model.seen == 5
-
-
 def test_pictures_go_with_the_last_question_that_is_shown_them(plain):
     model = Model(plain[0].inputs.family.model_types[0])
     cache = VisionCache(model.model)
@@ -159,21 +144,6 @@ def test_what_is_kept_is_bounded_and_replies_stay_the_same(plain, room):
     assert (cache.kept.bytes > 0) == (room > 0)
 
 
-def test_unnamed_pictures_are_given_up_for_others(plain):
-    model = Model(plain[0].inputs.family.model_types[0])
-    cache = VisionCache(model.model)
-    model.answer([turn_of("a", 2)], cache)
-    cache.kept.limit = cache.kept.bytes
-    for question in "bc":
-        tensors = model.inputs.encode([model.inputs.prepare(turn_of(question, 2))])
-        with torch.inference_mode():
-            model.model.generate(**tensors, max_new_tokens=1)
-    assert cache.kept.bytes <= cache.kept.limit
-    seen = model.seen
-    model.answer([turn_of("a", 2)], cache)
-    assert model.seen == seen, "a question is still asking for them"
-
-
 def test_a_closed_cache_leaves_the_model_as_it_was():
     model = Model("qwen3_vl")
     wrapped = model.model.model.get_image_features
@@ -194,8 +164,3 @@ def test_tiles_of_several_pictures_are_told_apart():
     for question in SHOWN:
         cache.retire(question)
     assert len(cache.kept) == 0
-
-
-def test_every_family_says_whether_it_can():
-    assert all(family_of(name).vision for name in FAMILIES)
-    assert not family_of("llava_onevision").vision
