@@ -316,8 +316,3 @@ def test_what_faces_cover_is_where_they_are_drawn():
         assert np.array_equal(covered, drawn)
         assert drawn.any() == bool(len(which) > 1)
     renderer.close()
-
-
-def test_no_boxes():
-    assert sight_of(target()).sized((96, 72)).look(AHEAD, []) == []
-    assert Sight(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []

@@ -89,9 +89,7 @@ def test_only_scannets_meshes_have_an_alignment(tmp_path, furnished):
 def test_an_alignment_that_is_none_is_told(tmp_path, furnished, text):
     points, faces, colours = furnished
     scan = lay(tmp_path, points, faces, colours, text)
-    with pytest.raises(
-        SceneError, match=r"axisAlignment in .*scene0011_00\.txt is no turn"
-    ) as caught:
+    with pytest.raises(SceneError, match=r"axisAlignment.*scene0011_00\.txt") as caught:
         load_scene(scan)
     assert str(scan) in str(caught.value)
     with pytest.raises(SceneError):

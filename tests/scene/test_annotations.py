@@ -125,7 +125,7 @@ def test_a_missing_field_is_named(tmp_path):
 
 
 def test_a_folder_without_annotations(tmp_path):
-    with pytest.raises(QuestionsError, match=r"there are no annotations in .* scannet_meta_info"):
+    with pytest.raises(QuestionsError, match="scannet_meta_info"):
         read_annotations(tmp_path)
 
 

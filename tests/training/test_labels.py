@@ -114,18 +114,6 @@ def test_a_box_to_the_left_is_in_the_left_half_and_its_target_is_left_and_ahead(
     assert np.isfinite(labelled.targets[..., 3:]).all()
 
 
-def test_a_box_to_the_right_is_in_the_right_half_and_its_target_is_right_and_ahead(
-    viewer, scene, labels
-):
-    picture, labelled = view(viewer, scene, labels, Camera((2.0, 2.2, 1.4), 0.0, -15.0))
-    red, blue = (agree(picture, labelled, name) for name in (NAMES[0], NAMES[2]))
-    assert np.flatnonzero(red.any(axis=0)).min() >= CELLS[0] // 2
-    assert np.flatnonzero(blue.any(axis=0)).max() < CELLS[0] // 2
-    assert (labelled.targets[red][:, 0] > 0).all()
-    assert (labelled.targets[red][:, 1] < 0).all()
-    assert (labelled.targets[blue][:, :2] > 0).all()
-
-
 def test_in_a_map_the_target_is_the_middle_of_the_box_in_the_maps_own_frame(viewer, scene, labels):
     shown = viewer.top(scene, Camera((2.0, 2.0, 1.4)))
     frame = viewer.renderer.draw(scene, shown.camera, *SIZE)

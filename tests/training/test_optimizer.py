@@ -138,16 +138,3 @@ def test_the_rate_rises_in_a_line_and_falls_along_half_a_cosine():
     assert all(a > b for a, b in pairwise(rates[100:]))
     assert rate_at(1000, 1000, 2.0) == rate_at(5000, 1000, 2.0) == pytest.approx(0.1)
     assert rate_at(3, 4, 2.0) == pytest.approx(0.08)  # a training shorter than its rise
-
-
-def test_without_muon_inner_matrices_step_as_all_others():
-    _, masters = made(muon=False)
-    assert list(masters.optimizers) == ["adamw"]
-    before = {name: copy.clone() for name, copy in masters.copies.items()}
-    for weight in masters.named.values():
-        weight.grad = torch.full_like(weight, 1e-3)
-    masters.step(1e-3)
-    moved = before[INNER] * (1 - 0.3e-3 * 0.02) - masters.copies[INNER]
-    assert torch.allclose(
-        moved, torch.full_like(moved, 0.3e-3), rtol=1e-3
-    )  # AdamW's first step is the rate

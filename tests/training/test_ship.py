@@ -107,7 +107,7 @@ def test_what_is_too_large_is_refused_and_what_was_there_stays(
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / WEIGHTS).write_text("of an earlier making")
     unit = limit.removeprefix("MOST_").lower()
-    with pytest.raises(ValueError, match=rf"\d {unit} are more than {most:,}"):
+    with pytest.raises(ValueError, match=rf"{unit}.*{most:,}"):
         ship(tmp_path / "small", checkpoint)
     assert [file.name for file in (tmp_path / "small").iterdir()] == [WEIGHTS]
     assert (tmp_path / "small" / WEIGHTS).read_text() == "of an earlier making"

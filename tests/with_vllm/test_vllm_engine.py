@@ -7,7 +7,6 @@ from importlib.util import find_spec
 import psutil
 import pytest
 from factories.models import small_model, speckled_file
-from factories.prefix_cache import cache_mismatch
 from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
 
@@ -225,14 +224,6 @@ def test_scores_are_summed_log_probabilities(engine):
     assert right.log_probabilities == pytest.approx(scores.log_probabilities[:1], abs=1e-5)
 
 
-def test_the_probe_finds_nothing_here_and_finds_a_cache_that_lies(engine, monkeypatch):
-    assert engine.core.prefix_caching
-    assert cache_mismatch(engine.core, engine.prompts, engine.sampling) is None
-    # Pictures that share a name share what was computed for the first of them.
-    monkeypatch.setattr("render_agent.engines.vllm.requests.picture_name", lambda picture: "same")
-    assert "1 of 3 prompts" in cache_mismatch(engine.core, engine.prompts, engine.sampling)
-
-
 def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies(engine):
     expected = texts(engine.generate(ragged()))
     before = set(psutil.Process().children())
@@ -247,7 +238,7 @@ def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies
             if "EngineCore" in " ".join(process.cmdline()):
                 process.kill()
                 process.wait(10)
-        with pytest.raises(EngineError, match=r"answers no more .* --continue recent"):
+        with pytest.raises(EngineError, match="--continue recent"):
             engine.generate(ragged()[:1])
     finally:
         engine.core.close()

@@ -226,24 +226,6 @@ def test_layers_that_forget_nothing_are_found(monkeypatch):
     assert "differ" in cache_mismatch(loaded("aya_vision"))
 
 
-@pytest.mark.parametrize("name", ["gemma4", "glm46v"])
-def test_no_row_is_without_a_key_it_sees(name, monkeypatch):
-    plain, masks = torch.nn.functional.scaled_dot_product_attention, []
-
-    def watched(*args, attn_mask=None, **more):
-        if attn_mask is not None:
-            masks.append(attn_mask)
-        return plain(*args, attn_mask=attn_mask, **more)
-
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
-    requests = [dialogues().request(question) for question in ("q0", "q1", "q2")]
-    model = loaded(name)
-    TransformersEngine(model, batch_size=3).generate(requests)
-    lengths = [len(model.inputs.prepare(request).ids) for request in requests]
-    assert min(lengths) < max(lengths) in {mask.shape[-2] for mask in masks if len(mask) == 3}
-    assert all(bool(mask.any(-1).all()) for mask in masks)
-
-
 @pytest.mark.parametrize("name", ["sinks", "caps"])
 def test_attention_that_is_not_ours_is_refused(name, monkeypatch):
     from render_agent.engines.transformers import attention
@@ -260,16 +242,6 @@ def test_a_reuse_that_is_not_exact_is_refused(family, reuse):
 
     with pytest.raises(SetupError, match=f"reuse={reuse}.*{family}"):
         check_options({"reuse": reuse}, family)
-
-
-def test_memory_counts_the_states():
-    engine = engine_of(loaded("qwen3_5"), None, {}, 1000)
-    states = engine.cache.bytes_per_dialogue
-    layers, heads, width, channels = 3, 4, 16, 2 * 2 * 16 + 4 * 16
-    assert states == 3 * layers * 4 * (heads * width * width + channels * 4)
-    row = 600 * engine.cache.bytes_per_token + states
-    engine.cache.budget = 5 * row
-    assert engine.batch_size == 5
 
 
 def test_the_template_is_given_what_it_takes():

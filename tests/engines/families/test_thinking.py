@@ -136,7 +136,7 @@ def test_a_template_that_knows_no_switch_says_so():
     assert loaded("qwen3_vl", "auto").marks is None
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ["qwen3_5", "mistral3"])
 def test_the_log_tells_what_the_template_makes_of_earlier_thoughts(name, caplog):
     caplog.set_level("INFO", "render_agent")
     model = open_model("a small one", pretrained=small(name))

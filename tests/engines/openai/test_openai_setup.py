@@ -72,17 +72,6 @@ def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
         assert "Basic " in server.headers[-1]["authorization"]
 
 
-def test_engines_are_made_for_the_servers_there_are(server):
-    for given, size in [({}, 64), ({"batch_size": 5}, 5)]:
-        engine = make_engine(config(server.url, **given), [])
-        assert engine.batch_size == size
-        engine.close()
-    with StubServer(by_rule(lambda body: b"")) as other:
-        engine = make_engine(config(server.url, base_url=(server.url, other.url)), [])
-        assert engine.batch_size == 128
-        engine.close()
-
-
 def test_what_is_not_installed_is_named(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(SetupError, match=r"render_agent\[openai\]"):

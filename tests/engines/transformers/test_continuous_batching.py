@@ -363,7 +363,7 @@ def failing_device(engine, monkeypatch, answers):
 def test_a_device_that_is_lost_ends_the_run(make, monkeypatch):
     engine = make()
     failing_device(engine, monkeypatch, answers=False)
-    with pytest.raises(EngineError, match=r"answers no more.*--continue"):
+    with pytest.raises(EngineError, match="--continue"):
         engine.generate([shown("64x64-1.png")])
 
 

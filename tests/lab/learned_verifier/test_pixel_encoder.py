@@ -129,7 +129,7 @@ def test_features_are_made_once_and_depend_on_the_pose():
 def test_another_encoder_is_refused():
     encoder = make_encoder("pixels")
     check_encoder(encoder, {"label": "pixels", **encoder.describe()})
-    with pytest.raises(SetupError, match="version was 0, here it is 1"):
+    with pytest.raises(SetupError, match="version"):
         check_encoder(encoder, {"label": "pixels", **encoder.describe(), "version": 0})
-    with pytest.raises(SetupError, match="no encoder 'clip'"):
+    with pytest.raises(SetupError, match="clip"):
         make_encoder("clip")

