@@ -90,7 +90,7 @@ def test_a_file_of_that_name_changes_nothing(folder, tmp_path, monkeypatch):
     assert find_model("small").folder == folder
 
 
-def test_it_has_no_revision():
+def test_a_bundled_model_has_no_revision():
     with pytest.raises(UsageError, match="small"):
         find_model("small", "main")
 

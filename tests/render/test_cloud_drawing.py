@@ -78,7 +78,7 @@ def test_each_point_of_a_sparse_cloud_covers_its_own_pixel(rasteriser):
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_a_few_points(rasteriser, count):
+def test_a_few_points_are_drawn(rasteriser, count):
     scene = cloud_of([[2.0, 0.0, 1.5]] * count)
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
     assert set(np.unique(frame.primitive)) == {-1, 0}

@@ -74,7 +74,7 @@ def test_an_empty_room_is_visible_whole_and_each_sixth_of_it_by_its_view(cloud):
         assert (one != inside).mean() < 0.01
 
 
-def test_what_is_hidden_or_far_is_not_seen():
+def test_hidden_and_far_surface_is_not_seen():
     renderer = Rasteriser(1)
     screen = box((2.5, 0.2, 0.0), (2.6, 2.8, 2.2), (10, 10, 10), cells=20)
     room = scene(screen)
@@ -112,7 +112,7 @@ def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_dra
     assert 6 <= len(drawn) < len(cameras)
 
 
-def test_nothing_scanned():
+def test_a_scene_without_area_has_no_surface():
     nothing = Scene(
         "n", np.zeros((3, 3), np.float32), np.zeros((3, 3), np.uint8),
         np.array([[0, 1, 2]], np.int32), 0.0, 1.0, np.zeros((2, 3)),

@@ -179,7 +179,7 @@ def sight_of(scene, *boxes, size=(320, 240), renderer=None):
     return Sight(renderer or Rasteriser(1), scene, boxes or (TARGET,), size)
 
 
-def test_nothing_in_the_way():
+def test_an_object_with_nothing_in_the_way_is_seen_whole():
     seen = one(Sight(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
     assert seen.share == pytest.approx(1.0, abs=0.01)
     assert seen.distance == pytest.approx(3.0)
@@ -187,12 +187,12 @@ def test_nothing_in_the_way():
     assert seen.area == pytest.approx(0.8 * focal / 3 * focal / 3, rel=0.02)
 
 
-def test_half_behind_a_wall():
+def test_half_of_an_object_behind_a_wall_is_seen():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
     assert one(sight_of(target(wall))).share == pytest.approx(0.5, abs=0.02)
 
 
-def test_behind_the_camera():
+def test_an_object_behind_the_camera_is_not_seen():
     assert one(sight_of(target()), AHEAD.turned(180)) == Sighting(
         0, 0, 0.0, 0.0, pytest.approx(3.0)
     )
@@ -257,7 +257,7 @@ def finely(scene):
     return replace(scene, points=points, colours=colours, faces=faces.astype(np.int32))
 
 
-def test_clouds():
+def test_objects_of_clouds_are_seen_as_those_of_meshes():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
     whole, half = (as_cloud(target(*others)) for others in ((), (wall,)))
     seen = one(sight_of(whole))

@@ -54,12 +54,12 @@ def test_a_smooth_picture_shrinks_and_equal_pictures_give_equal_bytes():
         np.zeros((0, 4, 3), np.uint8),
     ],
 )
-def test_what_is_no_picture_is_refused(picture):
+def test_arrays_that_are_no_image_are_refused(picture):
     with pytest.raises(ValueError, match="picture"):
         encode(picture)
 
 
-def test_what_is_no_png_is_refused():
+def test_damaged_png_files_are_refused():
     whole = encode(np.arange(300, dtype=np.uint8).reshape(10, 10, 3) * 7)
     flipped = bytearray(whole)
     flipped[50] ^= 255

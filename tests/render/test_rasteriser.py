@@ -162,7 +162,7 @@ def test_without_colours_depth_and_faces_are_the_same_bits(rasteriser, camera):
         assert plain.primitive.tobytes() == whole.primitive.tobytes()
 
 
-def test_degenerate_and_enormous_triangles(rasteriser):
+def test_degenerate_and_enormous_triangles_are_drawn(rasteriser):
     points = np.array([[2, 0, 1], [2, 0, 1], [2, 1, 1], [2, 2, 1], [-9e4, -1e5, 1], [9e4, 0, 1]])
     points = np.vstack([points, [[-9e4, 1e5, 1], [3, 0, 1.5]]])
     faces = np.array([[0, 0, 0], [0, 1, 2], [0, 2, 3], [7, 7, 2], [4, 5, 6]])

@@ -138,7 +138,7 @@ def test_both_faces_of_a_triangle_are_drawn(renderer):
     assert (masks[0] == masks[1]).all()
 
 
-def test_where_nothing_is(renderer):
+def test_empty_pixels_are_background_at_infinite_depth(renderer):
     scene = replace(room(), faces=np.empty((0, 3), np.int32))
     frame = renderer.draw(scene, FORWARD, 7, 5)
     assert (frame.colours == BACKGROUND).all()

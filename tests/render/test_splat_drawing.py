@@ -116,7 +116,7 @@ def test_a_mirrored_splat_gives_the_mirrored_picture(rasteriser):
     assert psnr(seen.colours[:, ::-1], rasteriser.draw(scene, camera, W, H).colours) >= 50
 
 
-def test_the_map_is_cut(rasteriser):
+def test_splats_above_the_cut_are_not_on_the_map(rasteriser):
     scene = balls([(0, 0, 0.5), (0, 0, 2.5), (1, 0.5, 1.0)], [RED, GREEN, BLUE], radius=0.2)
     frame = rasteriser.draw(scene, MapCamera((0, 0), 2.0, 0.02), 200, 200)
     assert np.abs(frame.colours[100, 100].astype(int) - RED).max() <= 4

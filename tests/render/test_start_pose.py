@@ -140,7 +140,7 @@ def test_it_begins_over_no_bed_where_floor_is_free(renderer, label):
 @pytest.mark.parametrize(
     "text", ["", "top", "1,2,3", "1,2,3,4,5", "1,2,x,4", "nan,0,1,0", "0,0,inf,0"]
 )
-def test_what_is_no_start_is_refused(text):
+def test_malformed_starts_are_refused(text):
     with pytest.raises(UsageError, match="best"):
         parse_start(text)
 

@@ -85,7 +85,7 @@ def test_all_draw_what_the_rasteriser_draws(renderer, rasteriser):
 
 
 @pytest.mark.parametrize(("wrap", "beyond"), [("repeat", RED), ("mirror", GREEN), ("clamp", GREEN)])
-def test_what_lies_beyond_a_picture(renderer, wrap, beyond):
+def test_texture_coordinates_beyond_the_edge_wrap(renderer, wrap, beyond):
     uv = [(0, 0), (1.4, 0), (1.4, 0.4), (0, 0.4)]
     scene = wall(Material(QUARTERS, wrap=(wrap, wrap)), uv)
     frame = renderer.draw(scene, AHEAD, W, H)

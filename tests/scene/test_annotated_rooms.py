@@ -157,7 +157,7 @@ def test_a_category_has_one_colour_in_every_process():
         ((box("a", (0, 0, 0), EYE[0] + 1), box("b", (900, 0, 0), (1, 1, 1))), "not lie in one room"),
     ],
 )  # fmt: skip
-def test_what_is_no_room_is_told(things, sentence):
+def test_boxes_that_make_no_room_are_refused(things, sentence):
     with pytest.raises(SceneError, match=sentence):
         annotated_scene(annotation(*things))
 

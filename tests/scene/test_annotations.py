@@ -111,7 +111,7 @@ def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
         ({"object_counts": None}, "None is no table of categories"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_file_and_scene(tmp_path, changes, sentence):
+def test_malformed_annotations_are_told_with_file_and_scene(tmp_path, changes, sentence):
     path = write(tmp_path, {"s1": {**ENTRY, **changes}})
     with pytest.raises(QuestionsError, match=sentence) as caught:
         read_annotations(path)
@@ -124,13 +124,13 @@ def test_a_missing_field_is_named(tmp_path):
         read_annotations(write(tmp_path, {"s": entry}))
 
 
-def test_a_folder_without_annotations(tmp_path):
+def test_a_folder_without_annotations_is_refused(tmp_path):
     with pytest.raises(QuestionsError, match="scannet_meta_info"):
         read_annotations(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
-def test_a_file_without_annotations(tmp_path, text):
+def test_a_file_without_annotations_is_refused(tmp_path, text):
     path = tmp_path / "scannet_meta_info_val.json"
     path.write_text(text)
     with pytest.raises(QuestionsError, match="annotations"):

@@ -100,7 +100,7 @@ def test_feet_and_a_scan_on_its_side_are_suspected(tmp_path):
     assert all(part in side for part in ("2.7 m", "4.0 m", "--up y"))
 
 
-def test_what_is_assumed_is_said_and_what_is_told_is_not(tmp_path):
+def test_assumed_axes_and_units_are_noted(tmp_path):
     path = laid(tmp_path, POINTS)
     (note,) = load_scene(path).notes
     assert "(z)" in note

@@ -42,7 +42,7 @@ XYZ_LINES = ("property float x", "property float y", "property float z")
 LIST_LINE = "property list uchar int vertex_indices"
 
 
-def test_what_is_no_file(tmp_path):
+def test_paths_that_are_no_file_are_refused(tmp_path):
     assert "no such file" in refusal(tmp_path / "nowhere.ply")
     assert "directory" in refusal(tmp_path)
     assert "name too long" in refusal(tmp_path / ("x" * 300 + ".ply"))
@@ -53,7 +53,7 @@ def test_what_is_no_file(tmp_path):
     refusal(loop)
 
 
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "scan.ply"
     path.write_bytes(WHOLE["ascii"])
 
@@ -80,7 +80,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
         (mesh_ply(POINTS * 1000, FACES), "metres"),
     ],
 )
-def test_what_is_no_scan(tmp_path, data, told):
+def test_malformed_scans_are_refused(tmp_path, data, told):
     assert told in refused(tmp_path, data)
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_format_is_told_those_that_are_known(tmp_path):
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_cut_short_anywhere(tmp_path, order):
+def test_a_file_cut_short_anywhere_is_refused(tmp_path, order):
     whole = WHOLE[order]
     for length in np.linspace(1, len(whole) - 4, 60).astype(int):
         refused(tmp_path, whole[:length])
@@ -97,7 +97,7 @@ def test_cut_short_anywhere(tmp_path, order):
 
 @pytest.mark.parametrize("order", FORMATS)
 @pytest.mark.parametrize(("face", "named"), [([0, 1, 24], "24"), ([0, -1, 2], "-1")])
-def test_faces_out_of_range(tmp_path, order, face, named):
+def test_faces_out_of_range_are_refused(tmp_path, order, face, named):
     text = refused(
         tmp_path, ply([("vertex", XYZ, POINTS), ("face", CORNERS, [([0, 1, 2],), (face,)])], order)
     )
@@ -105,7 +105,7 @@ def test_faces_out_of_range(tmp_path, order, face, named):
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_nothing_finite_left(tmp_path, order):
+def test_a_scan_without_finite_faces_is_refused(tmp_path, order):
     assert "finite" in refused(tmp_path, mesh_ply(POINTS * np.nan, FACES, order=order))
     points = POINTS.copy()
     points[::4] = np.nan
@@ -113,7 +113,7 @@ def test_nothing_finite_left(tmp_path, order):
     assert "finite" in refused(tmp_path, mesh_ply(points, FACES, order=order))
 
 
-def test_lists_that_lie_about_their_length(tmp_path):
+def test_lists_with_a_wrong_length_are_refused(tmp_path):
     start = header("element vertex 24", *XYZ_LINES, "element face 2", LIST_LINE)
     points = POINTS.astype("<f4").tobytes()
     one = b"\x03" + np.array([0, 1, 2], "<i4").tobytes()
@@ -139,7 +139,7 @@ def test_lists_that_lie_about_their_length(tmp_path):
         (b"3 0 1 2\n", b"3.5 0 1 2\n", "entries"),
     ],
 )
-def test_numbers_that_are_none(tmp_path, text, instead, told):
+def test_malformed_numbers_are_refused(tmp_path, text, instead, told):
     assert told in refused(tmp_path, WHOLE["ascii"].replace(text, instead))
 
 
@@ -258,7 +258,7 @@ LINES = st.one_of(
         st.lists(st.integers(0, 3), max_size=600).map(bytes),
     ),
 )
-def test_made_up_headers(tmp_path_factory, order, lines, start, body):
+def test_made_up_headers_give_a_scene_or_a_refusal(tmp_path_factory, order, lines, start, body):
     known = ["element vertex 5", *XYZ_LINES] if start else []
     path = tmp_path_factory.getbasetemp() / "made_up.ply"
     path.write_bytes(header(*known, *lines, order=order) + body)

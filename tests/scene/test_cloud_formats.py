@@ -52,7 +52,7 @@ def is_grey_by(intensity, colours):
         pytest.param("a.laz", 3, 256, marks=pytest.mark.slow),
     ],
 )
-def test_las_at_utm_offsets(tmp_path, name, form, times):
+def test_las_keeps_millimetres_at_utm_offsets(tmp_path, name, form, times):
     path = tmp_path / name
     write_las(path, POINTS + UTM, COLOURS, INTENSITY, form=form, times=times)
     scene = load_scene(path)
@@ -97,7 +97,7 @@ def test_the_unit_of_a_coordinate_system_is_believed(tmp_path, vlr, metres):
     assert is_grey_by(INTENSITY, scene.colours)
 
 
-def test_degrees_are_no_metres(tmp_path):
+def test_coordinates_in_degrees_are_refused(tmp_path):
     path = tmp_path / "a.las"
     write_las(path, POINTS, form=1, vlrs=[geo_keys(k1024=2)])
     with pytest.raises(SceneError, match="degrees"):
@@ -147,7 +147,7 @@ def test_polar_coordinates_of_e57_are_placed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["ascii", "binary", "compressed"])
-def test_pcd(tmp_path, kind):
+def test_pcd_points_colours_and_intensities_come_back(tmp_path, kind):
     path = tmp_path / "a.pcd"
     write_pcd(path, POINTS, COLOURS, kind=kind)
     scene = load_scene(path)
@@ -159,7 +159,7 @@ def test_pcd(tmp_path, kind):
     assert is_grey_by(INTENSITY, scene.colours)
 
 
-def test_what_was_compressed_comes_back_or_is_nothing():
+def test_lzf_comes_back_or_is_refused():
     data = b"\x02abc\xe0\x64\x02\x00z"  # abc, then 109 bytes from three back, then z
     whole = (b"abc" * 40)[:112] + b"z"
     assert decompressed(data, len(whole)) == whole
@@ -185,7 +185,7 @@ def rows(*columns):
         ("a.txt", rows(np.tile([0.0, -0.6, 0.8], (len(POINTS), 1)), COLOURS), "", " ", "%.3f"),
     ],
 )
-def test_columns_of_text(tmp_path, name, table, head, between, numbers):
+def test_columns_of_text_are_told_by_name_or_content(tmp_path, name, table, head, between, numbers):
     path = tmp_path / name
     np.savetxt(path, table, numbers, between, header=head, comments="")
     scene = load_scene(path)
@@ -221,7 +221,7 @@ def test_intensities_of_a_ply_cloud_are_greys(tmp_path):
     assert np.array_equal(load_scene(path).colours, COLOURS)
 
 
-def test_a_cloud_in_glb(tmp_path):
+def test_a_glb_cloud_keeps_its_colours(tmp_path):
     path = tmp_path / "a.glb"
     opaque = np.column_stack([COLOURS, np.full(len(COLOURS), 255)]).astype(np.uint8)
     trimesh.PointCloud(POINTS[:, [0, 2, 1]] * [1, 1, -1], opaque).export(path)
@@ -235,7 +235,7 @@ def test_a_cloud_in_glb(tmp_path):
     ("name", "up", "metres"),
     [("a.usda", "Y", 0.01), pytest.param("a.usdc", "Z", 1.0, marks=pytest.mark.slow)],
 )
-def test_usd(tmp_path, name, up, metres):
+def test_usd_meshes_come_back_in_metres(tmp_path, name, up, metres):
     path = tmp_path / name
     points, faces = MESH
     light = RANDOM.random(points.shape)
@@ -320,7 +320,7 @@ def refusal(path):
     return text
 
 
-def test_las_that_lies(tmp_path):
+def test_las_with_wrong_counts_is_refused(tmp_path):
     path = tmp_path / "a.las"
     write_las(path, POINTS, COLOURS, form=2)
     whole = path.read_bytes()
@@ -339,7 +339,7 @@ def test_las_that_lies(tmp_path):
     assert "header" in refusal(path)
 
 
-def test_pcd_that_lies(tmp_path):
+def test_pcd_with_wrong_counts_is_refused(tmp_path):
     path = tmp_path / "a.pcd"
     write_pcd(path, POINTS, COLOURS, kind="compressed")
     whole = path.read_bytes()
@@ -358,7 +358,7 @@ def test_pcd_that_lies(tmp_path):
 @pytest.mark.parametrize(
     "name", mostly_slow(["a.e57", "a.usdc", "a.usdz", "a.csv"], "a.e57", "a.usdc", "a.csv")
 )
-def test_what_is_torn_or_something_else(tmp_path, name):
+def test_torn_and_mislabelled_files_are_refused(tmp_path, name):
     path = tmp_path / name
     if name == "a.e57":
         write_e57(path, [(e57_fields(POINTS), np.eye(3), (0, 0, 0))])

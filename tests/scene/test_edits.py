@@ -41,7 +41,7 @@ def red(scene):
     return mask.sum(), np.nonzero(mask)[1].mean() if mask.any() else None
 
 
-def test_what_is_removed_is_gone_from_pictures_and_boxes(scene, boxes):
+def test_a_removed_object_is_gone_from_images_and_boxes(scene, boxes):
     edits = [Edit("remove", "chair", 0), Edit("remove", "shelf")]
     gone = edited_scene(scene, boxes, edits)
     one, none = red(gone)[0], red(edited_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
@@ -53,7 +53,7 @@ def test_what_is_removed_is_gone_from_pictures_and_boxes(scene, boxes):
     assert gone.bounds is scene.bounds
 
 
-def test_what_is_moved_is_drawn_where_its_box_is(scene, boxes):
+def test_a_moved_object_is_drawn_where_its_box_is(scene, boxes):
     edit = Edit("transform", "chair", 1, degrees=90.0, shift=(3.4, -1.0, 0.0))
     moved = edited_scene(scene, boxes, [edit])
     box = edited_boxes(boxes, [edit])["chair"][1]

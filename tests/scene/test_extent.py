@@ -89,7 +89,7 @@ def test_two_storeys_have_the_lowest_floor_and_the_highest_ceiling():
         ("pcl_room_scan_nocolour.ply", (-1.36, -1.2), (1.6, 1.72), (11.3, 9.8, 3.06)),
     ],
 )
-def test_real_scans(name, floor, ceiling, size):
+def test_extents_of_real_scans(name, floor, ceiling, size):
     scene = load_scene(test_data("scenes", name))
     assert floor[0] <= scene.floor <= floor[1]
     assert ceiling[0] <= scene.ceiling <= ceiling[1]

@@ -30,7 +30,7 @@ def test_every_format_stands_upright(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["glb", "obj"])
-def test_vertex_colours(tmp_path, suffix):
+def test_vertex_colours_come_back(tmp_path, suffix):
     scene = load_scene(written(tmp_path, suffix, UP[suffix], COLOURS))
     assert np.abs(scene.colours[scene.faces].astype(int) - COLOURS[FACES]).max() <= 1
 

@@ -32,7 +32,7 @@ def test_points_colours_and_faces_come_back_exactly(tmp_path, order):
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("order", FORMATS)
-def test_any_end_of_line(tmp_path, order, newline):
+def test_any_end_of_line_is_read(tmp_path, order, newline):
     # A first byte of data that looks like a line's end is data.
     rows = [(10, *point) for point in POINTS]
     elements = [
@@ -48,7 +48,7 @@ def test_any_end_of_line(tmp_path, order, newline):
     ("kind", "scale"),
     [("uchar", 1), ("float", 1 / 255), ("double", 1 / 255), ("float", 1), ("ushort", 257)],
 )
-def test_colours_of_any_type(tmp_path, order, kind, scale):
+def test_colours_of_any_type_are_read(tmp_path, order, kind, scale):
     channels = tuple((kind, name) for name in ("red", "green", "blue"))
     colours = COLOURS.copy()
     colours[0] = 255

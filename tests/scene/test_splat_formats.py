@@ -98,7 +98,7 @@ def test_an_ordinary_cloud_is_no_splat(tmp_path):
             read(tmp_path, data)
 
 
-def test_what_is_not_finite_is_left_out(tmp_path):
+def test_gaussians_that_are_not_finite_are_left_out(tmp_path):
     broken = some_splat()
     broken.points[3] = np.nan
     broken.gaussians.scales[5] = np.inf
@@ -134,7 +134,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_is_refused_in_a_sentence(tmp_path, name):
+def test_broken_splats_are_refused(tmp_path, name):
     data, said = BROKEN[name]
     path = tmp_path / "room.splat"
     path.write_bytes(data)

@@ -342,7 +342,7 @@ def test_what_takes_much_memory_is_read_in_a_process_of_its_own(tmp_path, monkey
     assert (scene.texture.uv == here.texture.uv).all()
 
 
-def test_what_is_not_decoded_here_names_what_converts_it(tmp_path):
+def test_formats_not_decoded_here_name_what_converts_them(tmp_path):
     ktx = b"\xabKTX 20\xbb\r\n\x1a\n" + b"\0" * 60
     assert "ktxdecompress" in refused(glb(tmp_path, textured(), ktx))
     needed = {"extensionsRequired": ["EXT_mesh_gpu_instancing"]}
@@ -366,7 +366,7 @@ def test_no_file_outside_the_folder_is_opened(tmp_path):
         assert (scene.texture is not None) == there
 
 
-def test_draco(tmp_path):
+def test_draco_meshes_are_decompressed(tmp_path):
     pytest.importorskip("DracoPy")
     points, faces = room()
     path = tmp_path / "draco.glb"

@@ -124,7 +124,7 @@ def test_pictures_of_the_same_name_are_told_apart_by_their_pixels(engine):
     assert texts(engine.generate([request, swapped])) == [first, second]
 
 
-def test_a_schema_holds(engine):
+def test_replies_keep_to_their_schema(engine):
     schema = {
         "type": "object",
         "properties": {

@@ -203,7 +203,7 @@ def test_finding_a_model_imports_neither_torch_nor_transformers():
         ({}, True),
     ],
 )
-def test_what_takes_pictures(config, expected):
+def test_models_with_a_vision_part_take_pictures(config, expected):
     assert takes_pictures(config) is expected
 
 

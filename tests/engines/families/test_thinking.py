@@ -152,7 +152,7 @@ def test_the_log_tells_what_the_template_makes_of_earlier_thoughts(name, caplog)
     assert model.describe()["thoughts"] in told
 
 
-def test_thinking_is_said_once():
+def test_two_switches_for_thinking_are_refused():
     with pytest.raises(UsageError, match="enable_thinking"):
         open_model(
             "x",

@@ -367,7 +367,7 @@ def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
     assert engine.calls == 2
 
 
-def test_what_is_no_reply_is_refused(engine):
+def test_malformed_replies_are_refused(engine):
     engine.submit([request("a")])
     key, _ = engine.first()
     assert post(engine, key=key) == 400
@@ -412,7 +412,7 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
         ({"ply": "p", "question": "q"}, {"engine": "openai"}, {"ply": "p", "question": "q", "batch": False}),
     ],
 )  # fmt: skip
-def test_what_is_played(given, before, chosen):
+def test_play_chooses_questions_from_options_and_configuration(given, before, chosen):
     assert chosen_options(given, before) == {**chosen, "engine": "human"}
 
 

@@ -72,7 +72,7 @@ def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
         assert "Basic " in server.headers[-1]["authorization"]
 
 
-def test_what_is_not_installed_is_named(server, monkeypatch):
+def test_a_missing_package_is_named(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(SetupError, match=r"render_agent\[openai\]"):
         describe_engine(config(server.url))
@@ -153,7 +153,7 @@ def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypat
         "http://[::1",
     ],
 )
-def test_what_is_no_address_is_refused(url):
+def test_malformed_addresses_are_refused(url):
     with pytest.raises(UsageError, match="--base-url"):
         find_endpoints([url])
 

@@ -72,7 +72,7 @@ def test_a_model_that_counts_positions_otherwise_is_found_out(dtype, monkeypatch
     assert "differ" in cache_mismatch(loaded)
 
 
-def test_what_is_kept_wrongly_is_found_out(loaded, monkeypatch):
+def test_a_cache_with_wrong_slots_is_found_out(loaded, monkeypatch):
     slots = Sequence.slots
     monkeypatch.setattr(Sequence, "slots", lambda self, start, end: slots(self, start, end)[::-1])
     assert "differ" in cache_mismatch(loaded)

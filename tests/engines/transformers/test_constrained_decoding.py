@@ -288,7 +288,7 @@ def test_a_model_may_think_before_its_reply(qwen, prompt, reply):
         ("assistant\n<think>\n\n</think>\n\n", "<think>", "<think>"),
     ],
 )
-def test_thoughts_have_their_place(qwen, prompt, reply, refused):
+def test_thoughts_stand_only_before_the_reply(qwen, prompt, reply, refused):
     read, guide = taken(qwen, reply, prompt)
     assert reply == read + refused
     assert not guide.mask()[qwen.tokenizer.encode(refused)[0]]
@@ -390,7 +390,7 @@ def test_a_row_without_a_schema_is_not_held(engine, replies):
     assert not any(reply.text.startswith("{") for reply in unguided)
 
 
-def test_every_sample_is_held(engine):
+def test_every_sample_is_guided(engine):
     (reply,) = engine.generate([asked(1, samples=4, temperature=1.2, max_new_tokens=200)])
     assert len(set(reply.samples)) == 4
     for text in reply.samples:

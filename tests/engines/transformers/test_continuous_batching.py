@@ -68,7 +68,7 @@ def test_how_many_are_led_together_changes_nothing(make, expected):
     assert Dialogues().lead(make(), together=4).said == expected
 
 
-def test_what_was_read_before_is_not_read_again(make):
+def test_tokens_of_earlier_turns_come_from_the_cache(make):
     led = Dialogues(turns=6).lead(make())
     read, seen, cached = led.tokens
     assert read - cached <= 1.1 * seen

@@ -113,7 +113,7 @@ def test_a_dialogue_alone_may_outgrow_a_cache_that_grows_and_no_other(cache):
             cache.reserve(one, 0, 30 * PAGE_TOKENS)
 
 
-def test_common_tokens():
+def test_common_tokens_are_counted_from_the_beginning():
     assert common_tokens([], [1]) == 0
     assert common_tokens([1, 2, 3], [1, 2, 4, 5]) == 2
     many = list(range(1000))

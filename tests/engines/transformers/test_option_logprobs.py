@@ -259,7 +259,7 @@ def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
 @pytest.mark.parametrize(
     "build", [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3]
 )
-def test_scores_of_other_families(build):
+def test_scores_of_other_families_are_those_read_together(build):
     other = open_model(str(small_model(build)), dtype="float32", device="cpu")
     found = score(other, RAGGED[:6], [MANY] * 6)
     expected = [[read_together(other, asked, choice) for choice in MANY] for asked in RAGGED[:6]]

@@ -76,7 +76,7 @@ def test_a_small_batch_size_gives_the_same_replies_in_more_calls(engine, togethe
     assert engine.calls - before == 3
 
 
-def test_what_is_submitted_comes_back_with_its_request(engine, together, monkeypatch):
+def test_submitted_requests_come_back_with_their_replies(engine, together, monkeypatch):
     expected = {
         single.question_id: reply.text
         for single, reply in zip(MIXED[:5], together[:5], strict=True)

@@ -265,6 +265,6 @@ def test_an_interrupt_is_not_held_back(engine, monkeypatch):
         (ValueError("out of memory"), False, False),
     ],
 )
-def test_faults_are_told_apart(error, memory, device):
+def test_out_of_memory_is_told_from_a_device_error(error, memory, device):
     assert is_out_of_memory(error) is memory
     assert is_device_error(error) is device

@@ -75,7 +75,7 @@ def test_a_map_shows_each_box_by_its_footprint(tmp_path, renderer):
         assert (pixels <= 1.08 * np.array(wide)).all()
 
 
-def test_what_is_cut_away_is_on_no_map(tmp_path, exact):
+def test_objects_above_the_cut_are_on_no_map(tmp_path, exact):
     view = View(0, "top", "", replace(TOP, height=0.6))
     lamp, plant, sofa = opened(tmp_path).areas(view, exact)
     assert lamp == plant == 0 < sofa

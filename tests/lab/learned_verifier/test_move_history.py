@@ -133,7 +133,7 @@ def test_where_a_scene_lies_and_how_it_is_turned_makes_no_difference(yaw, x, y, 
     np.testing.assert_allclose(found, other, atol=1e-5)
 
 
-def test_what_is_no_history_is_refused():
+def test_malformed_histories_are_refused():
     for actions, cameras in (
         ([], None),
         ([Action(done=True)], [Camera((0.0, 0.0, 1.6))]),

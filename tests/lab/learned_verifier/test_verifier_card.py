@@ -23,7 +23,7 @@ def folder(tmp_path):
     return tmp_path / "verifier"
 
 
-def test_what_is_saved_comes_back(folder):
+def test_a_saved_verifier_comes_back(folder):
     ensemble, learned = load(folder)
     assert learned == LEARNED
     assert ensemble.shape == SMALL
@@ -77,7 +77,7 @@ def test_weights_that_do_not_fit_are_refused(folder):
         load(folder)
 
 
-def test_what_is_no_folder_of_a_verifier_is_refused(folder, tmp_path):
+def test_folders_without_a_verifier_are_refused(folder, tmp_path):
     with pytest.raises(SetupError, match="holds no verifier"):
         load(tmp_path / "nowhere")
     for text, told in (

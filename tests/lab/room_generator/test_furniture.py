@@ -19,7 +19,7 @@ def parts(mesh):
 
 
 @pytest.mark.parametrize("kind", CATALOGUE)
-def test_a_piece_is_whole(kind):
+def test_a_piece_of_furniture_is_closed_and_centred(kind):
     mesh = built(kind, np.random.default_rng(1), 0.1).mesh
     low, high = mesh.bounds
     assert parts(mesh) >= 3

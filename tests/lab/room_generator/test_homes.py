@@ -93,7 +93,7 @@ def test_area_is_that_of_the_polygons(truths):
         assert truth.area == pytest.approx(inside * np.prod(high - low), rel=0.03)
 
 
-def test_the_floor_hangs_together(truths):
+def test_every_free_place_can_be_reached(truths):
     for truth in truths.values():
         assert flooded(truth) == pytest.approx(1.0), truth.scene
 

@@ -114,14 +114,14 @@ def test_questions_are_not_repeated(rows):
     assert len(set(asked)) == len(asked)
 
 
-def test_counts(rows, by_scene):
+def test_counts_are_those_of_the_boxes(rows, by_scene):
     for row in of_type(rows, "object_counting"):
         label = re.fullmatch(r"How many (.+)\(s\) are in this room\?", row["question"])[1]
         there = sum(thing.label == label for thing in by_scene[row["scene_name"]].objects)
         assert there == int(row["ground_truth"]) >= 2
 
 
-def test_sizes(rows, by_scene):
+def test_sizes_are_the_longest_edge_of_the_box(rows, by_scene):
     for row in of_type(rows, "object_size_estimation"):
         label = re.search(r"height\) of the (.+), measured", row["question"])[1]
         corners = one(by_scene[row["scene_name"]], label).box.corners
@@ -129,7 +129,7 @@ def test_sizes(rows, by_scene):
         assert abs(float(row["ground_truth"]) - 100 * edges.max()) <= 0.51
 
 
-def test_room_sizes(rows, by_scene):
+def test_room_sizes_are_the_area_of_the_floor(rows, by_scene):
     for row in of_type(rows, "room_size_estimation", least=len(ASKED)):
         area = 0.0
         for room in by_scene[row["scene_name"]].rooms:
@@ -138,7 +138,7 @@ def test_room_sizes(rows, by_scene):
         assert abs(float(row["ground_truth"]) - area) <= 0.0501
 
 
-def test_distances(rows, by_scene):
+def test_distances_are_between_the_closest_points(rows, by_scene):
     for row in of_type(rows, "object_abs_distance"):
         names = re.search(r"between the (.+) and the (.+) \(in meters\)", row["question"]).groups()
         metres = apart(*(one(by_scene[row["scene_name"]], name) for name in names))
@@ -147,7 +147,7 @@ def test_distances(rows, by_scene):
         assert float(row["ground_truth"]) >= 0.4
 
 
-def test_the_closest_of_four(rows, by_scene):
+def test_the_closest_of_four_is_the_truth(rows, by_scene):
     for row in of_type(rows, "object_rel_distance"):
         truth = by_scene[row["scene_name"]]
         listed, target = re.search(
@@ -167,7 +167,7 @@ def test_the_closest_of_four(rows, by_scene):
 
 
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
-def test_directions(rows, by_scene, kind):
+def test_directions_follow_from_the_boxes(rows, by_scene, kind):
     for row in of_type(rows, f"object_rel_direction_{kind}"):
         names = re.match(
             r"If I am standing by the (.+) and facing the (.+), is the (.+) to (?:the left|my)",
@@ -212,7 +212,7 @@ def passed(truth, steps):
     return [one(truth, step[21:]) for step in steps if step.startswith("Go forward until the ")]
 
 
-def test_turns_of_routes(asked_routes):
+def test_turns_of_routes_follow_from_the_boxes(asked_routes):
     for row, truth, start, facing, steps in asked_routes:
         place = one(truth, start).centre
         before, turns = one(truth, facing).centre - place, []

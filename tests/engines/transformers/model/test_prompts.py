@@ -240,7 +240,7 @@ def test_an_earlier_picture_is_read_once(inputs):
     assert fresh.kept.bytes == sum(part.nbytes for part in kept) >= tensors[2].nbytes
 
 
-def test_what_is_kept_is_bounded_and_goes_with_its_question(inputs):
+def test_kept_pixels_are_bounded_and_go_with_their_question(inputs):
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     questions = {
         name: fresh.prepare(dialogue("64x64-0.png", f"64x64-{seed}.png", question=name))

@@ -130,7 +130,7 @@ def test_pictures_go_with_the_last_question_that_is_shown_them(plain):
 
 
 @pytest.mark.parametrize("room", mostly_slow([0, 1, 2.5, 4], 1))
-def test_what_is_kept_is_bounded_and_replies_stay_the_same(plain, room):
+def test_a_bounded_vision_cache_changes_no_reply(plain, room):
     model = Model(plain[0].inputs.family.model_types[0])
     whole = VisionCache(model.model)
     model.answer([turn_of("b", 0)], whole)
