@@ -10,7 +10,7 @@ from factories.runs import Silent, make_config, make_questions
 from safetensors import safe_open
 
 import render_agent
-from render_agent.cli.commands.doctor import command, data, engines, machine, renderers
+from render_agent.cli.commands.doctor import command, engines
 from render_agent.cli.commands.doctor.findings import Answer, Finding
 from render_agent.config import RunConfig
 from render_agent.config.run import absolute_paths
@@ -215,8 +215,6 @@ def test_from_python_and_in_measurements(folder):
 def test_the_doctor_names_the_first_run(tmp_path, monkeypatch, capsys, missing, told):
     found = [Finding("engines", name, True, "runs") for name in ("bundled model", "transformers")]
     left = [finding for finding in found if finding.name not in missing]
-    for part in (renderers, machine, data):
-        monkeypatch.setattr(part, "examine", lambda *_, **__: iter(()))
-    monkeypatch.setattr(engines, "examine", lambda *_, **__: iter(left))
+    monkeypatch.setattr(command, "find", lambda *_: left)
     assert command.examine({"output": str(tmp_path)}, as_json=False) == 0
     assert f"rooms {told}" in capsys.readouterr().out

@@ -118,7 +118,13 @@ def test_replies_need_merges_only_and_numbers_have_parts_of_their_own(reply):
 
 
 def test_a_label_is_one_token_wherever_it_stands():
-    around = ("; {} 1.2", '"{} ?', "\nA. {}\n", "is the {} to my left", "How many {}(s) are here?")
+    around = (
+        "; {} 1.2",
+        '"{} ?',
+        "\nA. {}\n",
+        ", is the {} to my left",
+        "How many {}(s) are in this room?",
+    )
     for label in LABELS:
         (token,) = ids_of(label)
         assert all(token in ids_of(text.format(label)) for text in around), label

@@ -110,8 +110,8 @@ def test_weights_that_were_cut_off_are_told_before_loading(copy):
     ],
 )
 def test_a_configuration_that_does_not_go_with_the_weights(copy, changed, named):
-    text_config = json.loads((copy / "config.json").read_text("utf-8"))["text_config"]
-    if changed.keys() & text_config.keys():
+    if "model_type" not in changed:
+        text_config = json.loads((copy / "config.json").read_text("utf-8"))["text_config"]
         changed = {"text_config": text_config | changed}
     rewrite_json(copy / "config.json", **changed)
     assert named in told(copy)

@@ -62,15 +62,6 @@ def test_the_map_turns_with_the_camera_and_ahead_is_above(yaw, rows, columns):
     np.testing.assert_array_equal(red, expected)
 
 
-def test_a_move_of_the_camera_moves_the_map():
-    step = SIDE / COLUMNS
-    near = cells(Camera((1.0, 2.0, 1.6), 90), a_map(lambda x, y: y > 2 + step))[1]
-    moved = cells(Camera((1.0, 2.0 + step, 1.6), 90), a_map(lambda x, y: y > 2 + step))[1]
-    np.testing.assert_allclose(near[:-1, :, :CONTENT], moved[1:, :, :CONTENT], atol=1e-6)
-    assert (near[..., 0] > 0).sum() == 3 * COLUMNS
-    assert (moved[..., 0] > 0).sum() == 4 * COLUMNS
-
-
 def test_what_lies_beyond_the_map_is_nothing_and_without_a_map_all_of_it():
     _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), a_map(lambda x, y: y > 2))
     assert not around[..., :CONTENT].any()
