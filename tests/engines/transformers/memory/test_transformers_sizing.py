@@ -79,6 +79,8 @@ def test_a_probe_comes_before_the_first_batch_of_unknown_size(loaded, monkeypatc
 
 
 def test_a_probe_that_does_not_fit_is_told(loaded, monkeypatch):
+    # collecting garbage after every refusal takes half a second
+    monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     memory = Filling(1_000_000)
     engine = TransformersEngine(replace(loaded), memory=memory)
     refused = memory.fill(engine, monkeypatch, fixed=950_000, per_token=1000)
