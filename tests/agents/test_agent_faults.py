@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from factories.runs import (
     STEP,
-    Silent,
     choices,
+    cut,
+    go_on,
     make_questions,
     outcome,
     pictures,
@@ -50,12 +51,8 @@ def copy(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / "copy")
 
 
-def continued(path, engine=None):
-    run = resume_run(RunFolder(path), {})
-    try:
-        return run.go(Silent(), lambda config, asked: engine or mixed_engine())
-    finally:
-        run.close()
+def continued(path):
+    return go_on(path, mixed_engine())
 
 
 def assert_same(path, whole):
@@ -123,9 +120,7 @@ def test_every_dialogue_is_retired_once(folder, questions, made):
 
 
 def test_lost_candidate_pictures_are_drawn_again(folder, questions, whole, copy):
-    lines = (copy / "turns.jsonl").read_text().splitlines(keepends=True)
-    (copy / "turns.jsonl").write_text("".join(lines[: len(lines) // 2]))
-    (copy / "results.json").unlink()
+    cut(copy, len(RunFolder(copy).lines()) // 2)
     lost = [file for file in pictures(copy) if "candidate" in file or "scenes" in file]
     assert len(lost) > 5
     for file in lost:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from factories.runs import Silent, choices, make_questions, play, transcripts
+from factories.runs import choices, cut, go_on, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, read_wordings
@@ -13,7 +13,6 @@ from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.geometry.camera import Camera
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import resume_run
 
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}
@@ -199,16 +198,9 @@ def test_a_run_cut_off_goes_on_with_its_wordings(tmp_path):
 
     whole, results = play(tmp_path, questions, engine(), **REPHRASE)
     path, _ = play(tmp_path, questions, engine(), **REPHRASE)
-    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
-    (path / "turns.jsonl").write_bytes(b"".join(lines[:3]))
-    (path / "results.json").unlink()
+    cut(path, 3)
     again = engine()
-    run = resume_run(RunFolder(path), {})
-    try:
-        found = run.go(Silent(), lambda config, asked: again)
-    finally:
-        run.close()
-    assert told((path, found)) == told((whole, results))
+    assert told((path, go_on(path, again))) == told((whole, results))
     assert again.asked
     assert all(request.temperature for request in again.asked), "the wordings are in the log"
 

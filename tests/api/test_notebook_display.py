@@ -4,12 +4,11 @@ import base64
 import io
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from factories.runs import STEP, make_questions, play, walking
+from factories.runs import STEP, in_rooms, make_questions, play, walking
 from PIL import Image
 
 import render_agent
@@ -126,12 +125,7 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
 
 
 def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
-    questions = make_questions(tmp_path, 6)
-    rows = [json.loads(line) for line in questions.read_text().splitlines()]
-    for row in rows:
-        row["scene_name"] = f"room{row['id']}"
-        shutil.copy(tmp_path / "room.ply", tmp_path / f"{row['scene_name']}.ply")
-    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = in_rooms(make_questions(tmp_path, 6), 6)
     runs = [play(tmp_path, questions, walking(6, turns), max_turns=4)[0] for turns in (1, 2)]
     one, other = map(render_agent.load_run, runs)
     low, high = one.results["intervals"]["micro"]

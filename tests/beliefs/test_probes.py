@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from factories.dialogues import load
 from factories.models import small_model
-from factories.runs import make_config, make_questions, play, transcripts, walking
+from factories.runs import go_on, make_config, make_questions, play, transcripts, walking
 
 from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.analysis.diagnosis.model import Cause
@@ -19,7 +19,7 @@ from render_agent.engines.transformers.factory import engine_of
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.runner import start_run
 
 ALL = {"probe": ("map", "counts"), "max_turns": 4}
 
@@ -91,11 +91,7 @@ def test_cut_anywhere_and_continued_it_is_the_same(tmp_path, questions):
     for share in (0.31, 0.77):
         (path / "results.json").unlink()
         log.write_bytes(whole[: int(share * len(whole))])
-        run = resume_run(RunFolder(path), {})
-        try:
-            again = run.go(Silent(), lambda config, asked: walking(5, batch_size=2))
-        finally:
-            run.close()
+        again = go_on(path, walking(5, batch_size=2))
         assert transcripts(path) == said
         assert probes(path) == believed
         assert again["beliefs"] == results["beliefs"]

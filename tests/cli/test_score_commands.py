@@ -7,6 +7,7 @@ import pytest
 from conftest import test_data
 from factories import TREE
 from factories.benchmarks import FREQUENCY, some_rows, type_here
+from factories.runs import cut
 
 from render_agent.runs.log.folder import RunFolder, list_runs
 
@@ -138,13 +139,6 @@ def test_rescoring_by_another_parser_lies_beside(run, call, tmp_path):
     assert json.loads((path / "results.vlmevalkit.json").read_text()) == other
     code, out, _ = call("rescore", path, "--parser", "vlmevalkit")
     assert "answers read as vlmevalkit does" in out
-
-
-def cut(path, keep):
-    """Leave only the first `keep` lines of a run's log, as if it had been killed there."""
-    lines = (path / "turns.jsonl").read_text().splitlines(keepends=True)
-    (path / "turns.jsonl").write_text("".join(lines[:keep]))
-    (path / "results.json").unlink()
 
 
 def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):

@@ -119,7 +119,7 @@ def test_an_unknown_option_in_json_is_refused():
         ({"batch": True, "temperature": float("nan")}, "--temperature"),
     ],
 )
-def test_options_that_contradict_each_other(options, named):
+def test_options_that_contradict_each_other_are_refused(options, named):
     with pytest.raises(UsageError, match=named):
         RunConfig(**options)
 
@@ -223,7 +223,7 @@ def test_a_file_that_gives_no_options_is_refused(tmp_path, content, named):
         options_of_file(written(tmp_path, content))
 
 
-def test_a_file_that_cannot_be_read(tmp_path):
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read .* No such file"):
         options_of_file(str(tmp_path / "none.yaml"))
     with pytest.raises(UsageError, match=r"cannot read .* Is a directory"):

@@ -16,7 +16,7 @@ PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
      "The answer is A", "The correct answer is (A).", "Final answer: **A**", "\\boxed{A}", "A\nbecause",
      "A because a chair is near", '["A"]', "A\x00"],
 )  # fmt: skip
-def test_ways_to_say_a(text):
+def test_every_way_to_say_a_is_read_as_a(text):
     assert canonical(text, "letter", OPTIONS) == "A"
 
 
@@ -27,7 +27,7 @@ def test_ways_to_say_a(text):
      "a left turn", "left or right", "to the left", "1", "true", "an answer", "answer", "I cannot say",
      "A's", "A-frame", "Ａ", "the"],
 )  # fmt: skip
-def test_ways_to_say_nothing(text):
+def test_what_names_no_single_option_is_no_answer(text):
     assert canonical(text, "letter", OPTIONS) is None
 
 
@@ -84,7 +84,7 @@ def test_an_essay_is_neither_a_letter_nor_a_number():
     assert canonical("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
 
 
-def test_asked_for():
+def test_the_form_of_an_answer_names_its_letters():
     assert answer_form("letter", OPTIONS) == "one letter, A, B, C or D"
     assert answer_form("letter", ["A. left", "B. right"]) == "one letter, A or B"
     assert answer_form("letter", ["A. left"]) == "the letter A"

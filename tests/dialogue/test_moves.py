@@ -71,7 +71,7 @@ def test_walls_and_furniture_are_told_apart_and_placed():
     assert done(over, up=-1).feedback == "moved 0.49 of 1 m down: furniture is below"
 
 
-def test_a_move_that_is_blocked_at_once():
+def test_a_blocked_move_leaves_the_camera():
     stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
     again = done(stopped, forward=1)
     assert again.feedback in (
@@ -83,7 +83,7 @@ def test_a_move_that_is_blocked_at_once():
     assert third.camera == again.camera
 
 
-def test_the_end_of_the_scan():
+def test_a_move_stops_at_the_end_of_the_scan():
     flat = FreeSpace.of(
         as_scene(*joined(rectangle((0, 0, 0), (6, 4, 0)), rectangle((0, 0, 0), (0, 4, 2.7))))
     )
@@ -95,7 +95,7 @@ def test_the_end_of_the_scan():
     assert done(camera, flat, up=2).feedback.endswith("the end of the scan is above")
 
 
-def test_pitch_that_is_at_its_limit_already():
+def test_pitch_at_its_limit_stays():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
     assert done(high, pitch=10).feedback == "pitch stays within ±60°: it is 60° already"
     assert done(high, pitch=10).camera == high
@@ -126,7 +126,7 @@ def test_look_at_leaves_rotation_and_pitch_out():
     )
 
 
-def test_look_at_what_is_too_steep_or_at_the_camera():
+def test_look_at_too_steep_keeps_the_pitch_limit():
     steep = done(look_at=(4.1, 5.0, 0.0))
     assert steep.camera.pitch == -60
     assert steep.feedback.endswith(
@@ -137,7 +137,7 @@ def test_look_at_what_is_too_steep_or_at_the_camera():
     assert here.feedback.endswith("the camera stands at that very point")
 
 
-def test_other_limits():
+def test_moves_keep_the_limits_that_are_given():
     limits = Limits(metres=0.5, rotation=30, clearance=0.5)
     moved = done(limits=limits, rotation=-90, forward=1)
     assert moved.feedback == (

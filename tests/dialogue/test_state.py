@@ -46,7 +46,7 @@ def test_turns_come_in_order():
         state().take(turn(1, Action(forward=1.0)))
 
 
-def test_failed_and_missing():
+def test_a_failed_question_may_be_retried_and_one_without_a_scan_is_missing():
     made = state(Action(forward=1.0))
     made.fail("broken")
     assert made.status is Status.FAILED

@@ -1,6 +1,7 @@
 """Small runs of the real program with a scripted engine, and what must be equal between two of them."""
 
 import json
+import shutil
 from pathlib import Path
 
 from factories.scenes import room, write_ply
@@ -8,7 +9,7 @@ from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
-from render_agent.runs.runner import start_run
+from render_agent.runs.runner import resume_run, start_run
 
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
 """Options that make a run quick."""
@@ -36,6 +37,18 @@ def make_questions(folder: Path, count: int = 4) -> Path:
     path = folder / "questions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def in_rooms(questions: Path, count: int) -> Path:
+    """Let questions be about so many scenes in turn, which are one scan under several names; return their file."""
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = f"room{row['id'] % count}"
+        shutil.copy(
+            questions.with_name("room.ply"), questions.with_name(f"{row['scene_name']}.ply")
+        )
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return questions
 
 
 def make_config(folder: Path, questions: Path, **options) -> RunConfig:
@@ -103,6 +116,23 @@ def play(folder, questions, engine, **options):
     finally:
         run.close()
     return run.path, results
+
+
+def cut(path: Path, lines: int):
+    """Take a run back to what it was after so many lines of its log."""
+    kept = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
+    (path / "turns.jsonl").write_bytes(b"".join(kept))
+    for name in ("results.json", "results.csv"):
+        (path / name).unlink(missing_ok=True)
+
+
+def go_on(path: Path, engine=None, **changes):
+    """Continue a run to its end, with this engine or its own; return the results."""
+    run = resume_run(RunFolder(path), changes)
+    try:
+        return run.go(Silent(), *([lambda config, asked: engine] if engine else []))
+    finally:
+        run.close()
 
 
 def walking(count, turns=3, batch_size=64):

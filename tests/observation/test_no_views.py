@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 from factories.models import bundled_model
-from factories.runs import Silent, make_config, make_questions, transcripts
+from factories.runs import Silent, cut, go_on, make_config, make_questions, transcripts
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.chat import pictures
@@ -16,7 +16,7 @@ from render_agent.dialogue.state import Question, QuestionState, Status
 from render_agent.geometry.camera import Camera
 from render_agent.observation.base import NoViews
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.runner import start_run
 
 
 def question(scan=None):
@@ -89,10 +89,7 @@ def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     assert (found["counts"]["failed"], found["totals"]["renders"]) == (0, 0)
     whole = transcripts(run.path)
     assert {len(turns) for turns in whole.values()} <= {1, 2}
-    lines = (run.path / "turns.jsonl").read_bytes().splitlines(keepends=True)
-    (run.path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
-    again = resume_run(RunFolder(run.path), {})
-    again.go(Silent())
-    again.close()
+    cut(run.path, 2)
+    go_on(run.path)
     assert transcripts(run.path) == whole
     assert RunFolder(run.path).results()["notes"][-1].startswith("blind: ")

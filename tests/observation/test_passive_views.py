@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from factories import TREE
-from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts
+from factories.runs import cut, go_on, make_config, make_questions, outcome, play, transcripts
 
 from render_agent import registry
 from render_agent.cli.commands.dry_run import dry_run
@@ -149,14 +149,10 @@ def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again
     path, _ = run_to_the_end(tmp_path, views=views, **ROOM)
     whole, results = transcripts(path), outcome(path)
     files = {file: file.read_bytes() for file in path.glob("views/**/*.png")}
-    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     for kept in (1, 6):  # a turn of one question; the first turn of all, and the second of two
-        (path / "turns.jsonl").write_bytes(b"".join(lines[:kept]))
-        (path / "results.json").unlink()
+        cut(path, kept)
         shutil.rmtree(path / "views")
-        again = resume_run(RunFolder(path), {})
-        again.go(Silent(), lambda config, asked: stubborn())
-        again.close()
+        go_on(path, stubborn())
         assert transcripts(path) == whole
         assert outcome(path) == results
         assert {file: file.read_bytes() for file in path.glob("views/**/*.png")} == files

@@ -104,7 +104,7 @@ def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1 and nothing more", b"{}"])
-def test_a_broken_parquet_file(tmp_path, broken):
+def test_a_broken_parquet_file_is_named(tmp_path, broken):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = tmp_path / "x.parquet"
     path.write_bytes(broken)
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
         ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1"),
     ],
 )
-def test_a_file_of_something_else(tmp_path, name, content, place):
+def test_a_file_without_questions_is_named_with_the_place(tmp_path, name, content, place):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(QuestionsError) as caught:

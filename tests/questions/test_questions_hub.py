@@ -109,7 +109,7 @@ def test_each_refusal_is_one_line_with_its_name_its_reason_and_the_way_out(hub, 
 
 
 @pytest.mark.slow
-def test_no_hub_and_no_questions(tmp_path):
+def test_without_a_hub_the_way_out_is_named(tmp_path):
     for offline, why in ((False, "the hub cannot be reached"), (True, "HF_HUB_OFFLINE is set")):
         told = load(tmp_path, "http://127.0.0.1:9", offline=offline)
         assert all(words in told for words in ("nyu-visionx/VSI-Bench", why, "--benchmark rooms"))

@@ -77,7 +77,7 @@ def test_the_bundled_rooms_need_nothing():
     assert all(question.scan.is_file() for question in questions)
 
 
-def test_a_benchmark_that_is_none(tmp_path):
+def test_an_unknown_benchmark_is_named_with_the_known_ones(tmp_path):
     with pytest.raises(SetupError, match=r"none\.jsonl.* vsibench, rooms,.* revsi"):
         choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
 
@@ -143,7 +143,7 @@ def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
         choose_questions(RunConfig(batch=True, benchmark="rooms", **options))
 
 
-def test_the_files_of_the_questions(tmp_path):
+def test_the_files_that_questions_come_from_are_known(tmp_path):
     path = make_questions(tmp_path)
     assert question_files(make_config(tmp_path, path)) == [path]
     [rooms] = question_files(RunConfig(batch=True, benchmark="rooms"))
@@ -153,7 +153,7 @@ def test_the_files_of_the_questions(tmp_path):
     assert question_files(RunConfig(ply="x.ply", question="?")) == []
 
 
-def test_the_question_that_was_typed(tmp_path):
+def test_a_typed_question_has_its_options_and_its_scan(tmp_path):
     scan = tmp_path / "house.ply"
     scan.touch()
     config = RunConfig(ply=str(scan), question="Where is the sofa?", option=("left", "right"))
@@ -178,7 +178,7 @@ def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
     assert single_question(single).scan == link
 
 
-def test_a_scan_that_is_not_there(tmp_path):
+def test_a_missing_scan_is_named(tmp_path):
     with pytest.raises(SetupError, match=r"there is no scan at .*none\.ply"):
         choose_questions(RunConfig(ply=str(tmp_path / "none.ply"), question="?"))
 
@@ -199,6 +199,6 @@ def test_choices_get_letters_where_they_have_none(given, options):
 
 
 @pytest.mark.parametrize("given", [[""], ["left", " "], ["x"] * 27])
-def test_choices_that_cannot_have_letters(given):
+def test_choices_that_cannot_have_letters_are_refused(given):
     with pytest.raises(UsageError):
         lettered(given)

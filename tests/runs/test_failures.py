@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from conftest import mostly_slow
-from factories.runs import Silent, make_config, make_questions, play, transcripts, walking
+from factories.runs import Silent, go_on, make_config, make_questions, play, transcripts, walking
 from factories.samples import mixed_engine, options_of
 from factories.states import question
 
@@ -17,7 +17,7 @@ from render_agent.errors import EngineError, RunStoppedError
 from render_agent.runs.failures import IN_A_ROW, Failures, allowed_failures
 from render_agent.runs.log import folder as run_folder
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.runner import start_run
 
 COUNT = 12
 
@@ -29,12 +29,6 @@ def stopped(folder, questions, engine, error=RunStoppedError, **options):
         run.go(Silent(), lambda config, asked: engine)
     run.close()
     return run.path, str(stop.value)
-
-
-def continued(path, engine):
-    run = resume_run(RunFolder(path), {})
-    run.go(Silent(), lambda config, asked: engine)
-    run.close()
 
 
 class Raising:
@@ -76,7 +70,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)
     assert sum(line["error"] is not None for line in RunFolder(run.path).lines()) == IN_A_ROW
-    continued(run.path, whole)
+    go_on(run.path, whole)
     reference, results = play(tmp_path, questions, whole, **options)
     assert transcripts(run.path) == transcripts(reference)
     assert results["counts"]["failed"] == 0
@@ -158,7 +152,7 @@ def test_whatever_an_engine_raises_ends_the_run_and_it_goes_on(tmp_path, verb):
     setattr(engine, verb, raising)
     path, said = stopped(tmp_path, questions, engine, EngineError)
     assert all(words in said for words in ("engine scripted", "slots do not fit"))
-    continued(path, walking(4))
+    go_on(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])
 
 
@@ -201,7 +195,7 @@ def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
     )
     monkeypatch.undo()
     engine.size = 10
-    continued(path, engine)
+    go_on(path, engine)
     assert RunFolder(path).results()["counts"]["failed"] == 0
 
 
@@ -220,5 +214,5 @@ def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatc
     (error,) = [line["error"] for line in RunFolder(path).lines() if line["error"]]
     assert "memory ran out" in error
     monkeypatch.undo()
-    continued(path, walking(4))
+    go_on(path, walking(4))
     assert transcripts(path) == transcripts(play(tmp_path, questions, walking(4), max_turns=5)[0])

@@ -1,18 +1,26 @@
 """A run divided into shards and joined again is the undivided run."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import (
+    cut,
+    go_on,
+    in_rooms,
+    make_config,
+    make_questions,
+    outcome,
+    play,
+    transcripts,
+    walking,
+)
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.questions.selection import choose_questions, shard_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.merge_shards import merge
-from render_agent.runs.runner import resume_run
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +28,7 @@ def questions(tmp_path_factory):
     """Eight questions about five scenes, which are one scan under five names."""
     folder = tmp_path_factory.mktemp("questions")
     path = make_questions(folder, 8)
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        row["scene_name"] = f"room{row['id'] % 5}"
-        (folder / f"{row['scene_name']}.ply").write_bytes((folder / "room.ply").read_bytes())
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return in_rooms(path, 5)
 
 
 def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions):
@@ -76,14 +79,11 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
 
 def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts):
     unfinished = RunFolder(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
-    turns = unfinished.path / "turns.jsonl"
-    turns.write_bytes(b"".join(turns.read_bytes().splitlines(keepends=True)[:3]))
+    cut(unfinished.path, 3)
     path, found = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert found["official"] is None
     assert RunFolder(path).results() is None
-    run = resume_run(RunFolder(path), {})
-    run.go(Silent(), lambda config, asked: walking(8))
-    run.close()
+    go_on(path, walking(8))
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
 

@@ -9,6 +9,7 @@ import pytest
 from factories.runs import (
     STEP,
     Silent,
+    go_on,
     make_config,
     make_questions,
     outcome,
@@ -21,7 +22,7 @@ from render_agent.engines.base import Capabilities, Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.runner import start_run
 
 
 def order(path):
@@ -157,9 +158,7 @@ def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
     assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
     (failed,) = [line for line in RunFolder(path).lines() if line["error"]]
     assert failed["events"] == ["out_of_memory"]
-    run = resume_run(RunFolder(path), {})
-    again = run.go(Silent(), lambda config, asked: walking(2))
-    run.close()
+    again = go_on(path, walking(2))
     assert again["counts"]["failed"] == 0
     assert again["totals"]["events"] == results["totals"]["events"], "what was told stays told"
 
@@ -214,9 +213,7 @@ def test_a_failed_question_is_redone_from_its_last_good_turn(tmp_path):
     assert results["counts"]["failed"] == 1
     engine.broken = False
     asked = engine.calls
-    run = resume_run(RunFolder(path), {})
-    again = run.go(Silent(), lambda config, questions: engine)
-    run.close()
+    again = go_on(path, engine)
     assert again["counts"] == results["counts"] | {"failed": 0, "answered": 4}
     assert transcripts(path) == transcripts(reference)
     assert outcome(path) == outcome(reference)
@@ -240,9 +237,7 @@ def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_pa
         run.go(Silent(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
     run.close()
     assert RunFolder(run.path).results() is None
-    run = resume_run(RunFolder(run.path), {})
-    run.go(Silent(), lambda config, asked: walking(4))
-    run.close()
+    go_on(run.path, walking(4))
     assert transcripts(run.path) == transcripts(reference)
     assert outcome(run.path) == outcome(reference)
 

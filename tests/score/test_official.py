@@ -27,7 +27,7 @@ def transcribed(prediction, truth):
     [(3, 2, 0.1), (75, 100, 0.6), (2, 2, 1), (1, 2, 0.1), (0, 2, 0), (4, 2, 0), (95, 100, 1), (-2, 2, 0),
      (math.inf, 2, 0), (math.nan, 2, 0), (0, 0, 1), (1, 0, 0)],
 )  # fmt: skip
-def test_golden_figures(prediction, truth, score):
+def test_mean_relative_accuracy_of_known_pairs(prediction, truth, score):
     assert mean_relative_accuracy(prediction, truth) == score
 
 
@@ -59,7 +59,7 @@ def test_the_official_parser(prediction, word):
      ("B\nbecause", "B", 0), ("", "A", 0), (None, "A", 0), ("AB", "A", 0)],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", CHOICE_TYPES)
-def test_letters(question_type, prediction, truth, score):
+def test_letters_score_by_the_first_word(question_type, prediction, truth, score):
     assert score_answer(question_type, prediction, truth) == score
 
 
@@ -69,7 +69,7 @@ def test_letters(question_type, prediction, truth, score):
      ("twenty-one", "21", 0), ("", "2", 0), (None, "2", 0), ("about 2", "2", 0), ("2m", "2", 0), ("nan", "2", 0)],
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", NUMBER_TYPES)
-def test_numbers(question_type, prediction, truth, score):
+def test_numbers_score_by_mean_relative_accuracy(question_type, prediction, truth, score):
     assert score_answer(question_type, prediction, truth) == score
 
 

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from factories.runs import make_questions, play, walking
+from factories.runs import in_rooms, make_questions, play, walking
 
 from render_agent.cli.commands.compare import compare_command
 from render_agent.errors import UsageError
@@ -58,12 +58,7 @@ def test_runs_that_vary_together_need_fewer_scenes():
 
 
 def test_the_command_says_what_the_plan_has(tmp_path):
-    questions = make_questions(tmp_path, 7)
-    rows = [json.loads(line) for line in questions.read_text().splitlines()]
-    for row in rows:
-        row["scene_name"] = f"room{row['id']}"
-        (tmp_path / f"room{row['id']}.ply").write_bytes((tmp_path / "room.ply").read_bytes())
-    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = in_rooms(make_questions(tmp_path, 7), 7)
     path = play(tmp_path, questions, walking(7, 1), max_turns=2)[0]
     called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
     assert called.exit_code == 0, called.output

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from factories.runs import Silent, make_config, make_questions, play, walking
+from factories.runs import Silent, cut, go_on, make_config, make_questions, play, walking
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
@@ -58,14 +58,6 @@ def state_of(folder):
         for file in folder.rglob("*")
         if file.is_file()
     }
-
-
-def cut(path, lines=2):
-    """Let a run be unfinished, after so many lines."""
-    kept = (path / "turns.jsonl").read_text().splitlines(keepends=True)[:lines]
-    (path / "turns.jsonl").write_text("".join(kept))
-    for name in ("results.json", "results.csv"):
-        (path / name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -124,16 +116,12 @@ def test_a_pipe_in_a_report_is_replaced(run):
 
 
 def test_no_picture_is_written_through_a_linked_folder(run, victim, tmp_path):
-    cut(run)
+    cut(run, 2)
     shutil.rmtree(run / "views" / "0")
     (run / "views" / "0").symlink_to(victim)
     before = state_of(victim)
-    going = resume_run(RunFolder(run), {})
-    try:
-        with pytest.raises(RunLogError, match="leads out of"):
-            going.go(Silent(), lambda config, questions: walking(2))
-    finally:
-        going.close()
+    with pytest.raises(RunLogError, match="leads out of"):
+        go_on(run, walking(2))
     assert state_of(victim) == before
 
 

@@ -67,7 +67,7 @@ def check_scan(data, path):
 @pytest.mark.parametrize("suffix", ["ply", "glb", "gltf", "obj", "stl", "off", "pcd", "txt"])
 @SOME
 @given(data=st.data())
-def test_damaged_scans(suffix, tmp_path, data):
+def test_damaged_scans_are_read_or_refused(suffix, tmp_path, data):
     content = data.draw(damaged(valid_files.scans(suffix)))
     refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
 
@@ -76,7 +76,7 @@ def test_damaged_scans(suffix, tmp_path, data):
 @pytest.mark.parametrize("suffix", ["las", "laz", "e57", "usd"])
 @FEW
 @given(data=st.data())
-def test_damaged_scans_of_native_libraries(suffix, tmp_path, data):
+def test_damaged_scans_of_native_libraries_are_read_or_refused(suffix, tmp_path, data):
     content = data.draw(damaged(valid_files.scans(suffix)))
     refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
 
@@ -84,7 +84,7 @@ def test_damaged_scans_of_native_libraries(suffix, tmp_path, data):
 @pytest.mark.parametrize("kind", ["splats", "splat_plys"])
 @SOME
 @given(data=st.data())
-def test_damaged_splats(kind, tmp_path, data):
+def test_damaged_splats_are_read_or_refused(kind, tmp_path, data):
     content = data.draw(damaged(getattr(valid_files, kind)()))
     suffix = "splat" if kind == "splats" else "ply"
     refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
@@ -93,7 +93,7 @@ def test_damaged_splats(kind, tmp_path, data):
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "tsv", "parquet"])
 @SOME
 @given(data=st.data())
-def test_damaged_question_files(suffix, tmp_path, data):
+def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
     from render_agent.questions.rows import load_rows
 
     path = tmp_path / f"questions.{suffix}"
@@ -109,7 +109,7 @@ def test_damaged_question_files(suffix, tmp_path, data):
 
 @SOME
 @given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
-def test_damaged_annotations(tmp_path, content):
+def test_damaged_annotations_are_read_or_refused(tmp_path, content):
     from render_agent.scene.stand_in.annotated_room import annotated_scene
     from render_agent.scene.stand_in.annotations import read_annotations
 
@@ -125,7 +125,7 @@ def test_damaged_annotations(tmp_path, content):
 
 @SOME
 @given(damaged((json.dumps(valid_files.TRUTH).encode(),)))
-def test_damaged_ground_truth_beside_a_scan(tmp_path, content):
+def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content):
     from render_agent.questions.ground_truth import known_facts
     from render_agent.questions.rows import question_from_row
 
@@ -154,7 +154,7 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize("name", ["config.json", "questions.jsonl", "turns.jsonl", "results.json"])
 @SOME
 @given(data=st.data())
-def test_damaged_run_folders(name, finished, tmp_path, type_in, data):
+def test_damaged_run_folders_are_told_of(name, finished, tmp_path, type_in, data):
     """`ls` and `show` tell of the damage and exit; no other error escapes."""
     content = data.draw(damaged(((finished / name).read_bytes(),)))
     place = tmp_path / finished.name

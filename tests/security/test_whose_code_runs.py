@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from factories.runs import make_questions, play, walking
+from factories.runs import cut, make_questions, play, walking
 
 POLICY = """
 from pathlib import Path
@@ -105,9 +105,7 @@ def everything(folder):
 
 def test_to_try_going_on_goes_not_on(evil, typed):
     path, _ = play(evil, evil / "questions.jsonl", walking(2), max_turns=5)
-    (path / "results.json").unlink()
-    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
-    (path / "turns.jsonl").write_bytes(b"".join(lines[:3]))
+    cut(path, 3)
     before = everything(path)
     said = typed(evil, "--continue", path, "--dry-run")
     assert f"{path.name} has 3 turns of 2 questions: it would go on with 1 of them" in said

@@ -157,7 +157,7 @@ def test_any_value_is_a_rubric_or_has_faults(data):
     assert isinstance(rubric, Rubric)
 
 
-def test_files_and_names_that_are_no_rubric(tmp_path):
+def test_files_and_names_that_are_no_rubric_are_refused(tmp_path):
     with pytest.raises(SetupError, match=r"'nothing'.*view"):
         load_rubric("nothing")
     with pytest.raises(SetupError, match="there is no rubric"):

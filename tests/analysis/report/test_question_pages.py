@@ -363,7 +363,7 @@ def test_hostile_texts_stay_texts(page, tmp_path):
         assert all(HOSTILE in text for text in options[:1])
 
 
-def test_missing_scans_and_scans_that_are_gone(page, tmp_path):
+def test_questions_without_a_scan_have_pages(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     row = json.loads(questions.read_text().splitlines()[0])
     with questions.open("a") as file:

@@ -11,7 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from factories.runs import Silent, make_config, make_questions, outcome, play, transcripts, walking
+from factories.runs import (
+    Silent,
+    cut,
+    go_on,
+    make_config,
+    make_questions,
+    outcome,
+    play,
+    transcripts,
+    walking,
+)
 
 from render_agent import __version__
 from render_agent.errors import RunLogError, SetupError, UsageError
@@ -35,17 +45,8 @@ def finished(made, tmp_path):
     return shutil.copytree(made, tmp_path / "runs" / made.name)
 
 
-def cut(path, lines):
-    """Take the run back to what it was after so many lines."""
-    kept = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)[:lines]
-    (path / "turns.jsonl").write_bytes(b"".join(kept))
-    (path / "results.json").unlink()
-
-
 def continued(path):
-    run = resume_run(RunFolder(path), {})
-    run.go(Silent(), lambda config, questions: walking(4))
-    run.close()
+    go_on(path, walking(4))
 
 
 def test_a_torn_last_line_is_dropped_and_its_turn_taken_again(finished, tmp_path):

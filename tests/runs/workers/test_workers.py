@@ -15,7 +15,15 @@ from types import SimpleNamespace
 
 import pytest
 from factories.models import bundled_model
-from factories.runs import Silent, make_config, make_questions, outcome, transcripts
+from factories.runs import (
+    Silent,
+    go_on,
+    make_config,
+    make_questions,
+    outcome,
+    pictures,
+    transcripts,
+)
 from factories.states import question, turn
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,15 +130,6 @@ def play(config, observer=None, **more):
     return run.path
 
 
-def proceed(path, **changes):
-    run = resume_run(RunFolder(path), changes)
-    try:
-        run.go(Silent())
-    finally:
-        run.close()
-    return path
-
-
 def policy(folder, happens):
     path = folder / "eventful.py"
     path.write_text(POLICY + happens)
@@ -140,10 +139,6 @@ def policy(folder, happens):
 def nothing_twice(path):
     turns = Counter((line["question_id"], line["turn"]) for line in RunFolder(path).lines())
     return max(turns.values()) == 1
-
-
-def pictures(path):
-    return {str(file.relative_to(path)): file.read_bytes() for file in path.glob("views/**/*.png")}
 
 
 def assert_equal(path, reference):
@@ -304,7 +299,7 @@ def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone)
     errors = {line["error"] for line in RunFolder(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
-    proceed(path, workers=1)
+    go_on(path, workers=1)
     assert transcripts(path) == transcripts(alone)
     assert pictures(path) == pictures(alone)
     assert RunFolder(path).results()["counts"]["failed"] == 0
@@ -326,7 +321,8 @@ def test_a_run_of_one_process_goes_on_with_workers(tmp_path, ray, alone):
         if file.parent.name in begun and number % 3:
             file.unlink()
     (path / "results.json").unlink()
-    assert_equal(proceed(path, workers=2), alone)
+    go_on(path, workers=2)
+    assert_equal(path, alone)
     assert nothing_twice(path)
 
 
@@ -353,7 +349,7 @@ def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_pat
     assert len(workers) == 2
     assert all(gone(process) for process in workers)
     (tmp_path / "eventful.file").touch()
-    proceed(path, workers=1)
+    go_on(path, workers=1)
     assert transcripts(path) == transcripts(alone)
     assert pictures(path) == pictures(alone)
     assert nothing_twice(path)
@@ -405,7 +401,7 @@ def test_an_error_that_hits_every_worker_stops_the_run(tmp_path, ray, alone):
     run.close()
     assert 5 <= sum(line["error"] is not None for line in RunFolder(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
-    proceed(run.path, workers=2)
+    go_on(run.path, workers=2)
     assert transcripts(run.path) == transcripts(alone)
 
 
