@@ -12,22 +12,10 @@ from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
 from render_agent.config.file import options_of_file
 from render_agent.errors import UsageError
 
-CONTRACT = {
-    "base_url",
-    "batch_size",
-    "devices",
-    "finish_together",
-    "max_batched_turns",
-    "max_failures",
-    "output",
-    "log_to",
-    "json",
-    "port",
-    "quiet",
-    "ray",
-    "verbose",
-    "workers",
-}
+CONTRACT = set(
+    "base_url batch_size devices finish_together max_batched_turns max_failures output log_to json"
+    " port quiet ray verbose workers".split()
+)
 """What may differ when a run is continued, of the options that there are."""
 
 
@@ -265,16 +253,7 @@ def test_an_agent_is_read_as_it_is_written(options, agent):
     "agent",
     [
         "",
-        "vote",
-        "vote:1",
-        "vote:65",
-        "vote:x",
-        "single:2",
-        "best:3.5",
-        "lookahead:4:2",
-        "rephrase:4",
-        "rephrase:1x1",
-        "votes:3",
+        *"vote vote:1 vote:65 vote:x single:2 best:3.5 lookahead:4:2 rephrase:4 rephrase:1x1 votes:3".split(),
     ],
 )
 def test_an_agent_that_cannot_be_is_refused(agent):

@@ -62,18 +62,7 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
 
     That is time, batches, and how much of a prompt was known already.
     """
-    kept = (
-        "turn",
-        "views",
-        "messages",
-        "reply",
-        "action",
-        "happened",
-        "stood",
-        "camera",
-        "tokens",
-        "finish",
-    )
+    kept = "turn views messages reply action happened stood camera tokens finish".split()
     found: dict[str, list[dict]] = {}
     for line in RunFolder(path).lines():
         if line["error"] is None:

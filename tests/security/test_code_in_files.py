@@ -34,16 +34,7 @@ def sources():
 UNPACK = {"tarfile", "py7zr", "rarfile"}
 """Archives are not unpacked, so that no name in one leads anywhere; a zip is written, or read entry by entry."""
 
-UNPICKLE = UNPACK | {
-    "pickle",
-    "_pickle",
-    "cPickle",
-    "dill",
-    "cloudpickle",
-    "joblib",
-    "shelve",
-    "marshal",
-}
+UNPICKLE = UNPACK | set("pickle _pickle cPickle dill cloudpickle joblib shelve marshal".split())
 
 RUN_TEXTS = {
     "eval", "exec", "compile", "os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.safe_load",
