@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from factories.runs import choices, make_questions, outcome, play, transcripts
+from factories.runs import choices, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import results_of
 
 VOTING = {"agent": "vote:5", "temperature": 1.0, "verifier": ()}
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
@@ -95,13 +94,6 @@ def test_more_than_half_of_those_that_can_be_read_end_the_dialogue(tmp_path, tur
         assert lines[0]["evidence"]["ballot"]["winner"] == winner
 
 
-def test_those_that_go_on_have_no_vote_on_the_answer(tmp_path):
-    turn = [done("B"), AHEAD | {"answer": "A"}, AHEAD | {"answer": "A"}, done("B"), done("A")]
-    lines, row, _ = vote(tmp_path, turn, question=1)
-    assert row["answer"] == "B"
-    assert lines[0]["evidence"]["ballot"]["votes"] == ["B", None, None, "B", "A"]
-
-
 def test_of_numbers_the_vote_that_loses_least_is_the_answer(tmp_path):
     turn = [done("one"), done("about 10"), done("8"), GARBAGE, AHEAD]
     lines, row, _ = vote(tmp_path, turn)
@@ -142,16 +134,6 @@ def test_it_votes_on_the_answer_where_there_are_no_moves(tmp_path, views, shown)
     assert (row["status"], row["answer"]) == ("answered", "4")
     assert [len(line["views"]) for line in lines] == [shown, 0]
     assert [request.samples for request in asked] == [5, 5]
-
-
-def test_results_computed_anew_from_the_log_are_the_same(tmp_path):
-    questions = make_questions(tmp_path, 4)
-    policy = Samples([AHEAD] * 5, [done("2"), done("A"), done("B"), done("3"), done("9")])
-    path, results = play(tmp_path, questions, ScriptedEngine(policy), **VOTING)
-    assert {row["answer"] for row in results["questions"]} == {"2", "A"}
-    anew = results_of(RunFolder(path))
-    assert anew["questions"] == results["questions"]
-    assert outcome(path)["questions"] == results["questions"]
 
 
 def test_no_schedule_changes_a_vote(tmp_path):

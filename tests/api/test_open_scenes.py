@@ -145,12 +145,3 @@ def test_the_bundled_rooms_are_there_by_name():
     rooms = render_agent.bundled_rooms()
     assert len(rooms) == 8
     assert all(path.is_file() and path.stem == name for name, path in rooms.items())
-
-
-def test_a_coloured_cloud_is_read_from_a_file_of_another_format(tmp_path):
-    points, colours, _ = room()
-    x, y, z = points.T
-    trimesh.PointCloud(np.column_stack([x, z, -y]), colours).export(tmp_path / "cloud.glb")
-    scene = render_agent.open_scene(tmp_path / "cloud.glb").scene
-    assert np.allclose(scene.points, points, atol=1e-6)
-    assert (scene.colours == colours).all()

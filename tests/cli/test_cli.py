@@ -245,23 +245,6 @@ def test_what_is_not_at_hand_for_a_model_is_said_before_there_is_a_run(
     assert not (tmp_path / "experiment_logs").exists()
 
 
-STOPPED = """
-import os, signal, sys
-from render_agent.system.interrupts import exit_code, install
-install()
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    signal.pause()
-except KeyboardInterrupt as stop:
-    sys.exit(exit_code(stop))
-"""
-
-
-def test_an_interrupt_ends_the_program():
-    stopped = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, timeout=60)
-    assert (stopped.returncode, stopped.stderr) == (130, b"")
-
-
 @pytest.mark.parametrize("how", ["before", "environment", "file", "after"])
 def test_runs_are_looked_for_where_any_way_of_saying_so_says(call, tmp_path, how):
     (tmp_path / "options.yaml").write_text("output: elsewhere\n")

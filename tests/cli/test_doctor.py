@@ -99,10 +99,10 @@ def test_the_bundled_rooms_are_all_here():
 
 def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.questions.rooms.BUNDLED", tmp_path)
-    for part in (renderers, engines):
+    for part in (renderers, engines, machine):
         monkeypatch.setattr(part, "examine", lambda *_, **__: iter(()))
     assert command.examine({"output": str(tmp_path)}, as_json=False) == 1
-    assert "No run is possible until this is fixed: bundled rooms" in capsys.readouterr().out
+    assert "fixed: bundled rooms" in capsys.readouterr().out
 
 
 def test_scans_are_counted_where_the_options_point(tmp_path):

@@ -207,7 +207,6 @@ def test_a_dry_run_counts_the_pictures_of_the_first_turn_once(tmp_path, capsys):
     ("options", "refused"),
     [
         ({"views": "oracle"}, True),
-        ({"model": "witness"}, True),
         ({"model": "oracle", "views": "none"}, True),
         ({}, False),
     ],

@@ -247,14 +247,14 @@ def as_cloud(scene, count=300_000):
     return replace(scene, points=points, colours=scene.colours[scene.faces[chosen, 0]], faces=None)
 
 
-@pytest.mark.parametrize("cloud", [False, True])
+@pytest.mark.parametrize("cloud", mostly_slow([False, True], False))
 def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
     scene, other, space, _ = bundled(2)
     if cloud:
         scene = as_cloud(scene)
         other = scene.mirrored()
     renderer, chance = make_renderer(), np.random.default_rng(5)
-    for _ in range(12):
+    for _ in range(6):
         place = tuple(space.nearest_free(chance.uniform(*space.bounds)))
         yaw, pitch = float(chance.uniform(-180, 180)), float(chance.uniform(-40, 40))
         camera = Camera(place, yaw, pitch, 60.0)

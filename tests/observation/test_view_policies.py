@@ -14,7 +14,7 @@ from render_agent.dialogue.moves import Limits
 from render_agent.geometry.boxes import upright
 from render_agent.geometry.camera import vertical_from_horizontal
 from render_agent.observation.view_policies.base import ViewContext
-from render_agent.observation.view_policies.tour import in_short_order, spread_out, tour
+from render_agent.observation.view_policies.tour import tour
 from render_agent.questions.ground_truth import known_facts, placed
 from render_agent.questions.mentions import named_categories
 from render_agent.questions.rooms import bundled
@@ -174,16 +174,6 @@ def test_a_question_that_names_nothing_gets_the_tour():
     found = policy("oracle").further(question, here)
     assert found.shared
     assert found.cameras == policy("tour").further(question, here).cameras
-
-
-def test_places_are_spread_and_visited_in_a_short_order():
-    lattice = np.stack(np.meshgrid(range(5), range(5), [1]), -1).reshape(-1, 3).astype(float)
-    corners = spread_out(lattice, (2.0, 2.0, 1.0), 4)
-    assert set(corners) == {(0, 0, 1), (0, 4, 1), (4, 0, 1), (4, 4, 1)}
-    assert len(spread_out(lattice, (2.0, 2.0, 1.0), 100)) == 24
-    start = place(ROOMS[0]).start.at((0.0, 0.0, 1.0))
-    cameras = [start.at((x, 0.0, 1.0)) for x in (3.0, 1.0, 4.0, 2.0)]
-    assert [camera.position[0] for camera in in_short_order(start, cameras)] == [1, 2, 3, 4]
 
 
 def test_where_there_is_one_place_only_the_camera_turns_on_the_spot():

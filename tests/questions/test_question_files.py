@@ -88,11 +88,6 @@ def test_a_tsv_holds_the_same_questions(official, tmp_path, named):
     assert without_pruned(found) == without_pruned(questions)
 
 
-def test_a_tsv_with_vsibenchs_own_names_holds_the_same_questions(official, tmp_path):
-    rows, questions = official
-    assert load_rows(write_tsv(tmp_path / "x.tsv", rows), "vsibench") == questions
-
-
 def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     from pyarrow import parquet

@@ -123,15 +123,6 @@ def test_plain_lines_come_every_few_seconds_and_hold_no_control_characters(monke
     assert printed(display) == "here\n" * 10
 
 
-def test_a_terminal_shows_one_line_and_clears_it():
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
-    with shown_on(console) as display:
-        assert display.live
-        display.update("batched turn 1 of 4 · active 3")
-        display.note("batched turn 2 of 4: 3 questions")
-    assert "batched turn 2 of 4: 3 questions" in console.file.getvalue()
-
-
 def test_a_stage_shows_how_far_it_is_on_a_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
     with shown_on(console) as display:

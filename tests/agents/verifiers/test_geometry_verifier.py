@@ -227,23 +227,6 @@ def test_names_are_left_out_where_they_are_not_to_be_used():
     assert not facts(pictures="shuffled")  # another scene is shown
 
 
-def test_a_mirrored_room_is_scored_as_the_room(scene, standing, verifier):
-    other = scene.mirrored()
-    there = make_standing(other)
-    cameras = [TO_LAMP, TO_PLANT, AT_WALL, TO_SOFA.turned(20)]
-    here = scores(verifier, standing(asks("lamp"), view(STAND)), leading(*cameras))
-    at = other.mirrored_at
-    beyond = GeometryVerifier(facts={"room": FACTS}, size=SIZE)
-    found = scores(
-        beyond,
-        there(asks("lamp"), view(STAND.mirrored(at))),
-        leading(*(camera.mirrored(at) for camera in cameras)),
-    )
-    beyond.close()
-    assert found == pytest.approx(here, abs=0.03)
-    assert np.argsort(found).tolist() == np.argsort(here).tolist()
-
-
 def test_leaving_the_room_goes_after_staying_in_it(tmp_path, unnamed):
     open_room = joined(
         box((0, 0, 0), (5, 4, 0.02), (200, 196, 188), cells=10),

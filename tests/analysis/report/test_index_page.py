@@ -21,7 +21,7 @@ TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 def seen(tmp_path_factory):
     """The report of a run that saw, with its diagnoses."""
     folder = run_rooms(
-        tmp_path_factory.mktemp("seen"), scene=("room03", "room06"), type=TYPES, max_turns=4
+        tmp_path_factory.mktemp("seen"), scene=("room03", "room06"), type=TYPES, max_turns=3
     )
     return reported(folder)
 

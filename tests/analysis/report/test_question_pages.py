@@ -344,12 +344,6 @@ def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
         assert_nothing_serious(page, width)
 
 
-def test_a_question_prints_on_few_pages(page, report):
-    page.goto(address(report, "3"))
-    printed = page.pdf(format="A4")
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 4
-
-
 def test_hostile_texts_stay_texts(page, tmp_path):
     folder = run_hostile(tmp_path)
     place = pages_of(folder)

@@ -1,15 +1,12 @@
 """Plots: their figures, and that they are harmless drawings."""
 
-import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
-
-import pytest
 
 from render_agent.analysis.diagnosis.model import Cause, Diagnosis
 from render_agent.analysis.diagnosis.summary import summary
 from render_agent.analysis.report.plots import run_plots
-from render_agent.analysis.report.plots.svg import LONGEST_NAME, draw_svg, legend, name_rows
+from render_agent.analysis.report.plots.svg import draw_svg, legend, name_rows
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -30,22 +27,6 @@ def test_texts_are_drawn_as_they_are():
     svg = draw_svg(paint)
     assert {*names[:3], "a <b> & 'c'", r"a\ud800\u001b[2J"} <= set(words_of(svg))
     assert "<script" not in svg
-
-
-def test_long_names_leave_room_for_the_drawing():
-    widths = []
-
-    def paint(figure):
-        axes = figure.subplots()
-        axes.barh(range(2), 1)
-        name_rows(axes, ["short", "positions_of_furniture_" * 8 + " (n = 16)"])
-        figure.get_layout_engine().execute(figure)
-        widths.append(axes.get_position().width)
-
-    words = words_of(draw_svg(paint))
-    assert widths[0] > 0.45
-    assert {len(word) for word in words if "…" in word} == {LONGEST_NAME}
-    assert any(word.endswith("(n = 16)") for word in words)
 
 
 def test_the_intervals_of_plots_are_over_scenes():
@@ -116,18 +97,3 @@ def test_causes_are_counted_by_type():
     assert plot.columns == ("type", "n", "right", "misjudged")
     assert plot.rows == [("object count", 2, 1, 1)]
     assert run_plots.causes(report_of([judged(Cause.OPEN, None, None)])) is None
-
-
-@pytest.mark.parametrize("turns", [1, 3])
-def test_turns_are_whole_numbers(turns):
-    rows = {
-        str(n): {"dataset": "d", "scene": str(n), "score": 1.0, "turns": turns} for n in range(3)
-    }
-    report = SimpleNamespace(
-        rows=rows,
-        config=SimpleNamespace(picture_stress=SimpleNamespace(changes_truth=False)),
-    )
-    plot = run_plots.turns_used(report)
-    assert plot.rows == [(turns, "3", "0", "100.0", "–")]
-    assert "100%" in words_of(plot.svg)
-    assert not [word for word in words_of(plot.svg) if re.fullmatch(r"\d\.\d+", word)]
