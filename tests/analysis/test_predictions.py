@@ -3,14 +3,12 @@
 import json
 import math
 import random
-import sys
 
 import numpy as np
 import pytest
 from conftest import test_data
 
 from render_agent.analysis.predictions import read_predictions, score_predictions
-from render_agent.cli.main import main
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.questions.rows import load_rows
@@ -93,19 +91,6 @@ def benchmark():
     return path, rows, load_rows(path, "vsibench")
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Call the program; return its exit code, standard output and standard error."""
-
-    def called(*arguments):
-        monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
-
-    return called
-
-
 def every_tenth(benchmark):
     """Return some rows of every type, and their questions."""
     _, rows, questions = benchmark
@@ -131,7 +116,7 @@ def test_the_official_figure_is_that_of_the_definition(benchmark, number, whole)
     assert low <= overall <= high
 
 
-def test_the_command_gives_the_same_figures_whatever_the_ids_look_like(benchmark, call, tmp_path):
+def test_the_command_gives_the_same_figures_whatever_the_ids_are(benchmark, type_in, tmp_path):
     path, rows, _ = benchmark
     predictions = predicted(rows, 7)
     types, overall, micro = by_definition(rows, predictions)
@@ -142,7 +127,7 @@ def test_the_command_gives_the_same_figures_whatever_the_ids_look_like(benchmark
     random.Random(1).shuffle(lines)
     file = tmp_path / "predictions.jsonl"
     file.write_text("\ufeff" + "\n\n".join(lines) + "\n", "utf-8")
-    code, out, err = call("score", file, "--questions", path, "--json")
+    code, out, err = type_in("score", file, "--questions", path, "--json", folder=tmp_path)
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["official"] == pytest.approx(overall, abs=1e-9)
@@ -150,7 +135,7 @@ def test_the_command_gives_the_same_figures_whatever_the_ids_look_like(benchmark
     assert found["types"] == pytest.approx(types, abs=1e-9)
     assert found["counts"]["missing"] == 5130 - len(predictions)
     assert found["status"] == "partial"
-    code, out, _ = call("score", file, "--questions", path)
+    code, out, _ = type_in("score", file, "--questions", path, folder=tmp_path)
     assert code == 0
     assert "PARTIAL" in out
     assert f"{overall:.1f}" in out
@@ -233,21 +218,19 @@ def test_lines_that_cannot_be_scored_are_named(tmp_path, lines, named):
         read_predictions(written(tmp_path, *lines), TWO)
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path, call):
+def test_a_file_that_is_not_there_or_no_text(tmp_path, type_in):
     with pytest.raises(QuestionsError, match="cannot read the predictions"):
         read_predictions(tmp_path / "none.jsonl", TWO)
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\x00\xff")
     with pytest.raises(QuestionsError, match="cannot read the predictions"):
         read_predictions(tmp_path / "bytes.jsonl", TWO)
-    code, out, err = call("score", tmp_path / "none.jsonl", "--questions", tmp_path / "no.jsonl")
+    code, out, err = type_in("score", "none.jsonl", "--questions", "no.jsonl", folder=tmp_path)
     assert (code, out, len(err.strip().splitlines())) == (1, "", 1)
     for given in ("none.jsonl", tmp_path):  # whether or not there are questions
-        code, _, err = call("score", given)
-        assert (code, "there is no file of predictions" in err, "VSI-Bench" in err) == (
-            1,
-            True,
-            False,
-        )
+        code, _, err = type_in("score", given, folder=tmp_path)
+        assert code == 1
+        assert "predictions" in err
+        assert "VSI-Bench" not in err
 
 
 def test_missing_and_empty_predictions_are_counted_and_score_nothing():

@@ -35,7 +35,7 @@ def walked(folder, questions):
 @pytest.fixture(scope="module")
 def rooms(folder):
     given = {"benchmark": "rooms", "engine": "scripted", "output": folder / "rooms"}
-    given |= {"image_size": (160, 120), "max_turns": 3, "scene": ["room00", "room04"]}
+    given |= {"image_size": (96, 72), "max_turns": 3, "scene": ["room00", "room04"]}
     given |= {"type": ["object_counting", "object_abs_distance", "object_rel_distance"]}
     return render_agent.run(**given), render_agent.run(**given, views="none", model="oracle")
 

@@ -11,7 +11,6 @@ from factories import TREE
 import render_agent
 from render_agent import registry
 from render_agent.cli.commands import run as commands
-from render_agent.cli.main import main
 from render_agent.config import RunConfig
 from render_agent.runs.log.folder import NO_RUNS
 
@@ -19,22 +18,16 @@ ROOM = TREE / "scenes" / "room01.ply"
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """Call the program; return its exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
+def call(type_in, monkeypatch, tmp_path):
+    """Call the program with some environment; return its exit code, standard output and standard error."""
 
     def called(*arguments, **environment):
-        monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdout", sys.stdout)  # a broken pipe takes it away
         for name, value in environment.items():
             monkeypatch.setenv(f"RENDER_AGENT_{name}", value)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
+        return type_in(*arguments, folder=tmp_path)
 
-    yield called
-    signal.signal(signal.SIGTERM, handler)
+    return called
 
 
 @pytest.fixture

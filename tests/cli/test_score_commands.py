@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
+from functools import partial
 
 import pytest
 from conftest import test_data
 from factories import TREE
-from factories.benchmarks import FREQUENCY, some_rows, type_here
+from factories.benchmarks import FREQUENCY, some_rows
 from factories.runs import cut
 
 from render_agent.runs.log.folder import RunFolder, list_runs
@@ -35,9 +36,8 @@ def told(name):
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return lambda *arguments: type_here(monkeypatch, capsys, *arguments)
+def call(type_in, tmp_path):
+    return partial(type_in, folder=tmp_path)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_an_unfinished_run_is_rescored_and_stamped(run, call, tmp_path):
     (path / "questions.jsonl").unlink()
     code, _, err = call("rescore", "recent")
     assert code == 1
-    assert "render-agent --continue" in err
+    assert "--continue" in err
 
 
 def test_comparing_two_runs(run, call, tmp_path):

@@ -1,12 +1,7 @@
 """VSI-Bench through the real command, where nothing is drawn."""
 
 import json
-import sys
 from pathlib import Path
-
-import pytest
-
-from render_agent.cli.main import main
 
 FREQUENCY = {
     "object_counting": 62.1,
@@ -19,14 +14,6 @@ FREQUENCY = {
     "obj_appearance_order": 25.2,
 }
 """The paper's row "Frequency", but for route planning, where the published questions give 29.4."""
-
-
-def type_here(monkeypatch, capsys, *arguments):
-    """Call the program in this process; return its exit code, standard output and standard error."""
-    monkeypatch.setattr(sys, "argv", ["render-agent", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code, *capsys.readouterr()
 
 
 def some_rows(folder: Path, scenes: int = 12, each: int = 4) -> Path:

@@ -3,7 +3,6 @@
 import shlex
 
 import pytest
-from factories.benchmarks import type_here
 from factories.documentation import TREE, shown_commands
 
 from render_agent.runs.log.folder import list_runs
@@ -16,8 +15,7 @@ FEW = "4"
 @pytest.mark.parametrize(
     ("name", "commands"), [("first-run", 8), ("read-a-report", 8), ("compare-two-models", 7)]
 )
-def test_a_tutorial_runs(monkeypatch, capsys, tmp_path, name, commands):
-    monkeypatch.chdir(tmp_path)
+def test_a_tutorial_runs(monkeypatch, type_in, tmp_path, name, commands):
     monkeypatch.setenv("RENDER_AGENT_LIMIT", FEW)
     (tmp_path / "scenes").symlink_to(TREE / "scenes")
     lines = shown_commands(f"tutorials/{name}.md")
@@ -26,6 +24,6 @@ def test_a_tutorial_runs(monkeypatch, capsys, tmp_path, name, commands):
         runs = [run.name for run in list_runs(tmp_path / "experiment_logs")]
         names = {"RUN_A": runs[0], "RUN_B": runs[-1]} if runs else {}
         words = [names.get(word, word) for word in shlex.split(line, comments=True)[1:]]
-        code, out, err = type_here(monkeypatch, capsys, *words)
+        code, out, err = type_in(*words, folder=tmp_path)
         assert code == 0, f"{line}: {err}"
         assert out or err, line

@@ -103,15 +103,24 @@ def page_file(tmp_path_factory):
     return reported(folder).parent / "questions" / "3.html"
 
 
-def opened(window, page_file):
-    """Return a page with its 3D view open and drawn, and what it asked for."""
-    page, asked = window.new_page(), []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(page_file.as_uri())
-    assert not any("view3d.js" in url for url in asked), "loaded only when it is opened"
-    page.click("details.view3d summary")
-    page.wait_for_selector("details.view3d[data-drawn]", timeout=120_000)
-    return page, asked
+@pytest.fixture
+def opened(window):
+    """What opens a page with its 3D view drawn, and tells what it asked for; the page is closed at the end."""
+    pages = []
+
+    def opens(page_file):
+        page, asked = window.new_page(), []
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(page_file.as_uri())
+        assert not any("view3d.js" in url for url in asked), "loaded only when it is opened"
+        page.click("details.view3d summary")
+        page.wait_for_selector("details.view3d[data-drawn]", timeout=120_000)
+        return page, asked
+
+    yield opens
+    for page in pages:
+        page.close()
 
 
 def colours_of(page, file):
@@ -120,21 +129,18 @@ def colours_of(page, file):
     return np.asarray(Image.open(file).convert("RGB"))
 
 
-def test_the_view_shows_the_room_the_turns_and_asks_nobody(window, page_file, tmp_path):
-    page, asked = opened(window, page_file)
-    try:
-        assert all(url.startswith("file:") for url in asked)
-        above = colours_of(page, tmp_path / "above.png")
-        assert len(np.unique(above.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
-        number = page.locator("details.view3d .turn-number")
-        assert number.text_content().startswith("Turn 1 of")
-        page.focus("details.view3d canvas")
-        page.keyboard.press("ArrowRight")
-        assert number.text_content().startswith("Turn 2 of")
-        page.keyboard.press("ArrowLeft")
-        assert number.text_content().startswith("Turn 1 of")
-    finally:
-        page.close()
+def test_the_view_shows_the_room_the_turns_and_asks_nobody(opened, page_file, tmp_path):
+    page, asked = opened(page_file)
+    assert all(url.startswith("file:") for url in asked)
+    above = colours_of(page, tmp_path / "above.png")
+    assert len(np.unique(above.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
+    number = page.locator("details.view3d .turn-number")
+    assert number.text_content().startswith("Turn 1 of")
+    page.focus("details.view3d canvas")
+    page.keyboard.press("ArrowRight")
+    assert number.text_content().startswith("Turn 2 of")
+    page.keyboard.press("ArrowLeft")
+    assert number.text_content().startswith("Turn 1 of")
 
 
 def view_of(page_file):
@@ -173,30 +179,29 @@ def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
 
 @IN_BOTH_LIGHTS
 def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
-    window, page_file, width, scheme
+    opened, page_file, width, scheme
 ):
-    page, _ = opened(window, page_file)
-    try:
-        seen_at(page, width, scheme)
-        assert_nothing_serious(page, width)
-        page.goto((page_file.parents[1] / "pairs.html").as_uri())
-        assert_nothing_serious(page, width)
-    finally:
-        page.close()
+    page, _ = opened(page_file)
+    seen_at(page, width, scheme)
+    assert_nothing_serious(page, width)
+    page.goto((page_file.parents[1] / "pairs.html").as_uri())
+    assert_nothing_serious(page, width)
 
 
-def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
-    page, _ = opened(window, page_file)
-    try:
-        page.emulate_media(reduced_motion="reduce")
-        source = page.locator("details.view3d .stage img").get_attribute("src")
-        page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
-        drawn = page.locator("details.view3d").get_attribute("data-drawn")
-        page.click("details.view3d [name=stand]")
-        page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
-        seen = colours_of(page, tmp_path / "seen.png")
-    finally:
-        page.close()
+def stood(page, file):
+    """Return what the 3D view shows from where its page's first view was taken."""
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
+    drawn = page.locator("details.view3d").get_attribute("data-drawn")
+    page.click("details.view3d [name=stand]")
+    page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
+    return colours_of(page, file)
+
+
+def test_standing_there_shows_what_the_view_showed(opened, page_file, tmp_path):
+    page, _ = opened(page_file)
+    source = page.locator("details.view3d .stage img").get_attribute("src")
+    seen = stood(page, tmp_path / "seen.png")
     with Image.open((page_file.parent / source).resolve()) as picture:
         view = picture.convert("RGB").resize((seen.shape[1], seen.shape[0]))
     # Compared coarsely: lines of boxes and views lie over the 3D view, and its scan may be coarser.
@@ -208,22 +213,6 @@ def test_standing_there_shows_what_the_view_showed(window, page_file, tmp_path):
     assert close > mirrored + 0.2
 
 
-def looked_at(window, page_file, scene, tmp_path):
-    """Return what the 3D view shows of a scene from where its page's first view was taken, and that camera."""
-    (page_file.parents[1] / "scenes3d" / "room00.js").write_bytes(scene_script(scene))
-    page, _ = opened(window, page_file)
-    try:
-        page.emulate_media(reduced_motion="reduce")
-        view = json.loads(page.get_attribute("details.view3d", "data-view"))["turns"][0]["views"][0]
-        page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
-        drawn = page.locator("details.view3d").get_attribute("data-drawn")
-        page.click("details.view3d [name=stand]")
-        page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
-        return colours_of(page, tmp_path / "seen.png"), view
-    finally:
-        page.close()
-
-
 @pytest.fixture
 def kept_scene(page_file):
     """The file of the page's scene, which is put back."""
@@ -233,7 +222,7 @@ def kept_scene(page_file):
     file.write_bytes(content)
 
 
-def test_a_splat_is_drawn_as_its_gaussians_lie(window, page_file, tmp_path, kept_scene):
+def test_a_splat_is_drawn_as_its_gaussians_lie(opened, page_file, tmp_path, kept_scene):
     pose = view_of(page_file)["turns"][0]["views"][0]
     place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
     right = np.cross(ahead, up)
@@ -248,7 +237,9 @@ def test_a_splat_is_drawn_as_its_gaussians_lie(window, page_file, tmp_path, kept
     )
     colours = np.array([[255, 0, 0], [0, 0, 255]], np.uint8)
     scene = scene_of(np.array(middles, np.float32), colours, None)
-    seen, _ = looked_at(window, page_file, replace(scene, gaussians=shapes), tmp_path)
+    file = page_file.parents[1] / "scenes3d" / "room00.js"
+    file.write_bytes(scene_script(replace(scene, gaussians=shapes)))
+    seen = stood(opened(page_file)[0], tmp_path / "seen.png")
     spread = {}
     for name, channel in (("red", 0), ("blue", 2)):
         others = np.delete(seen, channel, axis=2).max(axis=2)
