@@ -206,6 +206,7 @@ def test_where_nothing_was_scanned_there_is_still_a_tour_and_a_look():
     assert camera == camera.looking_at(box.centre)
 
 
+@pytest.mark.slow
 def test_a_cloud_is_toured_as_its_mesh_is():
     here = place(ROOMS[7])
     cloud = replace(here.scene, faces=None)
