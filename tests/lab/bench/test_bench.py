@@ -5,10 +5,12 @@ from statistics import median
 
 import pytest
 from click.testing import CliRunner
+from factories.models import small_model
 
 from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.engines.base import Request
+from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rooms import bundled
 from render_agent_lab.bench import figures
@@ -19,7 +21,6 @@ from render_agent_lab.bench.report import COLUMNS, markdown
 from render_agent_lab.bench.script import Lengths, ScriptedWalk
 from render_agent_lab.bench.variants import Variant, variants
 from render_agent_lab.random_models.published_shapes import find_shape
-from render_agent_lab.random_models.random_model import random_model
 
 
 def request(question_id, turn=0, last=False):
@@ -86,7 +87,7 @@ def test_tokens_seen_for_the_first_time():
 
 
 def test_the_floor_grows_with_the_work_and_stays_below_what_it_takes(monkeypatch):
-    model = random_model("small", "cpu").model
+    model = open_model(str(small_model()), device="cpu").model
     monkeypatch.setattr(floor, "measured_rates", lambda *_: floor.Rates(1e9, 1e10))
     lines = [line("a", 0, 1000, 10), line("a", 1, 1500, 100)]
     once = floor.floor_seconds(model, figures.work_of(lines))
