@@ -14,7 +14,6 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Question
 from render_agent.engines.base import Reply, Request
 from render_agent.geometry.camera import Camera
-from render_agent.score.official import mean_relative_accuracy, score_answer
 
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25
@@ -102,32 +101,18 @@ def _answering(candidates: Sequence[Candidate], outcome: Ballot) -> Candidate:
 
 
 def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
-    """Return the outcome of a vote on the answer, None where nobody gave one.
+    """Return the outcome of a vote on the answer by the question's metric, None where nobody gave one.
 
-    votes: canonical answers, by sample. Of letters and texts the commonest wins, of several the one that
-    came first. Of numbers the vote wins whose mean relative accuracy is the highest on the average, were
-    the votes the truth in turn; of several the one nearest to the median.
+    votes: canonical answers, by sample.
     """
     answers = [vote for vote in votes if vote is not None]
     if not answers:
         return None
-    numbers = [float(vote) for vote in answers] if question.wanted == "number" else []
-    if numbers:
-        middle = statistics.median_low(numbers)
-
-        def expected(number: float) -> float:
-            return statistics.fmean(mean_relative_accuracy(number, truth) for truth in numbers)
-
-        winner = max(answers, key=lambda vote: (expected(float(vote)), -abs(float(vote) - middle)))
-        score = expected(float(winner))
-    else:
-        commonest = Counter(map(str.lower, answers)).most_common(1)[0][0]
-        winner = next(vote for vote in answers if vote.lower() == commonest)
-        score = statistics.fmean(score_answer(question.type, winner, vote) for vote in answers)
+    winner, expected = question.scored_by.vote(answers)
     return Ballot(
         votes=tuple(votes),
         winner=winner,
         agreement=sum(vote.lower() == winner.lower() for vote in answers) / len(answers),
-        expected=score,
-        spread=statistics.pstdev(numbers) if numbers else None,
+        expected=expected,
+        spread=statistics.pstdev(map(float, answers)) if question.wanted == "number" else None,
     )

@@ -14,7 +14,6 @@ from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.engines.base import Engine, Request
 from render_agent.score.intervals import ratio
-from render_agent.score.metrics import JUDGED
 from render_agent.text.reasons import short_repr
 
 PROMPT = """\
@@ -101,7 +100,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     A question without an answer has the mark 1, and nobody is asked. EngineError where the engine is gone.
     """
     states_by_id = {
-        s.id: s for s in states if s.question.metric == JUDGED and s.question.truth is not None
+        s.id: s for s in states if s.question.scored_by.judged and s.question.truth is not None
     }
     marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
     requests = [

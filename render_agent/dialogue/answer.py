@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
+from render_agent.score.metrics import AnswerForm
 from render_agent.text.numbers import only_number
 
-Wanted = Literal["letter", "number", "text"]
+Wanted = AnswerForm
 
 MAX_OPTIONS = 26
 """There are no more letters."""

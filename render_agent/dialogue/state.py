@@ -18,14 +18,12 @@ from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
 from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
-from render_agent.score.metrics import JUDGED, METRICS
+from render_agent.score.metrics import Metric, find_metric
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL
 from render_agent.text.safe_parse import Count, Either, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
-
-MetricName = Annotated[str, Meta(pattern=rf"\A({'|'.join(METRICS)})\Z")]
 
 Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
@@ -57,7 +55,7 @@ class Question:
     file of the scene, None where it was not found. pruned: whether VSI-Bench-Debiased leaves the
     question out, None where the row does not say. change: what makes it the counterpart of another question,
     None of a benchmark's own. left_out: values of `--change`
-    of which it has no counterpart, each with the reason. metric: of METRICS, None for that of the type. answers: others
+    of which it has no counterpart, each with the reason. metric: its name, None for that of the type. answers: others
     that are right, beside the truth. start: where the camera begins, None for where the run says.
     """
 
@@ -74,7 +72,7 @@ class Question:
     pruned: bool | None = None
     change: Change | None = None
     left_out: tuple[tuple[str, str], ...] = ()
-    metric: MetricName | None = None
+    metric: str | None = None
     answers: tuple[str, ...] = ()
     start: StartPose | None = None
 
@@ -99,25 +97,30 @@ class Question:
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)
 
     @property
+    def scored_by(self) -> Metric:
+        """The metric that scores its answers."""
+        return find_metric(self.metric, self.type, self.wanted)
+
+    @property
     def scorable(self) -> bool:
         """Whether an answer can be scored without a judge: the truth is known, and no judge is asked for."""
-        return self.truth is not None and self.metric != JUDGED
+        return self.truth is not None and not self.scored_by.judged
 
     def score(self, answer: str | None, parser: str = OFFICIAL) -> float:
-        """Return the score of an answer, 0 … 1: by the question's own metric, else as a parser of PARSERS has it.
+        """Return the score of an answer, 0 … 1, read by one of PARSERS unless the question names its metric.
 
         That of a counterpart with other letters, or with words for letters, in those of its question. ValueError
         where no answer can be scored.
         """
-        if self.truth is None or self.metric == JUDGED:
+        metric = self.scored_by
+        if self.truth is None or metric.judged:
             raise ValueError(f"no answer to question {self.id} can be scored")
-        own = METRICS.get(self.metric or "")
-        if own is None:
-            truth = self.truth
+        truth = self.truth
+        if self.metric is None:
             if self.change is not None and self.change.meaning:
                 answer, truth = self.change.as_before(answer), self.change.as_before(truth) or truth
-            return PARSERS[parser](self.type, answer, truth)
-        return 0.0 if answer is None else own(answer, (self.truth, *self.answers))
+            answer = PARSERS[parser].read(answer, metric.form)
+        return 0.0 if answer is None else metric.score(answer, (truth, *self.answers))
 
 
 class Status(StrEnum):

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from render_agent import registry
 from render_agent.dialogue.answer import Wanted
 from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
-from render_agent.score.metrics import JUDGED, METRICS, MRA, TEXT_METRICS
-from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, is_number
+from render_agent.score.metrics import VSI_BENCH, find_metric
+from render_agent.score.official import is_number
 from render_agent.system.memory import bounded_memory
 from render_agent.text.reasons import reason_of, short_repr, shortened
 from render_agent.text.safe_parse import parse_json, read_bounded
@@ -57,9 +58,10 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     texts. scan: the file of the scene, None where it is not known (yet). Errors: QuestionsError.
     """
     metric = row.get("metric")
-    if metric is not None and metric not in METRICS:
+    if metric is not None and metric not in registry.names("metric"):
         raise QuestionsError(
-            f"the metric {short_repr(metric)} is unknown: it must be one of {', '.join(METRICS)}"
+            f"the metric {short_repr(metric)} is unknown: it must be one of"
+            f" {', '.join(registry.names('metric'))}"
         )
     missing = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
     if missing:
@@ -72,7 +74,9 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
     options = _options(row.get("options"))
-    truth, *others = _truths(row["ground_truth"], metric)
+    wanted = _wanted(kind, metric)
+    truth, *others = _truths(row["ground_truth"], wanted)
+    _check_form(kind, wanted, options, truth)
     question = Question(
         id=str(row["id"]),
         benchmark=benchmark,
@@ -80,7 +84,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         scene=str(row["scene_name"]),
         type=kind,
         text=str(row["question"]),
-        wanted=_wanted(kind, options, truth, metric),
+        wanted=wanted,
         options=options,
         truth=truth,
         scan=scan,
@@ -94,14 +98,14 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     return question
 
 
-def _truths(value: Any, metric: str | None) -> list[str]:
-    """Return the answers that are right, a list where the metric is one of texts."""
+def _truths(value: Any, wanted: Wanted) -> list[str]:
+    """Return the answers that are right, a list where a text is wanted."""
     if not isinstance(value, list):
         return [str(value)]
-    if not value or metric not in (*TEXT_METRICS, JUDGED):
+    if not value or wanted != "text":
         raise QuestionsError(
-            f"the ground truth {short_repr(value)} is a list: give the metric exact-match, refined-match or"
-            " llm-match beside it, and at least one text in it"
+            f"the ground truth {short_repr(value)} is a list: give a metric of texts, such as exact-match,"
+            " beside it, and at least one text in it"
         )
     return [str(item) for item in value]
 
@@ -133,34 +137,31 @@ def check_name(column: str, text: str) -> None:
         )
 
 
-def _wanted(kind: str, options: Sequence[str], truth: str, metric: str | None) -> Wanted:
-    if metric in (*TEXT_METRICS, JUDGED):
-        if options:
-            raise QuestionsError(
-                f"a question with the metric {metric} wants a text and has no options"
-            )
-        return "text"
-    numeric = metric == MRA if metric else kind in NUMBER_TYPES
-    if metric is None and kind not in NUMBER_TYPES + CHOICE_TYPES:
+def _wanted(kind: str, metric: str | None) -> Wanted:
+    """Return the form of an answer, by the metric that a row names, or by that of its type."""
+    if metric is None and kind not in VSI_BENCH:
         raise QuestionsError(
             f"the question type {short_repr(kind)} is unknown: it must be one of"
-            f" {', '.join(NUMBER_TYPES + CHOICE_TYPES)}, or its row must name a metric"
+            f" {', '.join(VSI_BENCH)}, or its row must name a metric"
         )
-    if numeric:
-        if options:
-            raise QuestionsError(f"a question of type {kind} wants a number and has no options")
-        if not is_number(truth):
+    return VSI_BENCH[kind].form if metric is None else find_metric(metric, kind, "text").form
+
+
+def _check_form(kind: str, wanted: Wanted, options: Sequence[str], truth: str) -> None:
+    """Raise QuestionsError unless options and truth fit the form of the answer."""
+    if wanted == "letter":
+        if not options:
+            raise QuestionsError(f"a question of type {kind} wants a letter and must have options")
+        if truth not in [option[:1] for option in options]:
             raise QuestionsError(
-                f"the ground truth {short_repr(truth)} is no number, as {kind} wants one"
+                f"the ground truth {short_repr(truth)} is the letter of none of the options"
             )
-        return "number"
-    if not options:
-        raise QuestionsError(f"a question of type {kind} wants a letter and must have options")
-    if truth not in [option[:1] for option in options]:
+    elif options:
+        raise QuestionsError(f"a question of type {kind} wants a {wanted} and has no options")
+    elif wanted == "number" and not is_number(truth):
         raise QuestionsError(
-            f"the ground truth {short_repr(truth)} is the letter of none of the options"
+            f"the ground truth {short_repr(truth)} is no number, as {kind} wants one"
         )
-    return "letter"
 
 
 def _options(value: Any) -> tuple[str, ...]:

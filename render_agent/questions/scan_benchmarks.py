@@ -19,7 +19,6 @@ from render_agent.questions.rooms import refuse_vsibench_options
 from render_agent.questions.rows import check_name, is_finite, question_from_row, read_rows
 from render_agent.questions.vsibench import ScannedBenchmark
 from render_agent.score.means import REVSI_CHOICES, REVSI_NUMBERS
-from render_agent.score.metrics import ACCURACY, EXACT, JUDGED, MRA
 from render_agent.text.reasons import short_repr
 from render_agent.text.safe_parse import parse_json, read_bounded
 
@@ -87,7 +86,7 @@ def read_sqa3d(path: Path) -> list[Question]:
                 f"sqa3d_{_first_word(text)}",
                 f"{str(entry['situation']).strip()} {text.strip()}",
                 annotation.get("answers"),
-                EXACT,
+                "exact-match",
                 _sqa3d_start(annotation, path),
             )
         )
@@ -111,7 +110,9 @@ def sqa3d_annotations(path: Path) -> list[Path]:
 def read_scanqa(path: Path) -> list[Question]:
     """Return the questions of ScanQA; those of its test sets have no answers, and none is scored."""
     return [
-        _question("scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers"), EXACT)
+        _question(
+            "scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers"), "exact-match"
+        )
         for entry in _entries(path, None, "question_id", "scene_id", "question")
     ]
 
@@ -129,7 +130,12 @@ def read_openeqa(path: Path) -> list[Question]:
         named = {**entry, "scene_id": scene[0]}
         questions.append(
             _question(
-                "openeqa", named, f"openeqa_{category}", str(entry["question"]), answers, JUDGED
+                "openeqa",
+                named,
+                f"openeqa_{category}",
+                str(entry["question"]),
+                answers,
+                "llm-match",
             )
         )
     if not questions:
@@ -159,7 +165,7 @@ def read_revsi(path: Path) -> list[Question]:
             **row,
             "scene_name": scene,
             "dataset": row.get("dataset") or next(forms, "revsi"),
-            "metric": ACCURACY if kind in REVSI_CHOICES else MRA,
+            "metric": "accuracy" if kind in REVSI_CHOICES else "mean-relative-accuracy",
             "options": row.get("options") or None,
         }
         try:

@@ -130,26 +130,28 @@ def check_continued(
     check_model(config, folder.record["engine"], folder.name)
 
 
-def packages(config: RunConfig) -> dict[str, str]:
+def packages(config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, str]:
     """Return the package, with its version, of every part of a run that is none of the program's own.
 
     By what it is, such as "engine mine". SetupError where one is not installed or cannot be imported.
     """
     versions = {}
-    for kind, name in _parts(config):
+    for kind, name in _parts(config, questions):
         if package := registry.package(kind, name):
             registry.load(kind, name)
             versions[f"{kind} {name}"] = package
     return versions
 
 
-def _parts(config: RunConfig) -> Iterator[tuple[registry.Kind, str]]:
+def _parts(config: RunConfig, questions: Sequence[Question]) -> Iterator[tuple[registry.Kind, str]]:
     yield "engine", config.engine
     yield "renderer", config.renderer
     # A file of questions may be gone when its run goes on: they are in the run folder.
     is_part = config.benchmark in registry.names("benchmark")
     if config.batch and is_part and not is_file_of_questions(config):
         yield "benchmark", config.benchmark
+    for metric in sorted({q.metric for q in questions if q.metric is not None}):
+        yield "metric", metric
     for verifier in config.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views

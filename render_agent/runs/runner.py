@@ -294,7 +294,7 @@ def record(
         "notes": question_notes(config, questions),
         "scenes": scene_kinds(questions),
         "versions": _versions(),
-        "packages": packages(config),
+        "packages": packages(config, questions),
         "machine": {
             "system": platform.platform(),
             "processor": platform.machine(),

@@ -14,25 +14,14 @@ from typing import Any
 import numpy as np
 
 from render_agent.score.intervals import add_holm, ratio
-from render_agent.score.official import CHOICE_TYPES, is_number, score_answer
+from render_agent.score.metrics import Metric
+from render_agent.score.official import is_number
 from render_agent.score.summary import percent
 
-LEAST_SCORE = 0.5
-"""A length or an area is right from this score on: its relative error is at most 30 %."""
 
-EXACT_TYPES = (*CHOICE_TYPES, "object_counting")
-"""Types of which an answer is right or wrong, with nothing between."""
-
-
-def is_right(question_type: str, answer: str | None, truth: str) -> bool:
-    """Whether an answer is right: the letter, the count, or a measure that scores at least a half."""
-    least = 1.0 if question_type in EXACT_TYPES else LEAST_SCORE
-    return score_answer(question_type, answer, truth) >= least
-
-
-def are_exclusive(question_type: str, truth: str, other: str) -> bool:
-    """Whether no answer can be right for one of two truths by being the other."""
-    return not (is_right(question_type, truth, other) or is_right(question_type, other, truth))
+def are_exclusive(metric: Metric, truth: str, other: str) -> bool:
+    """Return True if no answer can be right for one of two truths by being the other."""
+    return not (metric.is_right(truth, other) or metric.is_right(other, truth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +29,7 @@ class Pair:
     """The answers to a question and to its counterpart, both in the letters and the unit of the first.
 
     asked: the change. must: whether the right answer differs. answers, truths: of the question, then of its
-    counterpart; None is no answer. slack: by how much numbers may differ because of how they are rounded.
+    counterpart; None is no answer. metric: of both. slack: by how much numbers may differ because of how they are rounded.
     """
 
     question_id: str
@@ -52,13 +41,14 @@ class Pair:
     must: bool
     answers: tuple[str | None, str | None]
     truths: tuple[str, str]
+    metric: Metric
     slack: float = 0.0
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The official scores of both answers, 0 … 1."""
+        """The scores of both answers, 0 … 1."""
         first, second = (
-            score_answer(self.type, answer, truth)
+            0.0 if answer is None else self.metric.score(answer, (truth,))
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
         return first, second
@@ -67,7 +57,7 @@ class Pair:
     def right(self) -> tuple[bool, bool]:
         """Whether each answer is right."""
         first, second = (
-            is_right(self.type, answer, truth) or self._near(answer, truth)
+            self.metric.is_right(answer, truth) or self._near(answer, truth)
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
         return first, second
@@ -78,7 +68,7 @@ class Pair:
         first, second = self.answers
         if first is None or second is None:
             return False
-        return score_answer(self.type, second, first) == 1 or self._near(first, second)
+        return self.metric.score(second, (first,)) == 1 or self._near(first, second)
 
     @property
     def answered(self) -> bool:

@@ -1,19 +1,261 @@
-"""Metrics that a question may name: what its answer is compared with, and how; scores are 0 … 1.
+"""Metrics: how an answer is scored, guessed without looking, and voted on; scores are 0 … 1.
 
-Exact matches of texts are those of LEO's evaluation of SQA3D and ScanQA (embodied-generalist, `clean_answer` and
-`answer_match`), by which EM@1 and refined EM@1 are published.
+A question names its metric, or has that of its VSI-Bench type, or that of the form of its answer. Exact matches of texts
+are those of LEO's evaluation of SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), by which EM@1
+and refined EM@1 are published.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import statistics
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from render_agent.score.official import first_word, is_number, mean_relative_accuracy
+from render_agent import registry
+from render_agent.score.official import (
+    CHOICE_TYPES,
+    DIRECTION_TYPES,
+    NUMBER_TYPES,
+    first_word,
+    is_number,
+    mean_relative_accuracy,
+)
 from render_agent.text.numbers import SMALL_NUMBERS
 
-ACCURACY, MRA = "accuracy", "mean-relative-accuracy"
-EXACT, REFINED, JUDGED = "exact-match", "refined-match", "llm-match"
+AnswerForm = Literal["letter", "number", "text"]
+
+KnownTruth = tuple[str, Mapping[str, str]]
+"""The truth of a question, and the text of each of its options by letter."""
+
+METRICS = {
+    "accuracy": "render_agent.score.metrics:Accuracy",
+    "mean-relative-accuracy": "render_agent.score.metrics:RelativeAccuracy",
+    "exact-match": "render_agent.score.metrics:ExactMatch",
+    "refined-match": "render_agent.score.metrics:RefinedMatch",
+    "llm-match": "render_agent.score.metrics:LLMMatch",
+}
+"""Values of the field `metric` of a question. Packages add theirs as entry points of `render_agent.metrics`."""
+
+
+class Metric(ABC):
+    """How the answers to a question are scored, guessed and voted on.
+
+    Subclasses implement `score`; a metric of numbers usually derives from `RelativeAccuracy`, whose baseline and vote
+    maximise any score.
+
+    Attributes:
+        form: The form that an answer must have: `letter`, `number` or `text`.
+        least_right: The lowest score of an answer that is called right.
+        judged: True if a judge has to mark answers (`render-agent score RUN --judge`); `score` is then not called.
+        beside: Names of metrics that are reported for the same questions.
+    """
+
+    form: ClassVar[AnswerForm] = "text"
+    least_right: float = 1.0
+    judged: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Return the score of an answer, 0 … 1.
+
+        Args:
+            answer: The answer in canonical form, or in the model's own words.
+            truths: The right answers, at least one; any of them is as good.
+        """
+
+    def is_right(self, answer: str | None, truth: str) -> bool:
+        """Return True if an answer counts as right."""
+        return answer is not None and self.score(answer, (truth,)) >= self.least_right
+
+    def chance(self, options: int) -> float | None:
+        """Return the expected score of a uniform choice among N options; None if answers are not choices."""
+        return None
+
+    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+        """Return the constant guess that scores most on questions of one type, as `as_answer` takes it.
+
+        Args:
+            known: The truths of these questions, at least one.
+        """
+        return _mode([truth for truth, _ in known])
+
+    def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
+        """Return a constant guess as an answer to a question with these options."""
+        return guess
+
+    def vote(self, votes: Sequence[str]) -> tuple[str, float]:
+        """Return the winner of a vote on the answer, and its expected score if the votes are the truth in turn.
+
+        Args:
+            votes: The answers in canonical form, at least one. The most frequent one wins; the first of equals.
+        """
+        most = Counter(map(str.lower, votes)).most_common(1)[0][0]
+        winner = next(vote for vote in votes if vote.lower() == most)
+        return winner, self._expected(winner, votes)
+
+    def _expected(self, answer: str, votes: Sequence[str]) -> float:
+        if self.judged:
+            return statistics.fmean(vote.lower() == answer.lower() for vote in votes)
+        return statistics.fmean(self.score(answer, (vote,)) for vote in votes)
+
+
+@dataclass(frozen=True)
+class Accuracy(Metric):
+    """Choices: 1 if the first word is the right letter, as VSI-Bench's scorer has it.
+
+    by_text: whether the most frequent guess is the text of an option, whatever its letter.
+    """
+
+    by_text: bool = False
+    form = "letter"
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Compare the first word with the letters of the truths, ignoring case."""
+        return float(first_word(answer).lower() in map(str.lower, truths))
+
+    def chance(self, options: int) -> float | None:
+        """Return one over the number of options."""
+        return 1 / options if options else None
+
+    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+        """Return the most frequent letter, or the most frequent text of a right option."""
+        if not self.by_text:
+            return super().most_frequent(known)
+        return _mode([options.get(truth.upper(), "") for truth, options in known])
+
+    def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
+        """Return the letter of the guess."""
+        if not self.by_text:
+            return guess
+        letters = {text.lower(): letter for letter, text in options.items()}
+        return letters.get(guess.lower(), "A")
+
+
+@dataclass(frozen=True)
+class RelativeAccuracy(Metric):
+    """Numbers: mean relative accuracy (MRA) of the first word. An answer is right if it is at most 30 % off."""
+
+    least_right: float = 0.5
+    form = "number"
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Return the highest MRA over the truths; 0 if the first word is not a number."""
+        word = first_word(answer)
+        if not is_number(word):
+            return 0.0
+        numbers = [float(truth) for truth in truths if is_number(truth)]
+        return max((mean_relative_accuracy(float(word), truth) for truth in numbers), default=0.0)
+
+    def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
+        """Return the truth that scores most over all truths; None if none is a number."""
+        counts = Counter(float(truth) for truth, _ in known if is_number(truth))
+        if not counts:
+            return None
+
+        def gained(guess: float) -> float:
+            return sum(n * self.score(repr(guess), (repr(truth),)) for truth, n in counts.items())
+
+        return f"{max(sorted(counts), key=gained):g}"
+
+    def vote(self, votes: Sequence[str]) -> tuple[str, float]:
+        """Return the vote with the highest expected score; of equals the one nearest to the median."""
+        middle = statistics.median_low(map(float, votes))
+
+        def worth(vote: str) -> tuple[float, float]:
+            return self._expected(vote, votes), -abs(float(vote) - middle)
+
+        winner = max(votes, key=worth)
+        return winner, self._expected(winner, votes)
+
+
+class FirstWord(Metric):
+    """Texts of questions that name no metric: numbers by MRA, words by the first one, as VSI-Bench's scorer does."""
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Compare as numbers with truths that are numbers, else as words."""
+        return max(
+            (RelativeAccuracy() if is_number(truth) else Accuracy()).score(answer, (truth,))
+            for truth in truths
+        )
+
+
+class ExactMatch(Metric):
+    """Texts: EM@1."""
+
+    beside = ("refined-match",)
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Return 1 if an answer is one of the truths, all cleaned."""
+        return float(clean(answer) in map(clean, truths))
+
+
+class RefinedMatch(Metric):
+    """Texts: refined EM@1."""
+
+    beside = ("exact-match",)
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Return 1 if an answer contains a truth or a truth contains it, without spaces, all cleaned.
+
+        An empty answer matches nothing, which LEO's code leaves open.
+        """
+        words = "".join(clean(answer).split())
+        known = ["".join(clean(truth).split()) for truth in truths]
+        return float(bool(words) and any(words in truth or truth in words for truth in known))
+
+
+class LLMMatch(Metric):
+    """Texts that a judge marks: OpenEQA's LLM-Match (`analysis/llm_match.py`)."""
+
+    judged = True
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Raise ValueError: only a judge can tell."""
+        raise ValueError("only a judge can score this answer")
+
+
+VSI_BENCH: Mapping[str, Metric] = {
+    **dict.fromkeys(NUMBER_TYPES, RelativeAccuracy()),
+    "object_counting": RelativeAccuracy(least_right=1.0),
+    **dict.fromkeys(CHOICE_TYPES, Accuracy()),
+    **dict.fromkeys(DIRECTION_TYPES, Accuracy(by_text=True)),
+}
+"""The metric of each of VSI-Bench's question types."""
+
+BY_FORM: Mapping[AnswerForm, Metric] = {
+    "letter": Accuracy(),
+    "number": RelativeAccuracy(),
+    "text": FirstWord(),
+}
+"""The metric of questions of any other type that name none."""
+
+
+def find_metric(name: str | None, question_type: str, form: AnswerForm) -> Metric:
+    """Return the metric of a question: the named one, else that of its type, else that of the form of its answer.
+
+    SetupError if there is no metric of that name.
+    """
+    if name is not None:
+        metric: Metric = registry.load("metric", name)()
+        return metric
+    own = VSI_BENCH.get(question_type)
+    in_words = own is not None and (own.form, form) == (
+        "letter",
+        "text",
+    )  # a counterpart (`--change`)
+    return own if own is not None and (own.form == form or in_words) else BY_FORM[form]
+
+
+def _mode(values: Sequence[str]) -> str:
+    """Return the most frequent value, the first in order of equals."""
+    counts = Counter(values)
+    return max(sorted(counts), key=lambda value: counts[value])
+
 
 _SPELLINGS = {
     "letf": "left",
@@ -51,42 +293,3 @@ def clean(answer: str) -> str:
     for pattern, to in _CLEANING:
         text = re.sub(pattern, to, text)
     return text
-
-
-def exact_match(answer: str, truths: Sequence[str]) -> float:
-    """Return whether an answer is one of the truths, all cleaned: EM@1."""
-    return float(clean(answer) in map(clean, truths))
-
-
-def refined_match(answer: str, truths: Sequence[str]) -> float:
-    """Return whether an answer holds a truth or a truth holds it, spaces left out, all cleaned: refined EM@1.
-
-    An empty answer matches nothing, which LEO's code leaves open.
-    """
-    words = "".join(clean(answer).split())
-    known = ["".join(clean(truth).split()) for truth in truths]
-    return float(bool(words) and any(words in truth or truth in words for truth in known))
-
-
-def _accuracy(answer: str, truths: Sequence[str]) -> float:
-    return float(first_word(answer).lower() in map(str.lower, truths))
-
-
-def _relative_accuracy(answer: str, truths: Sequence[str]) -> float:
-    word = first_word(answer)
-    if not is_number(word):
-        return 0.0
-    return max(mean_relative_accuracy(float(word), float(truth)) for truth in truths)
-
-
-METRICS: dict[str, Callable[[str, Sequence[str]], float] | None] = {
-    ACCURACY: _accuracy,
-    MRA: _relative_accuracy,
-    EXACT: exact_match,
-    REFINED: refined_match,
-    JUDGED: None,
-}
-"""By name: (answer, truths, any of which is right) → score; None where a judge has to mark it."""
-
-TEXT_METRICS = (EXACT, REFINED)
-"""Those of texts that need no judge; both are told wherever one of them is named."""

@@ -1,4 +1,4 @@
-"""One answer → its score, by VSI-Bench's official definitions (thinking-in-space, its evaluation code).
+"""VSI-Bench's question types, and how its official code reads and scores an answer (thinking-in-space).
 
 Scores are fractions between 0 and 1; tables and `results.json` show them times 100.
 """
@@ -51,18 +51,6 @@ def mean_relative_accuracy(prediction: float, truth: float) -> float:
     if math.isnan(error):
         return 0.0
     return (len(LARGEST_ERRORS) - bisect_left(LARGEST_ERRORS, error)) / len(LARGEST_ERRORS)
-
-
-def score_answer(question_type: str, prediction: str | None, truth: str) -> float:
-    """Return the official score of one answer, 0 … 1; no answer, or an unreadable one, scores 0.
-
-    A type of CHOICE_TYPES is compared as a letter; any other as a number where its truth is one,
-    else as a word.
-    """
-    word = first_word(prediction or "")
-    if question_type in CHOICE_TYPES or not is_number(truth):
-        return float(word.lower() == truth.lower())
-    return mean_relative_accuracy(float(word), float(truth)) if is_number(word) else 0.0
 
 
 def is_number(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""The parsers of the harnesses in use, by name: each reads an answer in its way, all score it alike."""
+"""How the harnesses in use read a reply before VSI-Bench's metrics score it, by name."""
 
 from __future__ import annotations
 
@@ -6,42 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from render_agent.score import lmms_eval, vlmevalkit
-from render_agent.score.official import (
-    CHOICE_TYPES,
-    first_word,
-    is_number,
-    mean_relative_accuracy,
-    score_answer,
-)
+from render_agent.score.metrics import AnswerForm
 from render_agent.score.summary import OFFICIAL
 
-ScoreAnswer = Callable[[str, str | None, str], float]
-"""(question type, answer, truth) → score, 0 … 1."""
+
+def _verbatim(answer: str) -> str:
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
-class LenientParser:
-    """A parser that finds a letter or a number somewhere in an answer, None where it finds none."""
+class Parser:
+    """Finds a letter or a number in an answer, None if there is none; by default as metrics themselves read it."""
 
-    letter: Callable[[str], str | None]
-    number: Callable[[str], float | None]
+    letter: Callable[[str], str | None] = _verbatim
+    number: Callable[[str], float | str | None] = _verbatim
 
-    def score(self, question_type: str, prediction: str | None, truth: str) -> float:
-        """Return the score of one answer, 0 … 1; no answer, or an unreadable one, scores 0.
-
-        A type that is not the benchmark's and whose truth is a text is scored as the official
-        parser does.
-        """
-        if question_type in CHOICE_TYPES:
-            return float((self.letter(prediction or "") or "").lower() == truth.lower())
-        if not is_number(truth):
-            return score_answer(question_type, prediction, truth)
-        read = self.number(prediction or "")
-        return 0.0 if read is None else mean_relative_accuracy(read, float(truth))
+    def read(self, answer: str | None, form: AnswerForm) -> str | None:
+        """Return what a metric is to score."""
+        if form == "text":
+            return answer
+        found = (self.letter if form == "letter" else self.number)(answer or "")
+        return None if found is None else str(found)
 
 
-PARSERS: dict[str, ScoreAnswer] = {
-    OFFICIAL: score_answer,
-    "lmms-eval": LenientParser(first_word, lmms_eval.number).score,
-    "vlmevalkit": LenientParser(vlmevalkit.letter, vlmevalkit.number).score,
+PARSERS: dict[str, Parser] = {
+    OFFICIAL: Parser(),
+    "lmms-eval": Parser(number=lmms_eval.number),
+    "vlmevalkit": Parser(vlmevalkit.letter, vlmevalkit.number),
 }

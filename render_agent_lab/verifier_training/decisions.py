@@ -21,7 +21,6 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.scene.cache import SceneCache
 from render_agent.score.comparison import RIGHT
-from render_agent.score.official import score_answer
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 
@@ -178,5 +177,4 @@ def _gains(
 
 
 def _right(state: QuestionState) -> bool:
-    truth = state.question.truth
-    return truth is not None and score_answer(state.question.type, state.answer, truth) >= RIGHT
+    return state.question.scorable and state.question.score(state.answer) >= RIGHT

@@ -8,7 +8,6 @@ from render_agent.questions.exact_solver import true_answer
 from render_agent.questions.ground_truth import known_facts
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.questions.rows import load_rows
-from render_agent.score.official import score_answer
 
 RIGHT = {
     "room_size_estimation": 288,
@@ -28,9 +27,7 @@ def test_the_official_annotations_answer_what_they_were_made_for():
     facts = known_facts(questions, str(folder))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
-    scores = {
-        q.id: score_answer(q.type, answers[q.id], q.truth) for q in questions if answers[q.id]
-    }
+    scores = {q.id: q.score(answers[q.id]) for q in questions if answers[q.id]}
     right = Counter(q.type for q in questions if scores.get(q.id) == 1)
     assert {name: right[name] for name in RIGHT} == RIGHT
     distances = [
@@ -62,7 +59,7 @@ def test_the_truth_beside_a_bundled_room_answers_its_questions():
         if question.type == "route_planning":
             assert answer is None
         else:
-            assert score_answer(question.type, answer, question.truth) == 1, question.text
+            assert question.score(answer) == 1, question.text
 
 
 def test_a_question_that_is_worded_otherwise_has_no_answer():

@@ -21,7 +21,7 @@ from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.runner import start_run
 from render_agent.score.means import MACRO, Scored, tally
-from render_agent.score.metrics import clean, exact_match, refined_match
+from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 
 SCENE = "scene0380_00"
 TURN, SHIFT = 30.0, np.array([1.0, -2.0, 0.3])
@@ -122,7 +122,10 @@ def test_sqa3d_begins_where_its_situation_is_and_is_scored_by_exact_match(scanne
     ],
 )
 def test_exact_and_refined_match(answer, truths, exact, refined):
-    assert (exact_match(answer, truths), refined_match(answer, truths)) == (exact, refined)
+    assert (ExactMatch().score(answer, truths), RefinedMatch().score(answer, truths)) == (
+        exact,
+        refined,
+    )
 
 
 def test_cleaning_twice_changes_nothing_more():

@@ -5,11 +5,21 @@ from dataclasses import replace
 import pytest
 
 from render_agent.score.causal import Pair, are_exclusive, causal_figures, verdict
+from render_agent.score.metrics import VSI_BENCH
 
 MUST = Pair(
-    "0", "0-move", "move", "object_rel_direction_easy", "rooms", "a", True, ("A", "B"), ("A", "B")
+    "0",
+    "0-move",
+    "move",
+    "object_rel_direction_easy",
+    "rooms",
+    "a",
+    True,
+    ("A", "B"),
+    ("A", "B"),
+    VSI_BENCH["object_rel_direction_easy"],
 )
-STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"))  # fmt: skip
+STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"), VSI_BENCH["object_abs_distance"])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -25,7 +35,7 @@ STAY = Pair("1", "1-rotate", "rotate", "object_abs_distance", "rooms", "a", Fals
         (STAY, ("9", "9"), "stays", (False, False)),
         (STAY, (None, None), "unanswered", (False, False)),
         (replace(STAY, slack=0.055), ("0.4", "0.452"), "stays", (False, False)),
-        (replace(STAY, type="object_counting"), ("2", "3"), "strays", (True, False)),
+        (replace(STAY, metric=VSI_BENCH["object_counting"]), ("2", "3"), "strays", (True, False)),
     ],
 )
 def test_a_pair_is_called_what_became_of_it(pair, answers, expected, right):
@@ -34,10 +44,10 @@ def test_a_pair_is_called_what_became_of_it(pair, answers, expected, right):
 
 
 def test_truths_of_a_pair_lie_so_far_apart_that_no_answer_fits_both():
-    assert are_exclusive("object_counting", "4", "3")
-    assert are_exclusive("object_abs_distance", "2.0", "3.0")
-    assert not are_exclusive("object_abs_distance", "2.0", "2.2")
-    assert not are_exclusive("object_rel_distance", "A", "A")
+    assert are_exclusive(VSI_BENCH["object_counting"], "4", "3")
+    assert are_exclusive(VSI_BENCH["object_abs_distance"], "2.0", "3.0")
+    assert not are_exclusive(VSI_BENCH["object_abs_distance"], "2.0", "2.2")
+    assert not are_exclusive(VSI_BENCH["object_rel_distance"], "A", "A")
 
 
 def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes():

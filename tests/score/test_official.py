@@ -6,14 +6,18 @@ import pytest
 from conftest import test_data
 
 from render_agent.score.means import Scored, tally
+from render_agent.score.metrics import VSI_BENCH, FirstWord
 from render_agent.score.official import (
     CHOICE_TYPES,
     NUMBER_TYPES,
     TYPES,
     first_word,
     mean_relative_accuracy,
-    score_answer,
 )
+
+
+def score_answer(question_type, prediction, truth):
+    return VSI_BENCH[question_type].score(prediction or "", (truth,))
 
 
 def transcribed(prediction, truth):
@@ -74,9 +78,10 @@ def test_numbers_score_by_mean_relative_accuracy(question_type, prediction, trut
 
 
 def test_types_of_ones_own_are_compared_by_their_truth():
-    assert score_answer("mine", "3", "2") == 0.1
-    assert score_answer("mine", "Red.", "red") == 1
-    assert score_answer("mine", "red", "2") == 0
+    score = FirstWord().score
+    assert score("3", ("2",)) == 0.1
+    assert score("Red.", ("red",)) == 1
+    assert score("red", ("2",)) == 0
 
 
 def test_the_truth_scores_full_marks_on_every_real_question():

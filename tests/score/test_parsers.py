@@ -5,8 +5,15 @@ from itertools import groupby
 import pytest
 
 from render_agent.score import lmms_eval, vlmevalkit
+from render_agent.score.metrics import BY_FORM, VSI_BENCH
 from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, mean_relative_accuracy
 from render_agent.score.parsers import PARSERS
+
+
+def score(name, metric, answer, truth):
+    read = PARSERS[name].read(answer, metric.form)
+    return 0.0 if read is None else metric.score(read, (truth,))
+
 
 NAMES = ("official", "lmms-eval", "vlmevalkit")
 
@@ -21,7 +28,7 @@ NAMES = ("official", "lmms-eval", "vlmevalkit")
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", CHOICE_TYPES)
 def test_a_letter_as_each_parser_reads_it(question_type, answer, scores):
-    assert [PARSERS[name](question_type, answer, "A") for name in NAMES] == list(scores)
+    assert [score(name, VSI_BENCH[question_type], answer, "A") for name in NAMES] == list(scores)
 
 
 @pytest.mark.parametrize(
@@ -34,13 +41,13 @@ def test_a_letter_as_each_parser_reads_it(question_type, answer, scores):
 )  # fmt: skip
 @pytest.mark.parametrize("question_type", NUMBER_TYPES)
 def test_a_number_as_each_parser_reads_it(question_type, answer, scores):
-    assert [PARSERS[name](question_type, answer, "21") for name in NAMES] == list(scores)
+    assert [score(name, VSI_BENCH[question_type], answer, "21") for name in NAMES] == list(scores)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_types_of_ones_own_are_compared_as_texts_where_their_truth_is_one(name):
-    assert PARSERS[name]("mine", "Red.", "red") == 1
-    assert PARSERS[name]("mine", "3", "2") == 0.1
+    assert score(name, BY_FORM["text"], "Red.", "red") == 1
+    assert score(name, BY_FORM["text"], "3", "2") == 0.1
 
 
 @pytest.mark.parametrize(
@@ -99,10 +106,12 @@ def test_the_number_of_any_answer_is_that_of_lmms_evals_rules(count):
         answer = chance.choice(["", " "]).join(some)
         expected = read_by_the_rules(answer)
         assert lmms_eval.number(answer) == expected, answer
-        score = 0.0 if expected is None else mean_relative_accuracy(expected, 3)
-        assert PARSERS["lmms-eval"]("object_counting", answer, "3") == score
+        right = 0.0 if expected is None else mean_relative_accuracy(expected, 3)
+        assert score("lmms-eval", VSI_BENCH["object_counting"], answer, "3") == right
         first = answer.split(" ")[0].rstrip(".").strip()
-        assert PARSERS["lmms-eval"]("route_planning", answer, "B") == float(first.lower() == "b")
+        assert score("lmms-eval", VSI_BENCH["route_planning"], answer, "B") == float(
+            first.lower() == "b"
+        )
 
 
 @pytest.mark.parametrize(
@@ -145,4 +154,4 @@ def test_no_text_makes_a_parser_raise(name):
     for _ in range(3000):
         text = "".join(chance.choices(pieces, k=chance.randint(0, 9)))
         for question_type, truth in (("object_counting", "2"), ("route_planning", "A")):
-            assert 0 <= PARSERS[name](question_type, text, truth) <= 1
+            assert 0 <= score(name, VSI_BENCH[question_type], text, truth) <= 1

@@ -90,12 +90,11 @@ def judge_run(
     from render_agent.engines.registry import make_engine
     from render_agent.runs.log.folder import RunLog, find_run
     from render_agent.runs.log.reader import read_states, results_of
-    from render_agent.score.metrics import JUDGED
 
     folder = find_run(output, run)
     states = read_states(folder)
-    if not any(state.question.metric == JUDGED for state in states):
-        raise UsageError(f"{folder.name} has no free-text question (metric {JUDGED}) to judge")
+    if not any(state.question.scored_by.judged for state in states):
+        raise UsageError(f"{folder.name} has no free-text question (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:
         marked = mark_answers(states, model, config.max_new_tokens)
@@ -104,7 +103,7 @@ def judge_run(
     results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
         with closing(RunLog(folder)) as log:
-            log.write_results_of(JUDGED, results)
+            log.write_results_of("llm-match", results)
     return results
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from render_agent.dialogue.answer import letters
@@ -11,7 +12,6 @@ from render_agent.dialogue.state import Question, QuestionState
 from render_agent.observation.stress.base import PictureStress
 from render_agent.scene.model import Scene
 from render_agent.score.means import MACRO, Scored
-from render_agent.score.official import score_answer
 from render_agent.score.summary import summary
 
 
@@ -71,7 +71,7 @@ def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | Non
     for state in states:
         question = state.question
         truth = _original(question) if truths is None else truths[state.id]
-        score = score_answer(question.type, state.answer, str(truth))
+        score = replace(question, truth=str(truth)).score(state.answer)
         scored.append(Scored(question.type, question.dataset, question.scene, score))
     return scored
 

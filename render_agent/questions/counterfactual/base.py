@@ -18,7 +18,7 @@ from render_agent.questions.ground_truth import edited_facts
 from render_agent.questions.mentions import named_categories
 from render_agent.scene.edits import Edit
 from render_agent.score.causal import are_exclusive
-from render_agent.score.official import NUMBER_TYPES, ORDER, score_answer
+from render_agent.score.official import NUMBER_TYPES, ORDER
 
 if TYPE_CHECKING:
     from render_agent.questions.counterfactual.room import ChangeableRoom
@@ -96,14 +96,14 @@ class ChangePlan:
 
 def known_truth(question: Question, room: ChangeableRoom) -> str:
     """Return what is right by the solver. NoPair where it does not tell, or tells something else than the question."""
-    if question.truth is None:
+    if question.truth is None or not question.scorable:
         raise NoPair("nobody knows the question's truth")
     if room.facts is None:
         raise NoPair("nobody knows the boxes of its scene")
     answer = true_answer(question, room.facts)
     if answer is None:
         raise NoPair("no box tells its truth")
-    if score_answer(question.type, answer, question.truth) < 1:
+    if question.scored_by.score(answer, (question.truth,)) < 1:
         raise NoPair("the boxes tell another truth than the question's")
     return answer
 
@@ -130,7 +130,7 @@ def outcome(
         raise NoPair("the changed room has no clear answer")
     if before == after:
         return before, after, False
-    if not are_exclusive(question.type, before, after):
+    if not are_exclusive(question.scored_by, before, after):
         raise NoPair("the truths lie too near each other to tell answers apart")
     return before, after, True
 

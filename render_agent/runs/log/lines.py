@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from render_agent import registry
 from render_agent.dialogue.state import (
     MAX_QUESTION_LETTERS,
     Phase,
@@ -123,6 +124,8 @@ def question_from_json(line: Any) -> Question:
             raise MisfitError(f"{name} {short_repr(getattr(question, name))} is not printable")
     if question.too_long:
         raise MisfitError(f"question has more than {MAX_QUESTION_LETTERS:,} letters")
+    if question.metric is not None and question.metric not in registry.names("metric"):
+        raise MisfitError(f"metric {short_repr(question.metric)} is unknown")
     if question.wanted == "letter" and not question.options:
         raise MisfitError("it wants a letter and has no options")
     return question

@@ -31,6 +31,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         change.must,
         (first.answer, change.as_before(second.answer)),
         (change.before, change.as_before(truth) or truth),
+        question.scored_by,
         slack=0.0 if change.factor == 1 else _step(change.before) + change.factor * _step(truth),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from render_agent import registry
 from render_agent.beliefs.belief_summary import (
     ScoredProbe,
     belief_figures,
@@ -17,6 +18,7 @@ from render_agent.beliefs.belief_summary import (
 )
 from render_agent.dialogue.state import (
     SCORED,
+    Question,
     QuestionState,
     Status,
     Tokens,
@@ -30,7 +32,6 @@ from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row
 from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO, MICRO, Scored
-from render_agent.score.metrics import JUDGED, TEXT_METRICS
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import (
@@ -92,7 +93,7 @@ def results(
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
         "parsers": {name: _overall(known, name, marks) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in known]),
-        **text_metrics(known),
+        **metric_means(known),
         **({} if stress is None else stress.figures(known)),
         **_beliefs(states, stress, annotations),
         **({} if causal is None else {"causal": causal}),
@@ -175,26 +176,29 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
     }
 
 
-def text_metrics(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return `metrics`: the mean of every metric of texts over the questions that name one; nothing where none does.
+def metric_means(states: Sequence[QuestionState]) -> dict[str, Any]:
+    """Return `metrics`: the mean of every metric over the questions that name it, or one beside it; {} if none does.
 
     An entry has `score` and `interval` in percent and `n`; answers count as the model gave them.
     """
-    texts = [state for state in states if state.question.metric in TEXT_METRICS]
-    if not texts:
-        return {}
+    named: dict[str, list[Question]] = {}
+    answers = {state.id: state.answer_text for state in states}
+    for question in (state.question for state in states if state.question.metric is not None):
+        if not question.scored_by.judged:
+            for name in (question.metric, *question.scored_by.beside):
+                named.setdefault(name, []).append(replace(question, metric=name))
     metrics = {}
-    for name in TEXT_METRICS:
-        questions = [replace(state.question, metric=name) for state in texts]
-        scores = [q.score(state.answer_text) for q, state in zip(questions, texts, strict=True)]
+    for name in filter(named.__contains__, registry.names("metric")):
+        questions = named[name]
+        scores = [question.score(answers[question.id]) for question in questions]
         mean = ratio(scores, [(q.dataset, q.scene) for q in questions])
         if mean is not None:
             metrics[name] = {
                 "score": 100 * float(mean.mean),
                 "interval": mean.interval(share=True),
-                "n": len(texts),
+                "n": len(questions),
             }
-    return {"metrics": metrics}
+    return {"metrics": metrics} if metrics else {}
 
 
 def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -> dict[str, Any]:
@@ -234,7 +238,7 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
-    if judged := sum(state.question.metric == JUDGED for state in states):
+    if judged := sum(state.question.scored_by.judged for state in states):
         notes.append(
             f"{judged} of {len(states)} questions are for a judge: render-agent score RUN --judge"
         )

@@ -14,7 +14,6 @@ from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.errors import SetupError
 from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
-from render_agent.score.official import score_answer
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 
@@ -98,9 +97,7 @@ def test_random_answers_score_what_the_paper_says_of_chance():
         policy = RandomAnswer(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
-            scored.append(
-                Scored(q.type, q.dataset, q.scene, 100 * score_answer(q.type, answer, q.truth))
-            )
+            scored.append(Scored(q.type, q.dataset, q.scene, 100 * q.score(answer)))
     means = tally(scored).means
     assert means["object_rel_distance"] == pytest.approx(25.0, abs=1)
     assert means["object_rel_direction"] == pytest.approx(36.1, abs=1)
