@@ -29,6 +29,7 @@ from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.runs.log.results import row
 from render_agent.score.comparison import Side, compare_alike
+from render_agent.score.summary import overall_name
 from render_agent.text.display import counted
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ class RunResults:
         return f"<run {self.name}: {counted(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
-        return page("results.html", run=self)
+        return page("results.html", run=self, overall=overall_name(self.results))
 
 
 def frame(rows: Iterable[Mapping[str, Any]], columns: Columns) -> pandas.DataFrame:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import (
+    DIRECTION,
     MACRO,
     MEAN_OF_TYPES,
     MICRO,
@@ -16,20 +17,35 @@ from render_agent.score.means import (
     Scored,
     tally,
 )
+from render_agent.score.official import TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 
-ON_PARSED = "official scorer, on the parsed answer"
-ON_WORDS = "official scorer, on the reply's own words"
-"""What `official` and `official_raw` are called wherever they are shown: published rows are of own words."""
-
-SHORT_PARSED = "official, parsed answer"
-"""The first of them where there is no room for all of it."""
+ON_PARSED, ON_WORDS = ", on the parsed answer", ", on the reply's own words"
+"""How `official` and `official_raw` read an answer; published rows of VSI-Bench are of own words."""
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order in which things appear in the video, which no scan can"
     " tell; without_order is the mean of the other tasks"
 )
+
+
+def asks_vsibench(results: Mapping[str, Any]) -> bool:
+    """Return True if all questions of some results are of VSI-Bench's types and scored by its definitions."""
+    types = {row["type"] for row in results.get("questions", ())} or results["types"].keys()
+    return set(types) <= set(TYPES) and not results.get("metrics")
+
+
+def overall_name(results: Mapping[str, Any]) -> str:
+    """Return the name of the mean of tasks: VSI-Bench's official score, or that of other benchmarks."""
+    return "official scorer" if asks_vsibench(results) else "mean of tasks"
+
+
+def short_official(names: Iterable[str]) -> str:
+    """Return the short name of `official` in a comparison; names: its means, tasks and types."""
+    means = (OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION)
+    vsibench = set(names) <= {*means, *TYPES}
+    return "official, parsed answer" if vsibench else "mean of tasks"
 
 
 def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
 from render_agent.score.means import DIRECTION, MACRO
 from render_agent.score.official import DIRECTION_TYPES, ORDER
-from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, ON_PARSED, ON_WORDS, SHORT_PARSED
+from render_agent.score.summary import (
+    OFFICIAL,
+    OFFICIAL_RAW,
+    ON_PARSED,
+    ON_WORDS,
+    asks_vsibench,
+    overall_name,
+    short_official,
+)
 from render_agent.text.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
@@ -41,8 +49,9 @@ class Line(NamedTuple):
 def score_table(results: Mapping[str, Any]) -> Table:
     """Return the scores by type, with every named mean below and what they are in the caption."""
     parser = results["parser"]
-    by = "VSI-Bench's definitions" if parser == OFFICIAL else f"answers read as {parser} does"
-    title = f"Score by {by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
+    by = " by VSI-Bench's definitions" if asks_vsibench(results) else ""
+    by = by if parser == OFFICIAL else f" by answers read as {parser} does"
+    title = f"Score{by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
     heads = ("question type", "n", "score", "95 % interval", "random", "frequency")
     table = plain_table(title, *heads)
     for name, line in _by_type(results).items():
@@ -99,11 +108,11 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     columns = DIFFERENCE if sure else DIFFERENCE[:4]
     table = plain_table(title, *columns)
     table.add_column("McNemar", justify="right")
-    tests = compared["mcnemar"]
+    tests, official = compared["mcnemar"], short_official(compared["differences"])
     for name, entry in compared["differences"].items():
         test = tests.get("choices" if name == OFFICIAL else name)
         cells = (
-            _row_name(name),
+            official if name == OFFICIAL else _row_name(name),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
@@ -160,9 +169,11 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     table = plain_table(f"Ladder of help, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", justify="right")
+    official = short_official(ladder["types"])
     for name, row in ladder["types"].items():
+        label = official if name == OFFICIAL else _row_name(name)
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
-        table.add_row(_row_name(name), *map(figure, row["scores"]), *gains)
+        table.add_row(label, *map(figure, row["scores"]), *gains)
     table.caption = (
         "a step: gain, and p by Holm; paired, over scenes (--json and --page have intervals)"
     )
@@ -224,8 +235,6 @@ def _add(table: Table, line: Line, *more: str) -> None:
 
 def _row_name(name: str) -> str:
     """Return the name of a mean or a type, the kinds of direction indented below their task."""
-    if name == OFFICIAL:
-        return SHORT_PARSED
     return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
 
 
@@ -255,7 +264,7 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     """Return a line for every overall figure of some results."""
     macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
     within, number = results["intervals"], results["n"]
-    lines = _official(results)
+    lines, vsibench = _official(results), asks_vsibench(results)
     if macro == MACRO:
         label = f"mean of tasks, {results['parser']}"
         lines.append(Line(label, number, results[MACRO], within.get(MACRO)))
@@ -264,7 +273,8 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         ("micro", "micro: mean of questions"),
         ("mean_of_types", "mean of types"),
     ):
-        lines.append(Line(label, None, results[name], within.get(name)))
+        if vsibench or name != "without_order":
+            lines.append(Line(label, None, results[name], within.get(name)))
     parts = {"debiased": results["debiased"]} if results["debiased"] else {}
     if len(results["datasets"]) > 1:
         parts |= results["datasets"]
@@ -276,10 +286,10 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     lines += [
         Line(f"read as {name} does", None, other[MACRO])
         for name, other in results["parsers"].items()
-        if name != results["parser"]
+        if vsibench and name != results["parser"]
     ]
     lines += [
-        Line(f"texts, {name}", metric["n"], metric["score"], metric["interval"])
+        Line(f"{name}{ON_WORDS}", metric["n"], metric["score"], metric["interval"])
         for name, metric in results.get("metrics", {}).items()
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
@@ -303,20 +313,20 @@ def mirrored_lines(mirrored: Mapping[str, Any]) -> list[Line]:
 
 def _official(results: Mapping[str, Any]) -> list[Line]:
     """Return the official figures; those of a run that lacks answers say what they are over."""
-    within = results["intervals"]
+    within, name = results["intervals"], overall_name(results)
     if "official_over_scored" not in results:  # a file of predictions, read as it is
-        return [Line(ON_WORDS, results["n"], results[OFFICIAL], within.get(OFFICIAL))]
+        return [Line(f"{name}{ON_WORDS}", results["n"], results[OFFICIAL], within.get(OFFICIAL))]
     over = results["official_over_scored"]
     lacking = results[OFFICIAL] is None and over["score"] is not None
     lines = []
     if OFFICIAL_RAW in results:
         bounds = within.get(OFFICIAL_RAW)
-        lines.append(Line(ON_WORDS, over["n"], results[OFFICIAL_RAW], bounds))
-    label = f"{ON_PARSED}{', of those scored' if lacking else ''}"
+        lines.append(Line(f"{name}{ON_WORDS}", over["n"], results[OFFICIAL_RAW], bounds))
+    label = f"{name}{ON_PARSED}{', of those scored' if lacking else ''}"
     lines.append(Line(label, over["n"], over["score"], within.get(OFFICIAL)))
     if lacking:
         missing = results["official_missing_as_zero"]
-        lines.append(Line(f"{ON_PARSED}, the others as 0", None, missing))
+        lines.append(Line(f"{name}{ON_PARSED}, the others as 0", None, missing))
     return lines
 
 

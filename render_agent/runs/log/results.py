@@ -183,8 +183,8 @@ def metric_means(states: Sequence[QuestionState]) -> dict[str, Any]:
     """
     named: dict[str, list[Question]] = {}
     answers = {state.id: state.answer_text for state in states}
-    for question in (state.question for state in states if state.question.metric is not None):
-        if not question.scored_by.judged:
+    for question in (state.question for state in states):
+        if question.metric is not None and not question.scored_by.judged:
             for name in (question.metric, *question.scored_by.beside):
                 named.setdefault(name, []).append(replace(question, metric=name))
     metrics = {}

@@ -28,14 +28,14 @@ from render_agent.beliefs.belief_summary import WORDS
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, os_errors
 from render_agent.observation.picture_store import safe_name
-from render_agent.score.summary import OFFICIAL, SHORT_PARSED
+from render_agent.score.summary import OFFICIAL, short_official
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed
 from render_agent.text.display import tracked
 
 MARKS = "osD^vP"
 """How the runs are told apart, beside the colours of the palette."""
 
-MEANS = {OFFICIAL: SHORT_PARSED, "micro": "mean of questions"}
+MEANS = (OFFICIAL, "micro")
 """The means beside the types."""
 
 
@@ -152,9 +152,11 @@ def names_of(comparison: Comparison) -> list[str]:
     return [name for name in MEANS if name in known] + in_order(types & known)
 
 
-def words_of(name: str) -> str:
-    """Return a mean or a type in words."""
-    return MEANS.get(name, type_words(name))
+def words_of(name: str, names: Sequence[str]) -> str:
+    """Return a mean or a type in words; names: all that are compared."""
+    if name == OFFICIAL:
+        return short_official(names)
+    return "mean of questions" if name == "micro" else type_words(name)
 
 
 def score_of(results: Any, name: str) -> tuple[float | None, list[float] | None]:
@@ -188,7 +190,7 @@ def differences(comparison: Comparison) -> Plot | None:
             if points:
                 label = f"{run.letter} − {first}"
                 axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
-        name_rows(axes, [words_of(name) for name in names])
+        name_rows(axes, [words_of(name, names) for name in names])
         axes.grid(axis="x")
         axes.axvline(0, color=palette.INK, lw=0.9)
         reach = max(5.0, *(abs(end) for end in axes.get_xlim()))
@@ -207,9 +209,10 @@ def differences(comparison: Comparison) -> Plot | None:
 
 def _table(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a row for every mean and type: the score of each run, and how each differs."""
+    names = names_of(comparison)
     return [
         {
-            "name": words_of(name),
+            "name": words_of(name, names),
             "mean": name == OFFICIAL,
             "scores": [
                 (figure(score), interval(within))
@@ -219,7 +222,7 @@ def _table(comparison: Comparison) -> list[dict[str, Any]]:
                 _difference(pair["differences"].get(name)) for pair in comparison.pairs
             ],
         }
-        for name in names_of(comparison)
+        for name in names
     ]
 
 

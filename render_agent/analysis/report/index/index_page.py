@@ -18,7 +18,7 @@ from render_agent.errors import UsageError
 from render_agent.observation.picture_store import safe_name
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
-from render_agent.score.summary import OFFICIAL, ON_PARSED
+from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
 from render_agent.score.tables import figure, interval, overall_lines, took
 from render_agent.text.display import counted
 
@@ -146,7 +146,7 @@ def _head(report: ReportData) -> dict[str, Any]:
     return {
         "score": figure(score),
         "interval": interval(results["intervals"].get(OFFICIAL)),
-        "label": f"{ON_PARSED[0].upper()}{ON_PARSED[1:]}, %{'' if results['official'] is not None else ', of those scored'}",
+        "label": f"{overall_name(results).capitalize()}{ON_PARSED}, %{'' if results['official'] is not None else ', of those scored'}",
         "n": over,
         "scenes": counted(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],

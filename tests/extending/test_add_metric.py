@@ -1,0 +1,56 @@
+"""The page "add a metric" is so: a question names the metric of its package, and is scored, guessed and voted on by it."""
+
+import json
+
+import pytest
+from factories.packages import blocks, install_page, shown
+
+from render_agent import bundled_rooms
+from render_agent.agents.vote import ballot
+from render_agent.errors import QuestionsError
+from render_agent.questions.rows import load_rows
+from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.score.tables import overall_lines, score_table
+
+
+def questions(folder):
+    """Put the file of questions and the scan of the page into a folder."""
+    (row,) = blocks(shown("add-a-metric")[0], "json")
+    path = folder / "questions.jsonl"
+    path.write_text(json.dumps(json.loads(row)), "utf-8")
+    (folder / "hall.ply").symlink_to(bundled_rooms()["room07"].resolve())
+    return path
+
+
+def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
+    words = install_page(monkeypatch, tmp_path, "add-a-metric")
+    questions(tmp_path)
+    code, _, told = type_in(*words, folder=tmp_path)
+    assert code == 0, told
+    (path,) = list_runs(tmp_path / "experiment_logs")
+    run = RunFolder(path)
+    assert run.record["packages"] == {"metric off-by-one": "close-counts 1.0"}
+    results = run.results()
+    assert (results["questions"][0]["answer"], results["questions"][0]["score"]) == ("3", 1)
+    assert results["metrics"]["off-by-one"]["score"] == 100
+    assert results["chance"]["frequency"]["chairs"] == 100
+    lines = " ".join(
+        [str(score_table(results).title), *(line.label for line in overall_lines(results))]
+    )
+    assert "off-by-one" in lines
+    for words in ("VSI-Bench", "official", "lmms-eval", "appearance"):
+        assert words not in lines
+
+
+def test_guesses_and_votes_follow_from_the_score(tmp_path, monkeypatch):
+    install_page(monkeypatch, tmp_path, "add-a-metric")
+    (question,) = load_rows(questions(tmp_path), "mine")
+    assert [question.score(answer) for answer in ("3", "4", "5", "many", None)] == [1, 0.5, 0, 0, 0]
+    told = ballot(question, ["1", "4", "5", "5", "3"])
+    assert (told.winner, told.expected) == ("4", 0.5)
+    known = [(truth, {}) for truth in ("1", "4", "5", "6", "6")]
+    assert question.scored_by.most_frequent(known) == "5"
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text((tmp_path / "questions.jsonl").read_text("utf-8").replace("by-one", "by-two"))
+    with pytest.raises(QuestionsError, match=r"off-by-two.*off-by-one"):
+        load_rows(odd, "mine")
