@@ -96,6 +96,15 @@ def test_a_real_model_judges_files(views):
     assert all(0 < score < 1 for score in scores)
 
 
+def test_an_own_rubric_without_a_question(views, scripted, tmp_path):
+    rubric = tmp_path / "mine.yaml"
+    rubric.write_text("name: sharp\nintroduction: Judge.\ncriteria:\n  sharp: {text: Sharp}\n")
+    engine = scripted[:4]
+    result = judge(views, *engine, "--rubric", rubric, "--mode", "json", "--json")
+    assert json.loads(result.stdout)["rubric"] == "sharp"
+    assert result.exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("words", "error", "reason"),
     [

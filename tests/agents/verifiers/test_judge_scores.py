@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 
 import pytest
 import torch
@@ -150,6 +150,17 @@ def test_a_picture_that_cannot_be_read_has_no_score_and_changes_no_other(engine,
     assert same(found[:3], alone("yes")[:3])
     assert found[3].value is None
     assert "it is gone" in found[3].reason
+
+
+def test_what_fails_in_the_engine_is_told(loaded, engine, monkeypatch):
+    @wraps(loaded.model.forward)
+    def failing(*args, **more):
+        return 1 / 0
+
+    monkeypatch.setattr(loaded.model, "forward", failing)
+    for mode in ("yes", "json"):
+        found = judged(engine, mode)
+        assert all(score.value is None and "division by zero" in score.reason for score in found)
 
 
 def test_texts_that_read_as_tokens_are_harmless(engine):

@@ -15,7 +15,7 @@ from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, named_wo
 from render_agent.cli.commands.dry_run import dry_run
 from render_agent.dialogue.state import Candidate, QuestionState, View
 from render_agent.engines.registry import make_engine
-from render_agent.engines.scripted import ScriptedEngine
+from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
 from render_agent.observation.base import Observation
@@ -314,3 +314,14 @@ def test_what_cannot_judge_is_refused_before_there_is_a_folder(
     if not more.get("verifier"):  # a dry run needs no model, but what is wrong it tells, too
         with pytest.raises(error, match=said):
             dry_run(config)
+
+
+def test_an_engine_without_a_model_is_refused_whatever_it_is_called(folder, questions):
+    config = options(folder, questions)
+    with pytest.raises(SetupError, match="scripted"):
+        JudgeVerifier().open(config, (), ScriptedEngine(Replies({})))
+    mute = Judged(config)
+    mute.capabilities = replace(mute.capabilities, score=False)
+    with pytest.raises(UsageError, match="probabilities"):
+        JudgeVerifier().open(config, (), mute)
+    mute.close()

@@ -70,7 +70,7 @@ KINDS = {
 """How each is made, and where its questions stand then."""
 
 
-@pytest.mark.parametrize("kind", mostly_slow(KINDS, "cut off", "failed", "mirrored"))
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, "cut off", "failed", "blind"))
 def test_every_format_takes_it(tmp_path, kind):
     make, statuses = KINDS[kind]
     run = make(tmp_path)

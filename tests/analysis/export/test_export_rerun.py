@@ -1,5 +1,6 @@
 """Recordings for Rerun, read back by its own library: the scene, the way, the views, the words."""
 
+import shutil
 from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from factories import TREE
 from factories.exports import export
 from factories.runs import SMALL, Silent
 
@@ -116,6 +118,17 @@ def test_named_boxes_stand_where_they_do_in_the_scene(run, tmp_path):
             assert np.allclose(centre[0], box.centre, atol=1e-6)
             # Rerun's matrices go column by column: an axis of the box each
             assert np.allclose(np.array(axes[0]).reshape(3, 3), box.axes, atol=1e-6)
+
+
+def test_a_scan_that_is_gone_leaves_what_was_seen_and_said(tmp_path):
+    for name in ("room01.ply", "room01.json", "questions.jsonl"):
+        shutil.copy(TREE / "scenes" / name, tmp_path / name)
+    run = play(tmp_path, benchmark=str(tmp_path / "questions.jsonl"), limit=1)
+    (tmp_path / "room01.ply").unlink()
+    export(run, "--format", "rerun", "--to", tmp_path / "a.rrd")
+    found = recorded(tmp_path / "a.rrd")
+    assert "/world/scene" not in found
+    assert len(found["/replies"]["turn"]) == 3
 
 
 def test_several_questions_are_several_recordings(run, tmp_path):
