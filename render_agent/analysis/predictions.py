@@ -119,13 +119,4 @@ def _read_line(line: str, where: str) -> Prediction:
 def _scored(
     questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
 ) -> list[Scored]:
-    return [
-        Scored(
-            question.type,
-            question.dataset,
-            question.scene,
-            question.score(predictions.get(question.id), parser),
-            question.pruned,
-        )
-        for question in questions
-    ]
+    return [q.scored(q.score(predictions.get(q.id), parser)) for q in questions]

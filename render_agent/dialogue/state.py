@@ -18,6 +18,7 @@ from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
 from render_agent.geometry.camera import AnyCamera, Camera, Vector
 from render_agent.scene.model import Scene
+from render_agent.score.means import Scored
 from render_agent.score.metrics import Metric, find_metric
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL
@@ -121,6 +122,10 @@ class Question:
                 answer, truth = self.change.as_before(answer), self.change.as_before(truth) or truth
             answer = PARSERS[parser].read(answer, metric.form)
         return 0.0 if answer is None else metric.score(answer, (truth, *self.answers))
+
+    def scored(self, score: float) -> Scored:
+        """Return a score with what the question belongs to."""
+        return Scored(self.type, self.dataset, self.scene, score, self.pruned)
 
 
 class Status(StrEnum):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question, split_counterparts
-from render_agent.score.means import Scored
 from render_agent.score.summary import means
 
 NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}
@@ -36,19 +35,13 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     answers = frequent_answers(questions)
     scores = {
         "random": [
-            _scored(question, score)
+            question.scored(score)
             for question in known
             if (score := question.scored_by.chance(len(letters(question.options)))) is not None
         ],
-        "frequency": [
-            _scored(question, question.score(answers[question.id])) for question in known
-        ],
+        "frequency": [question.scored(question.score(answers[question.id])) for question in known],
     }
     return {name: means(scored) for name, scored in scores.items()}
-
-
-def _scored(question: Question, score: float) -> Scored:
-    return Scored(question.type, question.dataset, question.scene, score, question.pruned)
 
 
 def commonest(questions: Sequence[Question]) -> str | None:

@@ -192,10 +192,8 @@ def _held_out(
 def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
     """Return the score by chance of each question, by id."""
     usual = guesses["frequency"]
-    return {
-        q.id: 1 / len(letters(q.options)) if q.wanted == "letter" else usual[q.id].score
-        for q in questions
-    }
+    levels = {q.id: q.scored_by.chance(len(letters(q.options))) for q in questions}
+    return {key: usual[key].score if level is None else level for key, level in levels.items()}
 
 
 def _falling(

@@ -261,16 +261,7 @@ def scored_answers(
 ) -> list[Scored]:
     """Return the scores of questions with a truth; one that is not scored has 0."""
     raw = raw or parser != OFFICIAL
-    return [
-        Scored(
-            state.question.type,
-            state.question.dataset,
-            state.question.scene,
-            _score(state, parser, marks, raw=raw),
-            state.question.pruned,
-        )
-        for state in states
-    ]
+    return [state.question.scored(_score(state, parser, marks, raw=raw)) for state in states]
 
 
 def _scorable(state: QuestionState, marks: Marks) -> bool:

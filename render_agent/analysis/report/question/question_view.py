@@ -33,7 +33,6 @@ from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import Candidate, Evidence, Question, QuestionState, Turn, View
 from render_agent.geometry.camera import MapCamera
 from render_agent.render.visibility.object_visibility import Sighting
-from render_agent.score.official import CHOICE_TYPES
 from render_agent.text.safe_parse import parse_json
 
 LONG_CHARACTERS = 160  # a longer question is set smaller
@@ -139,8 +138,6 @@ class QuestionView:
     def options(self) -> list[tuple[str, bool, bool]]:
         """Its choices, each with whether it is the truth and whether it is the answer."""
         options, truth, answer = self.question.options, self.question.truth, self.state.answer
-        if self.question.type not in CHOICE_TYPES and not options:
-            return []
         return [
             (text, letter == _letter(truth), letter == _letter(answer))
             for letter, text in zip(letters(options), options, strict=False)
