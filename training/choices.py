@@ -24,7 +24,6 @@ import numpy as np
 
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
-from render_agent.dialogue.feedback import unreadable_feedback
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
 from render_agent.geometry.boxes import OrientedBox
@@ -40,6 +39,7 @@ from training.text_examples import (
     save_examples,
     turned,
 )
+from training.wording import small_wording
 
 MISTAKES = 16
 """Times that a route is told with other wrong places, its room turned otherwise."""
@@ -164,9 +164,10 @@ def _told(example: TextExample, before: str = ". ") -> TextExample:
     reply = json.dumps(
         {"reasoning": reasoning, "answer": reasoning.rpartition(before)[2], "done": True}
     )
-    fault = read(reply, question.wanted, question.options)
+    say = small_wording()
+    fault = read(reply, question.wanted, question.options, wording=say)
     assert isinstance(fault, Malformed), "it is no option"
-    told = blind_prompt().following(1, unreadable_feedback(fault), (), NOWHERE)
+    told = blind_prompt().following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
     return example._replace(before=(assistant(reply), *told))
 
 

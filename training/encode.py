@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import Message, assistant, pictures
-from render_agent.dialogue.feedback import UNREADABLE
 from training.dialogue_file import DIALOGUES, PICTURES, Dialogues, Encoded, gathered, load_dialogues
 from training.picture_file import PictureFile, as_seen
 from training.processor import PICTURE_TOKENS
+from training.wording import small_wording
 
 CHUNK = 256
 """Dialogues that are tokenized at once."""
@@ -179,7 +179,8 @@ def _options(picture: Path) -> Mapping[str, Any]:
 
 def _says_unread(told: Message | None) -> bool:
     """Whether a message tells that the reply before it could not be read."""
-    return told is not None and UNREADABLE in "".join(
+    unreadable = small_wording().beginning("feedback.unreadable")
+    return told is not None and unreadable in "".join(
         piece.get("text", "") for piece in told["content"]
     )
 

@@ -28,6 +28,7 @@ from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
 from training.perception_pictures import FIELD, TOLD
 from training.phrases import LABELS
+from training.wording import small_wording
 
 TYPE = "inventory"
 
@@ -50,7 +51,7 @@ def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Messa
     listed = "; ".join(f"{name} {places_of(shown.get(name, ()))}" for name in names[:MOST])
     camera = convert(line["camera"], Camera)
     question = Question(str(number), "rooms", "rooms", line["home"], TYPE, "What is where?", "text")
-    prompt = Prompt(9, FIELD)
+    prompt = Prompt(9, FIELD, wording=small_wording())
     view = View(0, line["kind"], f"{number}.png", camera)
     reply = json.dumps({"reasoning": listed, "answer": None, "done": False})
     return [*prompt.opening(question, [view], camera), assistant(reply)]

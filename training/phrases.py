@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
+from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import KINDS
+from render_agent.dialogue.wording import placeholders
 from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE
 from render_agent_lab.room_generator.questions.directions import EASY, HARD, MEDIUM, QUADRANTS
 from render_agent_lab.room_generator.questions.routes import FILL, TEXT, TURNS
+from training.wording import small_wording
 
 LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))
 """What objects are called."""
@@ -41,28 +44,23 @@ QUESTIONS = (
 )
 """The questions of rooms, with holes."""
 
-TOLD = (
-    "\nYour answer must be one letter, A or B.",
-    "\nYour answer must be one letter, A, B or C.",
-    "\nYour answer must be one letter, A, B, C or D.",
-    "\nYour answer must be one number, in the unit that the question names.",
-    "\nYour answer must be a short text.",
-    ". You stand at [",
-    ", in place of ",
-    "This is your last turn: give your best answer now, with done true.",
-    "The camera did not move.",
-    "Your reply could not be read: \0. The camera did not move.",
-    "Your reply was cut off at the token limit: write less.",
-    "it asks for nothing: give a move, look_at, view, answer or done",
-    "it holds no JSON object: reply with one JSON object",
-    "its JSON object is cut off before the closing brace: write less",
+WHOLE = (
+    "feedback.unreadable",
+    "feedback.cut_off",
+    "reply.asks_nothing",
+    "reply.no_object",
+    "reply.cut_off",
     "its JSON object cannot be read",
-    "You said done without an answer: give \0 as your answer.",
-    "Done; the moves beside it were not made.",
-    "All views were shown, and the camera does not move: answer from them, with done true.",
-    "Nothing is shown and nothing moves here: answer from the question alone.",
-    "There is no view \0 yet: views 0 to \0 were shown.",
+    "feedback.done_without_answer",
+    "feedback.done_without_moves",
+    "feedback.all_shown",
+    "feedback.nothing_shown",
+    "feedback.no_such_view",
     'The view "\0" is not to be had: ask for ',
+)
+"""What is wrong with replies: keys of texts that dialogues have whole, and parts of others."""
+
+MOVES = (
     "Turned to the point (",
     "; then turned to the point again from there",
     "Rotation and pitch were left out, as look_at was given",
@@ -78,7 +76,7 @@ TOLD = (
     ": the end of the scan is ahead",
     "was limited to ",
 )
-"""What the dialogue says beside instructions and questions, with holes."""
+"""The commonest parts of what moves lead to; change them with the small model's wording."""
 
 FIELDS = (
     "rotation_angle_degrees",
@@ -97,7 +95,7 @@ def phrases() -> list[str]:
     found: dict[str, None] = {}
     for text in _blocks(_instructions()):
         found.update(dict.fromkeys(_cut(text)))
-    for text in (*QUESTIONS, *TOLD, ". Go forward until the "):
+    for text in (*QUESTIONS, *told(), ". Go forward until the "):
         found.update(dict.fromkeys(text.split(HOLE)))
     return [text for text in found if len(text) >= SHORTEST]
 
@@ -158,18 +156,45 @@ def texts() -> Iterator[tuple[str, int]]:
         yield f" {word}", 100
     for text in _instructions():
         yield text.replace(HOLE, " "), 1
-    for text in (*QUESTIONS, *TOLD):
+    for text in (*QUESTIONS, *told()):
         yield text.replace(HOLE, " "), 6
+
+
+def told() -> list[str]:
+    """Return what the dialogue says beside instructions and questions, with holes."""
+    wording = small_wording()
+
+    def say(key: str, **values: str) -> str:
+        holes = dict.fromkeys(placeholders(wording.templates[key]), HOLE)
+        return wording(key, **holes | values)
+
+    options = (("A", "B"), ("A", "B", "C"), ("A", "B", "C", "D"))
+    forms = [answer_form("letter", some, wording) for some in options]
+    return [
+        *("\n" + say("question.answer", form=form) for form in forms),
+        "\n" + say("question.answer_number", form=say("question.number")),
+        "\n" + say("question.answer", form=say("question.text")),
+        ". You stand at [",
+        ", in place of ",
+        say("turn.last"),
+        "The camera did not move.",
+        *(say(each) if each in wording.templates else each for each in WHOLE),
+        *MOVES,
+    ]
 
 
 def _instructions() -> list[str]:
     """Return the instructions of every kind of run, with holes for turns and field of view."""
-    turns, field = NUMBERED
+    (turns, field), wording = NUMBERED, small_wording()
     ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
     found: dict[str, None] = {}
     for most in (turns, 1):
-        prompts = [Prompt(most, field, ())]
-        prompts += [Prompt(most, field, kinds, shown) for kinds in ordered for shown in (0, 1, 4)]
+        prompts = [Prompt(most, field, (), wording=wording)]
+        prompts += [
+            Prompt(most, field, kinds, shown, wording=wording)
+            for kinds in ordered
+            for shown in (0, 1, 4)
+        ]
         for prompt in prompts:
             text = prompt.instructions.replace(str(turns), HOLE).replace(f"{field:g}", HOLE)
             found[text] = None

@@ -78,7 +78,7 @@ def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
 
 
 def _call(*arguments: str) -> None:
-    _python("render_agent", *arguments)
+    _python("training.run", *arguments)
 
 
 def _python(module: str, *arguments: str | Path) -> None:

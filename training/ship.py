@@ -1,4 +1,4 @@
-"""Writes the model that training made as the package ships it: half precision, tokenizer, processor.
+"""Writes the model that training made as the package ships it: half precision, tokenizer, processor, wording.
 
 python -m training.ship CHECKPOINT|MODEL... DIRECTORY
 
@@ -8,12 +8,15 @@ either (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from render_agent.dialogue.wording import FILE_NAME
 from training.optimizer import WEIGHTS, give, weights_of
+from training.wording import FILE
 
 MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
 
@@ -37,6 +40,7 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
         model.to(torch.float16).save_pretrained(beside)
         (Path(beside) / WEIGHTS).chmod(0o644)  # it was written for its owner alone
         save_processor(Path(beside))
+        shutil.copyfile(FILE, Path(beside) / FILE_NAME)
         files = sorted(Path(beside).iterdir(), key=lambda file: file.name == WEIGHTS)
         size = sum(file.stat().st_size for file in files)
         if size > MOST_BYTES:

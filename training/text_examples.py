@@ -32,6 +32,7 @@ from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder
+from training.wording import small_wording
 
 VIEWS = "text"
 """Stands in `Dialogues.views` for what no run has shown."""
@@ -64,7 +65,7 @@ NOWHERE = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)
 
 def blind_prompt(turns: int = 9) -> Prompt:
     """Return the words of a run without views of so many turns."""
-    return Prompt(turns, 75.0, ())
+    return Prompt(turns, 75.0, (), wording=small_wording())
 
 
 def blind_messages(question: Question, turns: int = 9) -> list[Message]:

@@ -20,29 +20,38 @@ from render_agent.observation.base import ViewProvider
 
 
 def read_reply(
-    context: TurnContext, text: str, kinds: Sequence[str], *, cut_off: bool = False
+    context: TurnContext, text: str, prompt: Prompt, *, cut_off: bool = False
 ) -> tuple[Action | Malformed, StepResult]:
     """Return the action of a reply in a context, and the step that it leads to.
 
-    kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
+    prompt: words the feedback. cut_off: whether the token limit ended the reply.
     """
     state, now = context.state, context.observation
-    question = state.question
-    action = read(text, question.wanted, question.options, measures=now.measures)
-    views = context.views
-    return action, feedback_on(action, state, now.camera, now.space, views, kinds, cut_off=cut_off)
+    question, wording = state.question, prompt.wording
+    action = read(text, question.wanted, question.options, measures=now.measures, wording=wording)
+    result = feedback_on(
+        action,
+        state,
+        now.camera,
+        now.space,
+        context.views,
+        prompt.on_request,
+        wording,
+        cut_off=cut_off,
+    )
+    return action, result
 
 
 def read_candidates(
-    context: TurnContext, replies: Sequence[Reply], kinds: Sequence[str]
+    context: TurnContext, replies: Sequence[Reply], prompt: Prompt
 ) -> list[Candidate]:
     """Return a candidate for every sample of every reply, in their order; each reply is a group."""
     candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
-            action, result = read_reply(context, text, kinds)
+            action, result = read_reply(context, text, prompt)
             if reply.finish == "length" and isinstance(action, Malformed):
-                action, result = read_reply(context, text, kinds, cut_off=True)
+                action, result = read_reply(context, text, prompt, cut_off=True)
             candidates.append(
                 Candidate(
                     len(candidates), text, action, result.feedback, result.camera, group=group

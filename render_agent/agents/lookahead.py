@@ -26,8 +26,6 @@ from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.base import Reply, Request
 from render_agent.observation.free_views import unmade_views
 
-SHOWN_ALL = "You are shown, too, where your other moves would have led; your camera is not there."
-
 
 @dataclass(frozen=True)
 class Best(Agent):
@@ -39,7 +37,7 @@ class Best(Agent):
     def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
         """Ask for the candidates, draw and score them where the agent does, and take one."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(context, replies, tools.kinds)
+        candidates = read_candidates(context, replies, tools.prompt)
         alone = default_candidate(context, candidates)
         evidence = Evidence(self.text, tuple(candidates), alone.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
@@ -48,7 +46,7 @@ class Best(Agent):
         if self.draws:
             moving = yield tools.preview(context, moving)
         if self.shows_all:
-            return _all_shown(context, replies, with_candidates(evidence, moving))
+            return _all_shown(tools, context, replies, with_candidates(evidence, moving))
         return (yield from tools.choose(context, replies, evidence, moving, _best))
 
 
@@ -76,9 +74,12 @@ def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
     return candidates[int(values.argmax())]
 
 
-def _all_shown(context: TurnContext, replies: Sequence[Reply], evidence: Evidence) -> Decision:
+def _all_shown(
+    tools: AgentTools, context: TurnContext, replies: Sequence[Reply], evidence: Evidence
+) -> Decision:
     """Return the decision for the chosen move; where the views of the other moves come next, its feedback says so."""
     chosen = evidence.candidates[evidence.chosen]
     if unmade_views(evidence, context.views):
-        chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {SHOWN_ALL}")
+        note = tools.prompt.wording("turn.other_moves")
+        chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {note}")
     return decision(chosen, replies, evidence)

@@ -33,14 +33,6 @@ logger = logging.getLogger(__name__)
 FEWER_WORDINGS = "fewer_wordings"
 """The event of a question that is asked in fewer wordings than it should be."""
 
-REQUEST = """\
-Write the question below in {count} other ways. Keep its meaning exactly: the same objects by the same \
-names, the same numbers, units and conditions. Do not answer it. Reply with one JSON object and nothing \
-else: {{"wordings": [{count} texts]}}
-
-The question:
-{question}"""
-
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -59,7 +51,7 @@ class Rephrase(Agent):
         """Ask for the candidates of every wording, score them together, and take one."""
         wordings, before = yield from self._wordings(tools, context, request)
         replies: list[Reply] = yield Ask(self._groups(tools, context, request, wordings))
-        candidates = read_candidates(context, replies, tools.kinds)
+        candidates = read_candidates(context, replies, tools.prompt)
         alone = default_candidate(context, candidates)
         first = () if context.state.turns else wordings
         evidence = Evidence(self.text, tuple(candidates), alone.number, wordings=first)
@@ -99,11 +91,12 @@ class Rephrase(Agent):
     ) -> Request:
         """Return the request for the other wordings, in a dialogue of its own."""
         name, count = f"{question_id}{SEPARATOR}wordings", self.wordings - 1
+        words = tools.prompt.wording("rephrase.request", count=count, question=question)
         return replace(
             request,
             question_id=name,
             about=question_id,
-            messages=[message("user", text(REQUEST.format(count=count, question=question)))],
+            messages=[message("user", text(words))],
             views=(),
             last=False,
             temperature=0.0,

@@ -20,5 +20,5 @@ class Single(Agent):
         """Ask once, and take what comes."""
         (reply,) = yield Ask((request,))
         cut_off = reply.finish == "length"
-        action, result = read_reply(context, reply.text, tools.kinds, cut_off=cut_off)
+        action, result = read_reply(context, reply.text, tools.prompt, cut_off=cut_off)
         return Decision(reply.text, action, result, (reply,), reply.finish)

@@ -34,7 +34,7 @@ class Vote(Agent):
     def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
         """Ask for all samples at once, and let them vote."""
         replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(context, replies, tools.kinds)
+        candidates = read_candidates(context, replies, tools.prompt)
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
         outcome = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from render_agent.dialogue.wording import Wording
 from render_agent.score.metrics import AnswerForm
 from render_agent.text.numbers import only_number
 
@@ -48,12 +49,14 @@ def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | N
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
-def answer_form(wanted: Wanted, options: Sequence[str] = ()) -> str:
+def answer_form(wanted: Wanted, options: Sequence[str], wording: Wording) -> str:
     """Return, in a few words, what an answer must be."""
-    if wanted == "letter":
-        *first, last = letters(options) or ["A"]
-        return f"one letter, {', '.join(first)} or {last}" if first else f"the letter {last}"
-    return "one number" if wanted == "number" else "a short text"
+    if wanted != "letter":
+        return wording(f"question.{wanted}")
+    *first, last = letters(options) or ["A"]
+    if not first:
+        return wording("question.letter", last=last)
+    return wording("question.letters", letters=", ".join(first), last=last)
 
 
 def _letter(text: str, texts: dict[str, str]) -> str | None:

@@ -19,6 +19,7 @@ from msgspec import Meta, Struct
 
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.reply import Malformed, last_object
+from render_agent.dialogue.wording import general
 from render_agent.text.numbers import ANGLES, UNITS, quantity
 from render_agent.text.safe_parse import Count, Finite, NotNegative, parse_json
 
@@ -86,13 +87,13 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
     """
     reply = without_thinking(text)
     try:
-        parsed = last_object(reply)
+        parsed = last_object(reply, general())
         names = set() if isinstance(parsed, Malformed) else {key.strip().lower() for key in parsed}
         if isinstance(parsed, Malformed) or "category" in names or not keys & names:
             return _rescued(reply, keys, parsed)
         return _understood(parsed, keys)
     except RecursionError:
-        return Malformed("its JSON object is nested too deeply")
+        return Malformed(general()("reply.nested"))
 
 
 def category_name(word: object) -> str | None:

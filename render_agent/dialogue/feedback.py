@@ -8,11 +8,9 @@ from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.moves import StepResult, carry_out
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, View
+from render_agent.dialogue.wording import Wording
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
-
-UNREADABLE = "Your reply could not be read"
-"""Begins the sentence about a reply that could not be read."""
 
 
 def feedback_on(
@@ -22,6 +20,7 @@ def feedback_on(
     space: FreeSpace | None,
     views: Sequence[View],
     kinds: Sequence[str],
+    wording: Wording,
     *,
     cut_off: bool = False,
 ) -> StepResult:
@@ -30,45 +29,29 @@ def feedback_on(
     space: where the camera may go, None where it stays. views: all that were shown, those of this turn too.
     kinds: the kinds of view that may be asked for. cut_off: whether the token limit ended the reply.
     """
-    sentences = ["Your reply was cut off at the token limit: write less."] if cut_off else []
+    sentences = [wording("feedback.cut_off")] if cut_off else []
     if isinstance(action, Malformed):
-        sentences.append(unreadable_feedback(action))
+        sentences.append(wording("feedback.unreadable", reason=action.reason))
         return StepResult(camera, " ".join(sentences))
     sentences += [f"{_sentence(note)}" for note in action.notes]
     if action.done and (action.answer is not None or state.answer is not None):
-        sentences.append("Done; the moves beside it were not made." if action.moves else "Done.")
+        key = "feedback.done_without_moves" if action.moves else "feedback.done"
+        sentences.append(wording(key))
         return StepResult(camera, " ".join(sentences))
     if action.done:
-        wanted = answer_form(state.question.wanted, state.question.options)
-        sentences.append(f"You said done without an answer: give {wanted} as your answer.")
+        form = answer_form(state.question.wanted, state.question.options, wording)
+        sentences.append(wording("feedback.done_without_answer", form=form))
     if space is None:
-        sentences.append(_standing_still(shown=bool(views)))
+        sentences.append(wording("feedback.all_shown" if views else "feedback.nothing_shown"))
         return StepResult(camera, " ".join(sentences))
-    moved = carry_out(action, camera, space)
+    moved = carry_out(action, camera, space, wording)
     sentences.append(_sentence(moved.feedback))
-    sentences += _about_view(action.view, len({view.number for view in views}), kinds)
+    shown = len({view.number for view in views})
+    if isinstance(action.view, int) and action.view >= shown:
+        sentences.append(wording("feedback.no_such_view", view=action.view, last=shown - 1))
+    if isinstance(action.view, str) and action.view not in kinds:
+        sentences.append(wording("feedback.no_such_kind", view=action.view, kinds=", ".join(kinds)))
     return StepResult(moved.camera, " ".join(sentences))
-
-
-def unreadable_feedback(reply: Malformed) -> str:
-    """Return the feedback on a reply that could not be read."""
-    return f"{UNREADABLE}: {reply.reason}. The camera did not move."
-
-
-def _standing_still(*, shown: bool) -> str:
-    if shown:
-        return (
-            "All views were shown, and the camera does not move: answer from them, with done true."
-        )
-    return "Nothing is shown and nothing moves here: answer from the question alone."
-
-
-def _about_view(view: str | int | None, shown: int, kinds: Sequence[str]) -> list[str]:
-    if isinstance(view, int) and view >= shown:
-        return [f"There is no view {view} yet: views 0 to {shown - 1} were shown."]
-    if isinstance(view, str) and view not in kinds:
-        return [f'The view "{view}" is not to be had: ask for {", ".join(kinds)}.']
-    return []
 
 
 def _sentence(words: str) -> str:

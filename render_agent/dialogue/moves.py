@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.wording import Wording
 from render_agent.geometry.camera import MAX_PITCH, Camera, Vector
 from render_agent.scene.free_space.free_space import FreeSpace, Obstacle
-
-SIDE_WORDS = {
-    "forward": "ahead",
-    "back": "behind",
-    "to the left": "on the left",
-    "to the right": "on the right",
-    "up": "above",
-    "down": "below",
-}
-"""Where an obstacle is that stops a move in a direction."""
-
-OBSTACLE_WORDS: dict[Obstacle, str] = {
-    "wall": "a wall is",
-    "furniture": "furniture is",
-    "floor": "the floor is",
-    "ceiling": "the ceiling is",
-    "bounds": "the end of the scan is",
-}
 
 OBSTACLES_OFF_THE_WAY: dict[bool, tuple[Obstacle, ...]] = {
     False: ("floor", "ceiling"),
@@ -56,7 +40,11 @@ class StepResult:
 
 
 def carry_out(
-    action: Action, camera: Camera, space: FreeSpace, limits: Limits = Limits()
+    action: Action,
+    camera: Camera,
+    space: FreeSpace,
+    wording: Wording,
+    limits: Limits = Limits(),
 ) -> StepResult:
     """Return the camera after `action`, and the words on what was done and what was limited.
 
@@ -64,117 +52,133 @@ def carry_out(
     out), else by rotation and pitch. Then it moves level in its new heading, then up or down. With
     `look_at` it turns to the point again from where it ended.
     """
-    words: list[str] = []
-    turned = _turned(action, camera, limits, words)
-    moved = _moved_level(action, turned, space, limits, words)
-    moved = _moved_up(action, moved, space, limits, words)
-    if action.look_at is not None and moved.position != turned.position:
-        moved = moved.looking_at(action.look_at)
-        words.append("then turned to the point again from there")
+    move = _Move(space, wording, limits, [])
+    turned = move.turned(action, camera)
+    moved = move.moved_level(action, turned)
+    moved = move.moved_up(action, moved)
     if action.look_at is not None:
-        words += _out_of_the_middle(moved, action.look_at)
-    return StepResult(moved, "; ".join(words) or "the camera did not move")
+        if moved.position != turned.position:
+            moved = moved.looking_at(action.look_at)
+            move.tell("turned_again")
+        move.tell_off_centre(moved, action.look_at)
+    return StepResult(moved, "; ".join(move.told) or wording("moves.none"))
 
 
-def _turned(action: Action, camera: Camera, limits: Limits, words: list[str]) -> Camera:
-    if action.look_at is not None:
-        if action.rotation or action.pitch:
-            words.append("rotation and pitch were left out, as look_at was given")
-        words.append(f"turned to the point {_point(action.look_at)}")
-        return camera.looking_at(action.look_at)
-    rotation = _limited(action.rotation, limits.rotation, "rotation_angle_degrees", "°", words)
-    if rotation:
-        words.append(f"turned {_number(abs(rotation))}° {'left' if rotation > 0 else 'right'}")
-    turned = camera.turned(rotation, action.pitch)
-    if action.pitch:
-        words.append(_tilted(action.pitch, camera.pitch, turned.pitch))
-    return turned
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """The parts of a move, and what is told of each."""
 
+    space: FreeSpace
+    wording: Wording
+    limits: Limits
+    told: list[str]
 
-def _tilted(pitch: float, before: float, after: float) -> str:
-    within = f"pitch stays within ±{_number(MAX_PITCH)}°"
-    if math.isclose(before, after):
-        return f"{within}: it is {_number(after)}° already"
-    words = f"tilted {_number(abs(after - before))}° {'up' if pitch > 0 else 'down'}"
-    short = not math.isclose(after - before, pitch, abs_tol=1e-9)
-    return f"{words}, pitch is now {_number(after)}°" + (f": {within}" if short else "")
+    def tell(self, key: str, **values: object) -> None:
+        self.told.append(self.wording(f"moves.{key}", **values))
 
+    def turned(self, action: Action, camera: Camera) -> Camera:
+        if action.look_at is not None:
+            if action.rotation or action.pitch:
+                self.tell("look_at_alone")
+            self.tell("turned_to_point", point=_point(action.look_at))
+            return camera.looking_at(action.look_at)
+        rotation = self._limited(
+            action.rotation, self.limits.rotation, "rotation_angle_degrees", "degrees_limited"
+        )
+        if rotation:
+            key = "turned_left" if rotation > 0 else "turned_right"
+            self.tell(key, degrees=_number(abs(rotation)))
+        turned = camera.turned(rotation, action.pitch)
+        if action.pitch:
+            self._tell_tilt(action.pitch, camera.pitch, turned.pitch)
+        return turned
 
-def _moved_level(
-    action: Action, camera: Camera, space: FreeSpace, limits: Limits, words: list[str]
-) -> Camera:
-    forward = _limited(action.forward, limits.metres, "forward_meters", " m", words)
-    left = _limited(action.left, limits.metres, "left_meters", " m", words)
-    directions = [
-        (abs(forward), "forward" if forward > 0 else "back"),
-        (abs(left), "to the left" if left > 0 else "to the right"),
-    ]
-    parts = [(metres, way) for metres, way in directions if metres]
-    if not parts:
-        return camera
-    where = SIDE_WORDS[parts[0][1]] if len(parts) == 1 else "in the way"
-    return _advanced(camera, (forward, left, 0.0), parts, where, space, limits, words)
+    def _tell_tilt(self, pitch: float, before: float, after: float) -> None:
+        limit, now = _number(MAX_PITCH), _number(after)
+        if math.isclose(before, after):
+            self.tell("pitch_at_limit", limit=limit, pitch=now)
+            return
+        key = "moves.tilted_up" if pitch > 0 else "moves.tilted_down"
+        tilted = self.wording(key, degrees=_number(abs(after - before)), pitch=now)
+        if math.isclose(after - before, pitch, abs_tol=1e-9):
+            self.told.append(tilted)
+        else:
+            self.tell("tilted_short", tilted=tilted, limit=limit)
 
+    def moved_level(self, action: Action, camera: Camera) -> Camera:
+        forward = self._limited_metres(action.forward, "forward_meters")
+        left = self._limited_metres(action.left, "left_meters")
+        directions = [
+            (abs(forward), "forward" if forward > 0 else "back"),
+            (abs(left), "left" if left > 0 else "right"),
+        ]
+        return self._advanced(camera, (forward, left, 0.0), directions)
 
-def _moved_up(
-    action: Action, camera: Camera, space: FreeSpace, limits: Limits, words: list[str]
-) -> Camera:
-    up = _limited(action.up, limits.metres, "z_delta_meters", " m", words)
-    if not up:
-        return camera
-    way = "up" if up > 0 else "down"
-    return _advanced(
-        camera, (0.0, 0.0, up), [(abs(up), way)], SIDE_WORDS[way], space, limits, words
-    )
+    def moved_up(self, action: Action, camera: Camera) -> Camera:
+        up = self._limited_metres(action.up, "z_delta_meters")
+        return self._advanced(camera, (0.0, 0.0, up), [(abs(up), "up" if up > 0 else "down")])
 
-
-def _advanced(
-    camera: Camera,
-    steps: Vector,
-    parts: list[tuple[float, str]],
-    where: str,
-    space: FreeSpace,
-    limits: Limits,
-    words: list[str],
-) -> Camera:
-    """Return the camera moved by `steps` (forward, left, up), metres, as far as it is free."""
-    offset = camera.offset(*steps)
-    end, obstacle = space.advance(camera.position, offset, limits.clearance)
-    gone = math.dist(end, camera.position)
-    if obstacle is None:
-        words.append("moved " + " and ".join(f"{_number(metres)} m {way}" for metres, way in parts))
+    def _advanced(
+        self, camera: Camera, steps: Vector, directions: Sequence[tuple[float, str]]
+    ) -> Camera:
+        """Return the camera moved by `steps` (forward, left, up), metres, as far as it is free."""
+        parts = [(metres, direction) for metres, direction in directions if metres]
+        if not parts:
+            return camera
+        end, obstacle = self.space.advance(
+            camera.position, camera.offset(*steps), self.limits.clearance
+        )
+        words = self.wording
+        names = [words(f"directions.{direction}") for _, direction in parts]
+        if obstacle is None:
+            ways = [
+                words("moves.way", metres=_number(metres), direction=name)
+                for (metres, _), name in zip(parts, names, strict=True)
+            ]
+            self.tell("moved", ways=self._both(ways))
+            return camera.at(end)
+        sideways = len(parts) > 1 or obstacle in OBSTACLES_OFF_THE_WAY[bool(steps[2])]
+        where = words(f"sides.{'in_the_way' if sideways else parts[0][1]}")
+        blocked = words(f"obstacles.{obstacle}", where=where)
+        gone = math.dist(end, camera.position)
+        if gone < MIN_MOVE:
+            self.tell("blocked", ways=self._both(names), obstacle=blocked)
+            return camera
+        share = gone / math.hypot(*steps)
+        ways = [
+            words(
+                "moves.way_short",
+                done=_number(share * metres),
+                metres=_number(metres),
+                direction=name,
+            )
+            for (metres, _), name in zip(parts, names, strict=True)
+        ]
+        self.tell("moved_short", ways=self._both(ways), obstacle=blocked)
         return camera.at(end)
-    if obstacle in OBSTACLES_OFF_THE_WAY[bool(steps[2])]:
-        where = "in the way"
-    blocked = f"{OBSTACLE_WORDS[obstacle]} {where}"
-    if gone < MIN_MOVE:
-        words.append(f"could not move {' and '.join(way for _, way in parts)}: {blocked}")
-        return camera
-    share = gone / math.hypot(*steps)
-    done = [f"{_number(share * metres)} of {_number(metres)} m {way}" for metres, way in parts]
-    words.append(f"moved {' and '.join(done)}: {blocked}")
-    return camera.at(end)
 
+    def _both(self, ways: Sequence[str]) -> str:
+        if len(ways) == 1:
+            return ways[0]
+        return self.wording("moves.both_ways", first=ways[0], second=ways[1])
 
-def _out_of_the_middle(camera: Camera, point: Vector) -> list[str]:
-    """Say where the pitch's limit keeps a point out of the middle of the picture."""
-    x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
-    level = math.hypot(x, y)
-    if level < MIN_MOVE and abs(z) < MIN_MOVE:
-        return ["the camera stands at that very point"]
-    if abs(math.degrees(math.atan2(z, level))) <= MAX_PITCH + 1e-6:
-        return []
-    return [
-        f"pitch stays within ±{_number(MAX_PITCH)}°, so the point is"
-        f" {'above' if z > 0 else 'below'} the middle of the picture"
-    ]
+    def tell_off_centre(self, camera: Camera, point: Vector) -> None:
+        """Say where the pitch's limit keeps a point out of the middle of the picture."""
+        x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
+        level = math.hypot(x, y)
+        if level < MIN_MOVE and abs(z) < MIN_MOVE:
+            self.tell("at_point")
+        elif abs(math.degrees(math.atan2(z, level))) > MAX_PITCH + 1e-6:
+            self.tell("point_above" if z > 0 else "point_below", limit=_number(MAX_PITCH))
 
+    def _limited_metres(self, value: float, field: str) -> float:
+        return self._limited(value, self.limits.metres, field, "metres_limited")
 
-def _limited(value: float, most: float, name: str, unit: str, words: list[str]) -> float:
-    if abs(value) <= most:
-        return value if abs(value) >= MIN_MOVE else 0.0
-    words.append(f"{name} {_number(value)} was limited to {_number(most)}{unit} a turn")
-    return math.copysign(most, value)
+    def _limited(self, value: float, limit: float, field: str, key: str) -> float:
+        if abs(value) <= limit:
+            return value if abs(value) >= MIN_MOVE else 0.0
+        self.tell(key, field=field, value=_number(value), limit=_number(limit))
+        return math.copysign(limit, value)
 
 
 def _point(point: Vector) -> str:

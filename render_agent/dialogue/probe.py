@@ -13,6 +13,7 @@ from typing import Any
 
 from render_agent.dialogue.chat import Message, message, text
 from render_agent.dialogue.reply import object_schema
+from render_agent.dialogue.wording import Wording
 from render_agent.geometry.camera import Camera
 
 MAX_TOKENS = 1024
@@ -24,13 +25,9 @@ MOST_LISTED = 64
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the reply: an example of its value as JSON, what is told of it, and its JSON schema.
-
-    Told may have {named}, the categories that the question names.
-    """
+    """A key of the reply: an example of its value as JSON, and its JSON schema; the wording says what it means."""
 
     example: str
-    told: str
     schema: Mapping[str, Any]
     of_camera: bool = False
     """Whether it asks where the camera is, which moves only where the model moves it."""
@@ -59,26 +56,16 @@ def _integer(most: int) -> dict[str, Any]:
 
 OBJECTS = Key(
     '[{"category": "name", "position": [0.0, 0.0], "sure": 0, "length_meters": 0.0}]',
-    "{named} Every object once, also where you know of several alike: position is [x, y] of its middle on the"
-    " floor plan, sure is how sure you are that it is there, from 0 to 100, length_meters is its longest side."
-    " [] while you know of none.",
     _array_of(category=_NAME, position=_POINT, sure=_integer(100), length_meters=_number(0, 1000)),
 )
 COUNTS = Key(
     '[{"category": "name", "count": 0}]',
-    "how many there are by category, as far as you know. {named}",
     _array_of(category=_NAME, count=_integer(999)),
 )
-POSITION = Key(
-    "[0.0, 0.0]", "[x, y] where your camera stands now, after this step.", _POINT, of_camera=True
-)
-YAW = Key("0", "which way it looks now, in degrees.", _number(-360, 360), of_camera=True)
-UNSEEN = Key(
-    '["name"]',
-    "the categories of which you have seen nothing yet. {named}",
-    {"type": "array", "items": _NAME, "maxItems": MOST_LISTED},
-)
-AREA = Key("0.0", "the floor of the whole place in square metres.", _number(0, 10_000))
+POSITION = Key("[0.0, 0.0]", _POINT, of_camera=True)
+YAW = Key("0", _number(-360, 360), of_camera=True)
+UNSEEN = Key('["name"]', {"type": "array", "items": _NAME, "maxItems": MOST_LISTED})
+AREA = Key("0.0", _number(0, 10_000))
 
 
 POSE = {"position": POSITION, "yaw_degrees": YAW}
@@ -98,20 +85,6 @@ def keys_of(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
     return {name: key for name, key in keys.items() if free or not key.of_camera}
 
 
-ASKED = """\
-{feedback}
-
-Before you go on: what do you now believe about this place? This is beside the exploration; nothing follows from \
-it, and it is no answer to the question. Positions are in metres, in the frame that you were told. Reply with \
-one JSON object and nothing else:
-{{{examples}}}
-
-{told}"""
-
-NAMED = "Of these categories, in these words: {names}."
-UNNAMED = "Of the larger objects."
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """What a request for a belief is about, for whoever answers without reading it.
@@ -126,9 +99,10 @@ class ProbeRequest:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What is asked after every turn: its keys by name."""
+    """What is asked after every turn: its keys by name, and its sentences."""
 
     keys: Mapping[str, Key]
+    wording: Wording
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -137,8 +111,12 @@ class ProbePlan:
 
     def request(self, feedback: str, named: Sequence[str]) -> Message:
         """Return the message; feedback: what the turn led to, in the words that the dialogue has for it."""
-        which = NAMED.format(names=", ".join(named)) if named else UNNAMED
+        say = self.wording
+        which = say("probe.named", names=", ".join(named)) if named else say("probe.unnamed")
         examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())
-        lines = [f"- {name}: {key.told.format(named=which)}" for name, key in self.keys.items()]
-        words = ASKED.format(feedback=feedback, examples=examples, told="\n".join(lines))
+        lines = [
+            say("probe.key", name=name, meaning=say(f"probe.{name}", named=which))
+            for name in self.keys
+        ]
+        words = say("probe.request", feedback=feedback, examples=examples, keys="\n".join(lines))
         return message("user", text(words))

@@ -26,6 +26,7 @@ from msgspec import Struct, field, structs
 
 from render_agent.dialogue.answer import Wanted, answer_form, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
+from render_agent.dialogue.wording import Wording, general
 from render_agent.text.numbers import ANGLES, UNITS, quantity
 from render_agent.text.reasons import shortened
 from render_agent.text.safe_parse import Count, Either, Finite
@@ -48,7 +49,7 @@ _OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
 Point = tuple[Finite, Finite, Finite]
 
 Field = tuple[str, Callable[[object], Any], str]
-"""Where an Action keeps a field of a reply, how its value is understood, what it must be."""
+"""Where an Action keeps a field of a reply, how its value is understood, and the key of `reply` in the wording that says what it must be."""
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
@@ -126,31 +127,32 @@ def read(
     options: Sequence[str] = (),
     *,
     measures: bool = False,
+    wording: Wording | None = None,
 ) -> Action | Malformed:
     """Parse the reply `text` into an action; it never raises, and takes time linear in the text.
 
     wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). measures: whether
-    it may ask for measurements; where it may not, that field is ignored as any other that is unknown.
+    it may ask for measurements; where it may not, that field is ignored as any other that is unknown. wording: says
+    what is wrong with it; the general one unless given.
     """
+    say = wording or general()
     try:
-        fields = last_object(without_thinking(text))
+        fields = last_object(without_thinking(text), say)
         if isinstance(fields, Malformed):
             return fields
-        return _understood(fields, wanted, options, _MEASURING if measures else {})
+        return _understood(fields, wanted, options, _MEASURING if measures else {}, say)
     except RecursionError:
-        return Malformed("its JSON object is nested too deeply")
+        return Malformed(say("reply.nested"))
 
 
-def last_object(text: str) -> dict[str, Any] | Malformed:
+def last_object(text: str, wording: Wording) -> dict[str, Any] | Malformed:
     """Return the last whole JSON object in a text, or why there is none. RecursionError where it is nested too deeply."""
     text = text.rstrip()
     if not text:
-        return Malformed("it is empty: reply with one JSON object")
+        return Malformed(wording("reply.empty"))
     decoder = json.JSONDecoder(strict=False, parse_int=_integer)
     last: dict[str, Any] | None = None
-    fault = "it holds no JSON object: reply with one JSON object"
-    if "{" in text:
-        fault = "its JSON object cannot be read: names and texts stand in double quotes"
+    fault = wording("reply.single_quotes" if "{" in text else "reply.no_object")
     patience = MAX_SCANNED_CHARACTERS
     opening = _OBJECT.search(text)
     while opening and patience > 0:
@@ -159,13 +161,13 @@ def last_object(text: str) -> dict[str, Any] | Malformed:
             last, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             if _cut_off(error, text):
-                fault = "its JSON object is cut off before the closing brace: write less"
+                fault = wording("reply.cut_off")
                 break
-            fault = f"its JSON object cannot be read ({error.msg[:1].lower()}{error.msg[1:]})"
+            fault = wording("reply.invalid", error=f"{error.msg[:1].lower()}{error.msg[1:]}")
             end = max(error.pos, start + 1)  # what was understood up to here belongs to this object
             patience -= error.pos  # the decoder counts the lines before every error
         except RecursionError:
-            fault = "its JSON object is nested too deeply"
+            fault = wording("reply.nested")
             break
         opening = _OBJECT.search(text, end)
     return Malformed(fault) if last is None else last
@@ -203,15 +205,19 @@ def _integer(digits: str) -> int | float:
 
 
 def _understood(
-    fields: Mapping[str, Any], wanted: Wanted, options: Sequence[str], asking: dict[str, Field]
+    fields: Mapping[str, Any],
+    wanted: Wanted,
+    options: Sequence[str],
+    asking: dict[str, Field],
+    say: Wording,
 ) -> Action | Malformed:
     known = {name.strip().lower(): value for name, value in fields.items()}
     answer_text, answer = _answer(known.get("answer"), wanted, options)
-    values, faults = _fields(known, {**_FIELDS, **asking})
+    values, faults = _fields(known, {**_FIELDS, **asking}, say)
     notes = [*faults]
     if answer_text is not None and answer is None:
-        must = answer_form(wanted, options)
-        notes.append(f"the answer {_short(answer_text)} cannot be read: it must be {must}")
+        form = answer_form(wanted, options, say)
+        notes.append(say("reply.answer", answer=_short(answer_text), form=form))
     action = Action(
         **values,
         answer=answer,
@@ -225,10 +231,8 @@ def _understood(
     if faults or (notes and (action.done or not asks)):
         return Malformed("; ".join(notes), answer_text)
     if not asks and not action.done:
-        measure = ", measure" if "measure" in asking else ""
-        return Malformed(
-            f"it asks for nothing: give a move, look_at, view{measure}, answer or done", answer_text
-        )
+        key = "reply.asks_nothing_measuring" if "measure" in asking else "reply.asks_nothing"
+        return Malformed(say(key), answer_text)
     return action
 
 
@@ -240,18 +244,19 @@ def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str 
 
 
 def _fields(
-    known: Mapping[str, Any], fields: Mapping[str, Field]
+    known: Mapping[str, Any], fields: Mapping[str, Field], say: Wording
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
     values: dict[str, Any] = {}
     faults = []
-    for name, (attribute, understand, must) in fields.items():
+    for name, (attribute, understand, key) in fields.items():
         value = known.get(name)
         if _empty(value):
             continue
         understood = understand(value)
         if understood is None:
-            faults.append(f"{name} must be {must}, not {_short(value)}")
+            form = say(f"reply.{key}", kinds=", ".join(KINDS), places=MAX_PLACES)
+            faults.append(say("reply.field", field=name, form=form, value=_short(value)))
         else:
             values[attribute] = understood
     return values, faults
@@ -318,24 +323,18 @@ def _truth(value: object) -> bool | None:
 
 
 _FIELDS: dict[str, Field] = {
-    "rotation_angle_degrees": ("rotation", _degrees, "a number"),
-    "pitch_degrees": ("pitch", _degrees, "a number"),
-    "forward_meters": ("forward", _metres, "a number"),
-    "left_meters": ("left", _metres, "a number"),
-    "z_delta_meters": ("up", _metres, "a number"),
-    "look_at": ("look_at", _point, "a point [x, y, z] in metres"),
-    "view": ("view", _view, f"one of {', '.join(KINDS)} or the number of an earlier view"),
-    "done": ("done", _truth, "true or false"),
+    "rotation_angle_degrees": ("rotation", _degrees, "number"),
+    "pitch_degrees": ("pitch", _degrees, "number"),
+    "forward_meters": ("forward", _metres, "number"),
+    "left_meters": ("left", _metres, "number"),
+    "z_delta_meters": ("up", _metres, "number"),
+    "look_at": ("look_at", _point, "point"),
+    "view": ("view", _view, "view"),
+    "done": ("done", _truth, "truth"),
 }
 """The fields by name."""
 
-_MEASURING: dict[str, Field] = {
-    "measure": (
-        "measure",
-        _places,
-        f'a list of 1 to {MAX_PLACES} places, each {{"view": number, "x": column, "y": row}} or [x, y]',
-    )
-}
+_MEASURING: dict[str, Field] = {"measure": ("measure", _places, "places")}
 """The field that a reply has where it may ask for measurements."""
 
 

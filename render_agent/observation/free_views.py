@@ -13,6 +13,7 @@ from msgspec import structs
 
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
+from render_agent.dialogue.wording import Wording, general
 from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.observation.base import Observation
 from render_agent.observation.measurement import measured
@@ -35,7 +36,7 @@ class FreeViews:
     make_viewer: makes the viewer, called once, in that thread. kinds: the kinds of view that may be
     asked for; the first stands in where nothing else was asked. start: as `--start` has it. opening:
     the kinds of view that turn 0 shows. facts: what is known of scenes, for measurements; None where none
-    may be asked for.
+    may be asked for. wording: the sentences of measurements.
     """
 
     make_viewer: Callable[[], Viewer]
@@ -45,6 +46,7 @@ class FreeViews:
     start: str | tuple[Vector, float]
     opening: Sequence[str]
     facts: Mapping[str, Facts] | None = None
+    wording: Wording = field(default_factory=general)
     _starts: dict[str, Camera] = field(init=False, default_factory=dict)
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
@@ -70,7 +72,7 @@ class FreeViews:
         """
         facts = (self.facts or {}).get(state.question.scene)
         views = {view.number: view for view in (*state.views, *now.views)}
-        return measured(places, views, now.camera, state.scene, facts, self.viewer)
+        return measured(places, views, now.camera, state.scene, facts, self.viewer, self.wording)
 
     def restore(self, state: QuestionState) -> None:
         """Draw again the pictures of a question's turns that are gone from the run folder, torn or others.

@@ -13,6 +13,7 @@ import numpy as np
 
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import View
+from render_agent.dialogue.wording import Wording
 from render_agent.geometry.boxes import OrientedBox, distance
 from render_agent.geometry.camera import AnyCamera, Camera, FloatArray, MapCamera, wrapped
 from render_agent.observation.scene_graph import level_size
@@ -53,6 +54,7 @@ def measured(
     scene: Scene,
     facts: Facts | None,
     viewer: Viewer,
+    wording: Wording,
 ) -> str:
     """Return the text of the measurements at some places.
 
@@ -63,16 +65,15 @@ def measured(
     hits: dict[int, Hit] = {}
     words = []
     for number, place in enumerate(places, 1):
-        point = point_at(place, views, stands, scene, viewer)
-        if isinstance(point, str):
-            words.append(f"Place {number}: {point}.")
-            continue
-        hits[number] = Hit(point, thing_at(point, known))
-        words.append(f"Place {number}: {_hit_text(hits[number], known)}.")
+        found = point_at(place, views, stands, scene, viewer, wording)
+        if not isinstance(found, str):
+            hits[number] = Hit(found, thing_at(found, known))
+            found = _hit_text(hits[number], known, wording)
+        words.append(wording("measurement.place", number=number, found=found))
     if 1 in hits:
-        words += _from_first(hits)
+        words += _from_first(hits, wording)
     elif len(places) > 1:
-        words.append("Distances and angles are told from place 1, which was not found.")
+        words.append(wording("measurement.first_not_found"))
     return " ".join(words)
 
 
@@ -93,44 +94,51 @@ def thing_at(point: FloatArray, things: Sequence[Thing]) -> Thing | None:
 
 
 def point_at(
-    place: Place, views: Mapping[int, View], stands: Camera, scene: Scene, viewer: Viewer
+    place: Place,
+    views: Mapping[int, View],
+    stands: Camera,
+    scene: Scene,
+    viewer: Viewer,
+    wording: Wording,
 ) -> FloatArray | str:
     """Return the point of a place, (3,) metres, world frame, or why there is none."""
     if place.view is None:
         low, high = scene.bounds + np.array([[-BEYOND_METRES], [BEYOND_METRES]])
         point = [value for value in (place.x, place.y, place.z) if value is not None]
         if not all(a <= value <= b for a, value, b in zip(low, point, high, strict=False)):
-            return f"[{', '.join(f'{value:g}' for value in point)}] is outside of the scan"
+            named = f"[{', '.join(f'{value:g}' for value in point)}]"
+            return wording("measurement.outside", point=named)
         if place.z is not None:
             return np.array([place.x, place.y, place.z])
         cut = viewer.map_camera(scene, stands).height
         above = MapCamera((place.x, place.y), cut, PROBE_METRES_PER_PIXEL)
         middle = PROBE_PIXELS // 2
         hit = surface_point(scene, above, (PROBE_PIXELS, PROBE_PIXELS), (middle, middle), viewer)
-        return f"[{place.x:.2f}, {place.y:.2f}]: nothing was scanned there" if hit is None else hit
+        named = f"[{place.x:.2f}, {place.y:.2f}]"
+        return wording("measurement.nothing_at_point", point=named) if hit is None else hit
     if (view := views.get(place.view)) is None:
-        return f"there is no view {place.view} yet: views 0 to {len(views) - 1} were shown"
+        return wording("measurement.no_such_view", view=place.view, last=len(views) - 1)
     (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
-    named = f"pixel ({place.x:g}, {place.y:g})"
+    values = {"x": f"{place.x:g}", "y": f"{place.y:g}", "view": place.view}
     if not (0 <= pixel[0] < width and 0 <= pixel[1] < height):
-        return f"{named} is out of view {place.view}, which has {width}x{height} pixels"
+        return wording("measurement.out_of_view", width=width, height=height, **values)
     where = camera_under(view, pixel, viewer.size)
-    if isinstance(where, str):
-        return f"{named} of view {place.view} {where}"
+    if where is None:
+        return wording("measurement.between_directions", **values)
     hit = surface_point(scene, *where, viewer)
-    return f"{named} of view {place.view} shows nothing scanned" if hit is None else hit
+    return wording("measurement.nothing_at_pixel", **values) if hit is None else hit
 
 
 def camera_under(
     view: View, pixel: tuple[int, int], size: tuple[int, int]
-) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | str:
+) -> tuple[AnyCamera, tuple[int, int], tuple[int, int]] | None:
     """Return the camera of the part of a view in which a pixel lies, that part's size, and the pixel in it.
 
-    Or why there is none: it lies between the four directions of `around`.
+    None if it lies between the four directions of `around`.
     """
     if view.kind == "around" and isinstance(view.camera, Camera):
         if (cell := cell_at(pixel, size)) is None:
-            return "lies between two directions"
+            return None
         return direction_of(view.camera, size, cell.number), cell.size, cell.pixel
     return view.camera, size, pixel
 
@@ -149,43 +157,52 @@ def surface_point(
     return point
 
 
-def _hit_text(hit: Hit, known: Sequence[Thing]) -> str:
+def _hit_text(hit: Hit, known: Sequence[Thing], wording: Wording) -> str:
     at = _point_text(hit.point)
     if hit.thing is None:
-        return f"{at}, on no object that is known" if known else at
-    (along, across, upright), _ = level_size(hit.thing.box)
-    return (
-        f"{at}, on {hit.thing.label}, whose box has its centre at {_point_text(hit.thing.box.centre)} and measures"
-        f" {along:.2f} x {across:.2f} x {upright:.2f} m"
+        return wording("measurement.on_no_object", point=at) if known else at
+    box = hit.thing.box
+    along, across, height = (f"{metres:.2f}" for metres in level_size(box)[0])
+    return wording(
+        "measurement.on_object",
+        point=at,
+        object=hit.thing.label,
+        centre=_point_text(box.centre),
+        along=along,
+        across=across,
+        height=height,
     )
 
 
-def _from_first(hits: Mapping[int, Hit]) -> list[str]:
+def _from_first(hits: Mapping[int, Hit], wording: Wording) -> list[str]:
     """Return the distances from the first place, and from the third place on the angles at it."""
     first, words = hits[1], []
     for number, hit in hits.items():
         if number == 1:
             continue
-        apart = f"From 1 to {number}: {math.dist(first.point, hit.point):.2f} m"
+        metres = f"{math.dist(first.point, hit.point):.2f}"
+        told = wording("measurement.distance", number=number, metres=metres)
         if first.thing and hit.thing and first.thing is not hit.thing:
-            gap = distance(first.thing.box, hit.thing.box)
-            apart += f" ({gap:.2f} m between the closest points of the two objects)"
+            gap = f"{distance(first.thing.box, hit.thing.box):.2f}"
+            told = wording("measurement.gap", distance=told, metres=gap)
         if number > 2 and 2 in hits:
-            apart += f"; at 1, {_angle([first.point, hits[2].point, hit.point])} of the way to 2"
+            angle = _angle([first.point, hits[2].point, hit.point], wording)
+            told = wording("measurement.angle", distances=told, angle=angle)
             three = [each.thing for each in (first, hits[2], hit)]
             if all(three) and len({id(thing) for thing in three}) == 3:
-                centres = [thing.box.centre for thing in three if thing]
-                apart += f" (by the objects' centres {_angle(centres)})"
-        words.append(f"{apart}.")
+                angle = _angle([thing.box.centre for thing in three if thing], wording)
+                told = wording("measurement.centres_angle", angles=told, angle=angle)
+        words.append(f"{told}.")
     return words
 
 
-def _angle(points: Sequence[FloatArray]) -> str:
+def _angle(points: Sequence[FloatArray], wording: Wording) -> str:
     """Return the angle at the first point from the second to the third, seen from above, in words."""
     here, ahead, there = (point[:2] for point in points)
     yaws = [math.degrees(math.atan2(*(end - here)[::-1])) for end in (ahead, there)]
     degrees = wrapped(yaws[1] - yaws[0])
-    return f"{abs(degrees):.0f} degrees to the {'left' if degrees > 0 else 'right'}"
+    side = "left" if degrees > 0 else "right"
+    return wording(f"measurement.{side}", degrees=f"{abs(degrees):.0f}")
 
 
 def _point_text(point: FloatArray) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.wording import Wording
 from render_agent.geometry.boxes import OrientedBox
 from render_agent.observation.base import NoViews, Observation
 from render_agent.questions.ground_truth import Facts
@@ -19,24 +20,35 @@ class GraphTold(NoViews):
     """Shows no views, and gives the scene graph as text in the first turn; facts: the ground truth of scenes, by name."""
 
     facts: Mapping[str, Facts]
+    wording: Wording
 
     def observe(self, state: QuestionState) -> Observation:
         """Return no view, and what is told of the scene where it is the first turn."""
-        told = "" if state.turns else scene_graph(self.facts[state.question.scene])
+        told = "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
         return replace(super().observe(state), told=told)
 
 
-def scene_graph(facts: Facts) -> str:
+def scene_graph(facts: Facts, wording: Wording) -> str:
     """Return the objects of a scene as text, a line each, in the frame of its boxes; its floor area first."""
-    lines = [f"Scene graph. Floor area: {facts.room_size:.1f} square metres. Objects:"]
+    lines = [wording("graph.heading", area=f"{facts.room_size:.1f}")]
     for label, boxes in sorted(facts.boxes.items()):
         for number, box in enumerate(boxes, 1):
-            (along, across, upright), yaw = level_size(box)
-            x, y, z = box.centre + 0.0
-            lines.append(
-                f"- {label} {number}: centre [{x:.2f}, {y:.2f}, {z:.2f}], size {along:.2f} x {across:.2f} x"
-                f" {upright:.2f} high, yaw {yaw:.0f}"
+            size, yaw = level_size(box)
+            along, across, height = (f"{metres:.2f}" for metres in size)
+            x, y, z = (f"{metres:.2f}" for metres in box.centre + 0.0)
+            line = wording(
+                "graph.object",
+                label=label,
+                number=number,
+                x=x,
+                y=y,
+                z=z,
+                along=along,
+                across=across,
+                height=height,
+                yaw=f"{yaw:.0f}",
             )
+            lines.append(line)
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.prompt import start_note
 from render_agent.dialogue.state import StartPose
+from render_agent.dialogue.wording import general
 from render_agent.errors import UsageError
 from render_agent.geometry.camera import Camera, Vector, wrapped
 from render_agent.render.base import Renderer
@@ -155,4 +156,5 @@ def moved_start(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
     parsed = parse_start(where) if isinstance(where, str) else where
     if isinstance(parsed, str):
         return ()
-    return tuple(start_note(Camera(parsed[0]).mirrored(scene.mirrored_at).position, camera))
+    wanted = Camera(parsed[0]).mirrored(scene.mirrored_at).position
+    return tuple(start_note(wanted, camera, general()))

@@ -13,6 +13,7 @@ from render_agent.dialogue.state import Question
 from render_agent.engines.registry import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.observation.setup import wording_of
 from render_agent.questions.input_files import annotation_files
 from render_agent.questions.selection import is_file_of_questions, question_files
 from render_agent.render.registry import check_renderer
@@ -128,6 +129,9 @@ def check_continued(
     if gone:
         raise _differs(min(gone), "file of a verifier", folder)
     check_model(config, folder.record["engine"], folder.name)
+    wording = wording_of(config)
+    if folder.record["wording"]["sha256"] != wording.sha256:
+        raise _differs(str(wording.file), "wording of the dialogues", folder)
 
 
 def packages(config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, str]:

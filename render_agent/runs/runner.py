@@ -133,6 +133,7 @@ def play(
     """
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
+    prompt = make_prompt(config)
     views = make_views(config, scenes, log.pictures, questions)
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in config.verifiers)
     controller = PhaseController(
@@ -140,7 +141,7 @@ def play(
         log,
         observer,
         config.turn_agent,
-        AgentTools(make_prompt(config), views, verifiers, config.seed),
+        AgentTools(prompt, views, verifiers, config.seed),
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
@@ -151,7 +152,7 @@ def play(
             config.thinking_budget,
             guided=not config.no_guide,
         ),
-        probe=ProbePlan(keys_of(config.probe, free=config.free))
+        probe=ProbePlan(keys_of(config.probe, free=config.free), prompt.wording)
         if config.probe and engine.capabilities.probes
         else None,
     )
@@ -290,6 +291,10 @@ def record(
         "fingerprint": config.fingerprint,
         "config": config.to_json(),
         "engine": dict(engine),
+        "wording": {
+            "model": None if prompt.wording.is_general else config.model_name,
+            "sha256": prompt.wording.sha256,
+        },
         "choosing": describe_choosing(config, questions),
         "notes": question_notes(config, questions),
         "scenes": scene_kinds(questions),

@@ -127,7 +127,7 @@ class Surveyor:
         for v in range(0, height, STEP_PIXELS):
             for u in range(0, width, STEP_PIXELS):
                 where = camera_under(view, (u, v), room.size)
-                if isinstance(where, str):
+                if where is None:
                     continue
                 camera, size, (column, row) = where
                 if camera not in frames:

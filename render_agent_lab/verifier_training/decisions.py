@@ -13,6 +13,7 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
+from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.observation.picture_store import Pictures
 from render_agent.render.base import Renderer
@@ -145,7 +146,7 @@ def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate
     """Return a move as a candidate; its picture was never drawn, only its camera is known."""
     look = context.observation
     assert look.space is not None, "the scene is at hand"
-    moved = carry_out(action, look.camera, look.space)
+    moved = carry_out(action, look.camera, look.space, general())
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):

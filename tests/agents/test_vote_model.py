@@ -1,9 +1,12 @@
 """vote:5 through a real (small) Qwen3-VL: one call, reproducible from the seed, the same under every schedule."""
 
+from dataclasses import replace
+
 import pytest
 from factories.models import small_model
 from factories.runs import Silent, choices, make_config, make_questions, transcripts
 
+from render_agent.dialogue.wording import general
 from render_agent.engines.registry import make_engine
 from render_agent.runs import phase_controller
 from render_agent.runs.runner import start_run
@@ -37,7 +40,11 @@ OPTIONS = {
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
     monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds, **more: SHORT)
-    monkeypatch.setattr("render_agent.dialogue.prompt.INSTRUCTIONS", "Explore. You have {turns}.")
+    short = replace(
+        general(),
+        templates=general().templates | {"instructions.free": "Explore. You have {turns}."},
+    )
+    monkeypatch.setattr("render_agent.observation.setup.wording_of", lambda config: short)
 
 
 WHOLE = {"engine_option": ("reuse=none",), "batch_size": 5, "max_batched_turns": 0}

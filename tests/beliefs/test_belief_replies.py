@@ -13,6 +13,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
 from render_agent.text.safe_parse import convert, plain
@@ -36,7 +37,7 @@ WHOLE = {
 
 
 def test_what_the_schema_allows_is_read_whole():
-    schema = ProbePlan(keys()).schema
+    schema = ProbePlan(keys(), general()).schema
     jsonschema.validate(WHOLE, dict(schema))
     assert not LLMatcher.validate_grammar(grammar_of(schema))  # engines can hold a reply to it
     belief = read_belief(json.dumps(WHOLE), keys().keys())

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from render_agent.dialogue.answer import MAX_ANSWER_CHARACTERS, answer_form, canonical, letters
+from render_agent.dialogue.wording import general
 
 OPTIONS = ["A. left", "B. right", "C. back", "D. a table lamp"]
 PLANS = ["A. plan a", "B. plan b", "C. turn left, walk to the b"]
@@ -85,10 +86,11 @@ def test_an_essay_is_neither_a_letter_nor_a_number():
 
 
 def test_the_form_of_an_answer_names_its_letters():
-    assert answer_form("letter", OPTIONS) == "one letter, A, B, C or D"
-    assert answer_form("letter", ["A. left", "B. right"]) == "one letter, A or B"
-    assert answer_form("letter", ["A. left"]) == "the letter A"
-    assert (answer_form("number"), answer_form("text")) == ("one number", "a short text")
+    assert answer_form("letter", OPTIONS, general()) == "one letter, A, B, C or D"
+    assert answer_form("letter", ["A. left", "B. right"], general()) == "one letter, A or B"
+    assert answer_form("letter", ["A. left"], general()) == "the letter A"
+    forms = [answer_form(wanted, (), general()) for wanted in ("number", "text")]
+    assert forms == ["one number", "a short text"]
 
 
 @given(some.text(), some.lists(some.text(), max_size=5))

@@ -7,6 +7,7 @@ from factories.states import question, state
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.state import View
+from render_agent.dialogue.wording import general
 from render_agent.geometry.camera import Camera
 from render_agent.observation.base import Observation
 from render_agent.scene.free_space.free_space import FreeSpace
@@ -28,7 +29,9 @@ def look():
 
 def told(look, reply, kinds=KINDS, **more):
     action = read(reply, "text")
-    return feedback_on(action, state(), look.camera, look.space, look.views, kinds, **more)
+    return feedback_on(
+        action, state(), look.camera, look.space, look.views, kinds, general(), **more
+    )
 
 
 def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
@@ -85,7 +88,7 @@ def test_a_reply_cut_off_is_told_so(look):
 def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made(look):
     choice = question(wanted="letter", options=("A. left", "B. right"))
     action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
-    result = feedback_on(action, state(), look.camera, look.space, look.views, KINDS)
+    result = feedback_on(action, state(), look.camera, look.space, look.views, KINDS, general())
     assert result.camera.position[0] == pytest.approx(3.0)
     assert "AB" in result.feedback
     assert "A or B" in result.feedback

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.wording import general
 from render_agent.geometry.camera import Camera
 from render_agent.scene.free_space.free_space import FreeSpace
 
@@ -28,7 +29,7 @@ USUAL = Limits()
 
 
 def done(camera=STOOD, where=None, limits=USUAL, **asked):
-    return carry_out(Action(**asked), camera, where or space(), limits)
+    return carry_out(Action(**asked), camera, where or space(), general(), limits)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ actions = st.builds(
 def test_any_walk_keeps_the_limits(walk):
     camera = STOOD
     for action in walk:
-        moved = carry_out(action, camera, space()).camera
+        moved = carry_out(action, camera, space(), general()).camera
         assert math.dist(moved.position[:2], camera.position[:2]) <= math.hypot(2, 2) + 1e-9
         assert abs(moved.position[2] - camera.position[2]) <= 2 + 1e-9
         assert -60 <= moved.pitch <= 60

@@ -13,6 +13,7 @@ from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Question, QuestionState, Status
+from render_agent.dialogue.wording import general
 from render_agent.geometry.camera import Camera
 from render_agent.observation.base import NoViews
 from render_agent.runs.log.folder import RunFolder
@@ -65,7 +66,7 @@ def test_the_schema_holds_no_moves():
 def test_what_the_model_is_told(action, told):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
-    response = feedback_on(action, state, look.camera, look.space, look.views, ())
+    response = feedback_on(action, state, look.camera, look.space, look.views, (), general())
     assert response.feedback == told
     assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
 

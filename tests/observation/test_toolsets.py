@@ -14,6 +14,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place, read
 from render_agent.dialogue.state import View
+from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.engine import make_scripted
 from render_agent.errors import SetupError, UsageError
@@ -51,7 +52,7 @@ def views(viewer):
 
 
 def told(places, viewer, views, facts=FACTS):
-    return measured(places, views, HERE, SCENE, facts, viewer)
+    return measured(places, views, HERE, SCENE, facts, viewer, general())
 
 
 def pixel_of(point, view, number):
@@ -219,7 +220,7 @@ def test_a_run_measures_says_so_and_is_read_back(tmp_path):
 
 
 def test_the_scene_graph_is_told_and_nothing_is_shown(tmp_path):
-    text = scene_graph(FACTS)
+    text = scene_graph(FACTS, general())
     assert text.splitlines()[0] == "Scene graph. Floor area: 27.0 square metres. Objects:"
     assert "- sofa 1: centre [3.30, 0.80, 0.40], size 0.60 x 0.60 x 0.80 high, yaw 0" in text
     options = {"tools": "graph", "scene": ("room05",), "limit": 2}

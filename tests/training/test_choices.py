@@ -7,7 +7,7 @@ import pytest
 from factories.runs import play, transcripts
 
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.feedback import UNREADABLE
+from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.questions.exact_solver import DIRECTION_NAMES
 from render_agent.questions.rooms import BUNDLED, load_rooms
@@ -89,7 +89,7 @@ def test_names_that_are_no_option_are_given_and_the_truth_is_learned():
         if one.before:
             reply, told = (message["content"][0]["text"] for message in one.before)
             assert json.loads(reply)["answer"] == said
-            assert UNREADABLE in told
+            assert general().beginning("feedback.unreadable") in told
     assert sum(bool(one.before) for one in made) * 2 == len(made)
 
 

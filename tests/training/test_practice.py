@@ -7,7 +7,7 @@ from factories.runs import STEP, play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.feedback import UNREADABLE
+from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies
 from render_agent.engines.scripted.engine import ScriptedEngine, make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
@@ -88,7 +88,7 @@ def test_after_what_could_not_be_read_the_truth_is_learned(stubborn):
         question = asked()[name]
         truth = letters(question.options).get(question.truth, question.truth)
         for line in some[2:]:
-            assert UNREADABLE in said(line["messages"][-2])
+            assert general().beginning("feedback.unreadable") in said(line["messages"][-2])
         for line in some:
             reply = json.loads(said(line["messages"][-1]))
             assert reply["answer"] in (truth, None)

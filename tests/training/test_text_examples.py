@@ -150,6 +150,12 @@ def test_a_turned_room_is_as_it_was_but_for_its_places(angle):
 
 def test_the_prompt_is_that_of_a_run_without_views(tmp_path):
     (question, *_) = load_rooms(BUNDLED)
-    config = make_config(tmp_path, BUNDLED / "questions.jsonl", views="none")
+    config = make_config(
+        tmp_path,
+        BUNDLED / "questions.jsonl",
+        views="none",
+        engine="transformers",
+        model="small",
+    )
     told = blind_messages(question, config.max_turns)
     assert told == make_prompt(config).opening(question, (), None)

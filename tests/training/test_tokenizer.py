@@ -19,6 +19,7 @@ from render_agent.engines.transformers.constrained_decoding import Guides
 from training.phrases import LABELS, numbers
 from training.processor import CHAT_TEMPLATE, HEIGHT, PICTURE_TOKENS, WIDTH, save_processor
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
+from training.wording import small_wording
 
 REPLIES = [
     '{"reasoning": "sofa 1.2 3.4; tv stand ?; clock ?", "rotation_angle_degrees": 75, "answer": null, "done": false}',
@@ -137,7 +138,7 @@ def test_instructions_cost_little():
         (("top", "ego"), 4),
         ((), 0),
     ):
-        prompt = Prompt(9, 75.0, kinds, at_once)
+        prompt = Prompt(9, 75.0, kinds, at_once, wording=small_wording())
         assert len(ids_of(prompt.instructions)) <= 36
 
 

@@ -11,6 +11,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Question
+from render_agent.dialogue.wording import general
 from render_agent.observation.view_policies.base import (
     FurtherViews,
     Policy,
@@ -136,6 +137,6 @@ class RandomWalk:
                 rotation=chance.uniform(-limits.rotation, limits.rotation),
                 forward=chance.uniform(MIN_STEP_METRES, limits.metres),
             )
-            camera = carry_out(action, camera, context.space, limits).camera
+            camera = carry_out(action, camera, context.space, general(), limits).camera
             cameras.append(camera)
         return FurtherViews(cameras, shared=False)

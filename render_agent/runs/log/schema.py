@@ -41,6 +41,13 @@ class EngineRecord(TypedDict):
     note: NotRequired[str | None]
 
 
+class WordingRecord(TypedDict):
+    """The texts that the model reads. model: the one that brought its own, None for the general ones."""
+
+    model: str | None
+    sha256: str
+
+
 class Record(TypedDict):
     """`config.json`; `RunConfig.from_json` reads the options in it."""
 
@@ -49,6 +56,7 @@ class Record(TypedDict):
     fingerprint: str
     config: dict[str, Any]
     engine: EngineRecord
+    wording: WordingRecord
     choosing: dict[str, Any]
     notes: list[str]
     sha256: dict[str, Any]

@@ -9,7 +9,7 @@ from factories.runs import play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.feedback import UNREADABLE
+from render_agent.dialogue.wording import general
 from render_agent.engines.scripted.engine import make_scripted
 from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
@@ -50,7 +50,7 @@ def test_what_it_says_wrong_is_told_and_mended_in_the_next_turn(runs):
             said = json.loads(turn["reply"])
             question = asked[name]
             assert canonical(said["answer"], question.wanted, question.options) is None
-            assert UNREADABLE in turn["happened"]
+            assert general().beginning("feedback.unreadable") in turn["happened"]
             assert said["answer"] in turn["happened"]
             like = [q for q in asked.values() if q.type == question.type]
             assert any(said["answer"] in letters(q.options).values() for q in like)

@@ -1,0 +1,16 @@
+"""The sentences that the small model is trained with: its own, whatever other models read."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from render_agent.dialogue.wording import FILE_NAME, Wording, load_wording
+from render_agent.models import FOLDER
+
+FILE = FOLDER / "small" / FILE_NAME
+
+
+@cache
+def small_wording() -> Wording:
+    """Return the wording of the bundled small model."""
+    return load_wording(FILE)
