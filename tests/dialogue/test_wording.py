@@ -20,6 +20,8 @@ from render_agent.runs.log.reader import notes
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import resume_run, start_run
 from training.phrases import phrases
+from training.run import use_small_wording
+from training.wording import small_wording
 
 SMALL = FOLDER / "small" / "wording.yaml"
 CHANGED = " (changed)"
@@ -99,6 +101,12 @@ def test_the_small_model_reads_its_own_wording_and_others_the_general_one(
     assert said(tmp_path / "after", **small) == before
     assert CHANGED in json.dumps(said(tmp_path / "changed", **options)[0])
     assert CHANGED not in json.dumps([before, scripted])
+
+
+def test_the_expert_is_recorded_in_the_words_of_the_small_model(change_general):
+    change_general()
+    use_small_wording()
+    assert general().sha256 == small_wording().sha256
 
 
 def test_the_tokenizer_of_the_small_model_knows_its_wording():

@@ -11,6 +11,7 @@ from training.optimizer import WEIGHTS, Masters, save, weights_of
 from training.shape import TOKENS, new_model
 from training.ship import ship, trained
 from training.tokenizer import small_tokenizer
+from training.wording import FILE
 
 torch = pytest.importorskip("torch")
 
@@ -91,6 +92,7 @@ def test_what_is_shipped_is_half_precision_and_says_how_replies_end(shipped):
     assert sum(weight.numel() for weight in weights.values()) < 12_000_000
     assert sum(file.stat().st_size for file in shipped.iterdir()) < 25_000_000
     assert [entry.name for entry in shipped.parent.iterdir()] == [shipped.name]
+    assert (shipped / FILE.name).read_bytes() == FILE.read_bytes()
     config = json.loads((shipped / "generation_config.json").read_text())
     tokenizer = small_tokenizer()
     assert config["eos_token_id"] == [tokenizer.eos_token_id, tokenizer.pad_token_id]
