@@ -23,6 +23,7 @@ from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.wording import general
 from render_agent.engines.base import Engine
 from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
 from render_agent.errors import UsageError
@@ -285,6 +286,9 @@ def record(
 ) -> dict[str, Any]:
     """Return the content of `config.json` beside its format: the options, and what the run depends on."""
     prompt = make_prompt(config)
+    wording, notes = prompt.wording, question_notes(config, questions)
+    if wording.sha256 != general().sha256:
+        notes.append(f"prompt: {config.model_name} brought its own wording")
     return {
         "program": __version__,
         "commit": _commit(),
@@ -292,11 +296,11 @@ def record(
         "config": config.to_json(),
         "engine": dict(engine),
         "wording": {
-            "model": None if prompt.wording.is_general else config.model_name,
-            "sha256": prompt.wording.sha256,
+            "model": None if wording.is_general else config.model_name,
+            "sha256": wording.sha256,
         },
         "choosing": describe_choosing(config, questions),
-        "notes": question_notes(config, questions),
+        "notes": notes,
         "scenes": scene_kinds(questions),
         "versions": _versions(),
         "packages": packages(config, questions),

@@ -106,7 +106,5 @@ def compared_beliefs(
 def notes(record: Mapping[str, Any]) -> list[str]:
     """Return the notes that stand beside every figure of a run, from its `config.json`."""
     sentences = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
-    if (model := record["wording"]["model"]) is not None:
-        sentences.append(f"prompt: the wording that {model} brings, not the general one")
     sentences += RunConfig.from_json(record["config"]).notes
     return [note for note in sentences if note]
