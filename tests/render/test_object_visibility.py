@@ -316,3 +316,8 @@ def test_what_faces_cover_is_where_they_are_drawn():
         assert np.array_equal(covered, drawn)
         assert drawn.any() == bool(len(which) > 1)
     renderer.close()
+
+
+def test_without_boxes_nothing_is_looked_for():
+    assert sight_of(target()).sized((96, 72)).look(AHEAD, []) == []
+    assert Sight(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []

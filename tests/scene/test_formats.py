@@ -53,8 +53,16 @@ def test_a_ply_by_another_name_is_read_as_what_it_is(tmp_path):
     assert np.allclose(load_scene(path).points, POINTS, atol=1e-5)
 
 
-def test_a_file_without_surface_is_refused(tmp_path):
-    path = tmp_path / "points.obj"
-    path.write_text("v 0 0 0\nv 1 0 0\n# nothing\n")
-    with pytest.raises(SceneError, match=r"points\.obj"):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("points.obj", "v 0 0 0\nv 1 0 0\n# nothing\n"),
+        ("empty.gltf", '{"asset": {"version": "2.0"}, "scenes": [{"nodes": []}], "scene": 0}'),
+        ("empty.stl", "solid x\nendsolid x\n"),
+    ],
+)
+def test_a_file_without_surface_is_refused(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SceneError, match=name):
         load_scene(path)

@@ -144,6 +144,21 @@ def test_a_bounded_vision_cache_changes_no_reply(plain, room):
     assert (cache.kept.bytes > 0) == (room > 0)
 
 
+def test_unnamed_pictures_are_given_up_for_others(plain):
+    model = Model(plain[0].inputs.family.model_types[0])
+    cache = VisionCache(model.model)
+    model.answer([turn_of("a", 2)], cache)
+    cache.kept.limit = cache.kept.bytes
+    for question in "bc":
+        tensors = model.inputs.encode([model.inputs.prepare(turn_of(question, 2))])
+        with torch.inference_mode():
+            model.model.generate(**tensors, max_new_tokens=1)
+    assert cache.kept.bytes <= cache.kept.limit
+    seen = model.seen
+    model.answer([turn_of("a", 2)], cache)
+    assert model.seen == seen, "a question is still asking for them"
+
+
 def test_a_closed_cache_leaves_the_model_as_it_was():
     model = Model("qwen3_vl")
     wrapped = model.model.model.get_image_features
