@@ -49,7 +49,7 @@ class Part(click.ParamType[str]):
             known = registry.names(self.kind)
             if value not in known:
                 self.fail(
-                    f"{value!r} is not a {self.kind}: choose from {', '.join(known)}"
+                    f"there is no {self.kind} {value!r}: choose from {', '.join(known)}"
                     f"{did_you_mean(str(value), known)}",
                     param,
                     ctx,

@@ -14,12 +14,12 @@ from render_agent.text.display import counted, listed
 REASONS = {
     Cause.STOPPED_EARLY: "stopped before everything named had been seen well",
     Cause.NEVER_LOOKED: "used all turns and had not seen everything named well",
-    Cause.MISJUDGED: "had seen everything named well and were misjudged",
+    Cause.MISJUDGED: "misjudged although everything named had been seen well",
     Cause.PERCEPTION: "had seen everything named well, and the map was wrong",
     Cause.MEMORY: "had what was needed on the map and lost it",
-    Cause.REASONING: "differ from what follows from the last map, which is right",
+    Cause.REASONING: "contradicted the last map, from which the right answer follows",
     Cause.NO_ANSWER: "could not be read",
-    Cause.UNKNOWN: "are about things of which nothing tells whether they were seen",
+    Cause.UNKNOWN: "asked about things of which nothing tells whether they were seen",
 }
 """What wrong answers of each cause have in common."""
 
@@ -55,8 +55,9 @@ def notes(figures: Mapping[str, Any]) -> list[str]:
     if everything["metres"] is not None:
         lines.append(
             f"Per question: {everything['metres']:.1f} m walked, {everything['degrees']:.0f}° turned. In total:"
-            f" {counted(everything['blocked'], 'blocked move')}, {everything['returns']:,} returns,"
-            f" {everything['premature']:,} stopped early, {counted(everything['repairs'], 'unreadable reply')}."
+            f" {counted(everything['blocked'], 'blocked move')}, {counted(everything['returns'], 'return')},"
+            f" {everything['premature']:,} stopped early,"
+            f" {counted(everything['repairs'], 'unreadable reply', 'unreadable replies')}."
         )
     if beliefs and (found := beliefs["seen_found"]):
         lines.append(
