@@ -22,6 +22,7 @@ from render_agent.score.intervals import LEAST_SCENES, ratio
 from render_agent.score.means import DIRECTION
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.tables import figure, interval
+from render_agent.text.display import duration
 
 INTERVALS = f"95 % intervals: jackknife over scenes, none below {LEAST_SCENES} scenes."
 
@@ -369,7 +370,7 @@ def seconds(report: ReportData) -> Plot | None:
     def paint(axes: Any) -> None:
         bottom = [0.0] * longest
         for part, (colour, values) in parts.items():
-            label = f"{part} {sum(values):,.3g} s"
+            label = f"{part} {duration(sum(values))}"
             axes.bar(range(1, longest + 1), values, bottom=bottom, color=colour, label=label, width=0.72)  # fmt: skip
             bottom = [a + b for a, b in zip(bottom, values, strict=True)]
         axes.set_xticks(range(1, longest + 1))
