@@ -229,7 +229,11 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
     SetupError where there is no such engine or its model is not at hand, UsageError for an option that it
     does not have.
     """
-    engine_options(config.engine_option)
+    options = engine_options(config.engine_option)
+    if options and isinstance(engine_choice(config), Scripted | Human):
+        raise UsageError(
+            f"--engine-option {next(iter(options))} does not exist for --engine {config.engine}: leave it out"
+        )
     package = registry.package("engine", config.engine)
     describe = getattr(registry.load("engine", config.engine), "describe", None)
     model = config.model_name if package is None else config.model or config.engine

@@ -103,4 +103,5 @@ def serve_report(
         if browser:
             open_page(address)
 
+    click.echo("writing the first report", err=True)
     watch(folder, port, started, processes=processes, diagnose=not no_diagnosis)

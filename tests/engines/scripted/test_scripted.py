@@ -6,12 +6,14 @@ import pytest
 from conftest import test_data
 
 from render_agent import registry
+from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action, read
 from render_agent.dialogue.state import Question
 from render_agent.engines.base import Request
+from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, UsageError
 from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
 
@@ -212,3 +214,10 @@ def test_a_file_that_holds_no_policy_says_what_is_wrong(tmp_path, name, content,
 def test_a_model_that_is_not_there_is_told_with_those_that_are(model):
     with pytest.raises(SetupError, match="explorer, random"):
         make_scripted(model, MIXED, 0)
+
+
+@pytest.mark.parametrize("engine", ["scripted", "human"])
+def test_engine_options_of_other_engines_are_refused(engine):
+    config = RunConfig(batch=True, benchmark="rooms", engine=engine, engine_option=("top_k=3",))
+    with pytest.raises(UsageError, match=f"top_k.*{engine}"):
+        describe_engine(config)
