@@ -9,7 +9,7 @@ import torch
 from factories.models import small_model
 from factories.runs import make_questions, play, transcripts
 
-from render_agent.dialogue import prompt
+from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.runs.log.folder import RunFolder
@@ -29,7 +29,8 @@ COUNT = 2
 def quick():
     """Keep instructions short, of which a small tokenizer makes ten times the tokens."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(prompt, "INSTRUCTIONS", "Explore. You have {turns}. Reply with JSON.")
+        short = "Explore. You have {turns}. Reply with JSON."
+        patched.setitem(general().templates, "instructions.free", short)
         yield
 
 
