@@ -19,14 +19,14 @@ import numpy as np
 
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.config import RunConfig
-from render_agent.engines.registry import MakeEngine
-from render_agent.questions.rooms import BUNDLED
+from render_agent.engines.make_engine import MakeEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import make_engine, start_run
-from render_agent.scene.room_truth import read_truth
+from render_agent.scans.room_truth import read_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL
+from render_agent.tasks.rooms import BUNDLED
 from render_agent_lab.room_generator.questions.balanced import ask
 from render_agent_lab.room_generator.write import write_questions
 

@@ -30,9 +30,9 @@ import click
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.scheduler import Scheduler
-from render_agent.questions.selection import choose_questions
+from render_agent.tasks.selection import choose_questions
 from render_agent_lab.bench.command import about
 from render_agent_lab.bench.compared_engines import Engines, tokenizing
 from render_agent_lab.bench.figures import summary

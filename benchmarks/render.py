@@ -15,10 +15,10 @@ import click
 import numpy as np
 
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.geometry.camera import Camera
-from render_agent.render.base import Renderer
-from render_agent.render.registry import make_renderer
-from render_agent.scene.model import Scene
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.renderer import Renderer
+from render_agent.scans.camera import Camera
+from render_agent.scans.scene import Scene
 
 LOW, HIGH = np.array([0.0, 0.0, 0.0]), np.array([7.0, 5.0, 2.7])
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from render_agent.api.scenes import bundled_rooms as bundled_rooms
     from render_agent.api.scenes import open_scene as open_scene
     from render_agent.errors import RenderAgentError as RenderAgentError
-    from render_agent.geometry.camera import Camera as Camera
+    from render_agent.scans.camera import Camera as Camera
 
 __version__ = "0.2.0"
 
@@ -47,7 +47,7 @@ _PLACES = {
     "open_scene": "api.scenes",
     "OpenScene": "api.scenes",
     "bundled_rooms": "api.scenes",
-    "Camera": "geometry.camera",
+    "Camera": "scans.camera",
     "RenderAgentError": "errors",
 }
 

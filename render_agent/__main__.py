@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 try:
-    from render_agent.system.interrupts import Terminated, exit_code, install
+    from render_agent.util.interrupts import Terminated, exit_code, install
 
     install()
 except KeyboardInterrupt:

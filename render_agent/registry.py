@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from render_agent.errors import SetupError
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 Kind = Literal[
     "engine",
@@ -36,16 +36,16 @@ Kind = Literal[
 BUILT_IN: dict[Kind, str] = {
     "engine": "engines:ENGINES",
     "renderer": "render:RENDERERS",
-    "benchmark": "questions:BENCHMARKS",
+    "benchmark": "tasks:BENCHMARKS",
     "metric": "score.metrics:METRICS",
     "agent": "agents:AGENTS",
     "verifier": "agents.verifiers:VERIFIERS",
-    "view policy": "observation.view_policies:VIEW_POLICIES",
-    "picture stress": "observation.stress:STRESSES",
-    "change": "questions.counterfactual:CHANGES",
-    "toolset": "observation:TOOLSETS",
+    "view policy": "views.view_policies:VIEW_POLICIES",
+    "picture stress": "views.stress:STRESSES",
+    "change": "tasks.counterfactual:CHANGES",
+    "toolset": "views:TOOLSETS",
     "scripted policy": "engines:SCRIPTED_POLICIES",
-    "logger": "analysis.export:LOGGERS",
+    "logger": "report.export:LOGGERS",
     "command": "cli.commands:COMMANDS",
 }
 """Kind -> the dict of its built-in parts."""

@@ -37,7 +37,7 @@ LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[
 def instructions_part() -> str:
     """Return the instructions of a dialogue with the default options."""
     from render_agent.config import RunConfig
-    from render_agent.observation.setup import make_prompt
+    from render_agent.views.setup import make_prompt
 
     return f"```text\n{make_prompt(RunConfig(batch=True)).instructions}\n```"
 
@@ -51,7 +51,7 @@ def schema_part() -> str:
 
 def families_part() -> str:
     """Return the table of the model families that the in-process engine knows."""
-    from render_agent.engines.families.registry import FAMILIES
+    from render_agent.engines.families.model_families import FAMILIES
 
     head = "| family | `model_type` | kept | thinking | why not more |\n|---|---|---|---|---|"
     rows = [

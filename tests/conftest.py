@@ -71,7 +71,7 @@ EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 @pytest.fixture(scope="module", autouse=True)
 def plots(request):
     """Plots of other files are computed and left empty: to draw them takes half of the time of a small report."""
-    from render_agent.analysis.report.plots import run_plots
+    from render_agent.report.pages.plots import run_plots
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in DRAWN:

@@ -12,7 +12,7 @@ from factories.runs import make_config, make_questions, play, walking
 from packaging.requirements import Requirement
 
 from render_agent.cli.main import cli
-from render_agent.engines.registry import describe_engine
+from render_agent.engines.make_engine import describe_engine
 from render_agent.errors import SetupError
 from render_agent.extras import EXTRAS, PACKAGES, require
 

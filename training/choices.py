@@ -26,10 +26,10 @@ from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.reply import Malformed, read
 from render_agent.dialogue.state import Question
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.questions.exact_solver import DIRECTION_NAMES
-from render_agent.questions.mentions import kind_of
-from render_agent.questions.rooms import load_rooms
+from render_agent.scans.boxes import OrientedBox
+from render_agent.tasks.exact_solver import DIRECTION_NAMES
+from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
 from render_agent_lab.expert.homes import known_scenes
 from training.text_examples import (

@@ -21,8 +21,8 @@ import numpy as np
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question, View
-from render_agent.geometry.camera import Camera
-from render_agent.text.safe_parse import convert
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import convert
 from render_agent_lab.expert.derive import places_of, spot_at
 from training.dialogue_file import DIALOGUES, Dialogues, Encoded, gathered
 from training.encode import CHUNK, Encoder

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import Frame
+from render_agent.render.renderer import Frame
 from render_agent.render.visibility.box_surfaces import BoxSurfaces
-from render_agent.scene.model import Scene
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.scene import Scene
 from training.phrases import LABELS
 
 SIZE = (320, 240)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera
-from render_agent.text.safe_parse import convert
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import convert
 from training.phrases import LABELS
 from training.shape import COLUMNS_OF_TOKENS, ROWS_OF_TOKENS, TOKENS
 

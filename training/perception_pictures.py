@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera, Vector
 from render_agent.render.around import camera_ahead, cell_size, draw_around
-from render_agent.render.base import Renderer
-from render_agent.render.registry import make_renderer
-from render_agent.render.views import Viewer
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
-from render_agent.scene.room_truth import RoomTruth, read_truth
-from render_agent.text.safe_parse import plain
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.renderer import Renderer
+from render_agent.render.viewer import Viewer
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera, Vector
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.room_truth import RoomTruth, read_truth
+from render_agent.scans.scene import Scene
+from render_agent.util.safe_parse import plain
 from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED
 from training.labels import CELLS, SIZE, TARGETS, Labelled, Labels, joined
 from training.picture_file import SHAPE, resized

@@ -16,12 +16,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render_agent.analysis.export.chat_messages import placed
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.state import QuestionState, View
+from render_agent.report.export.chat_messages import placed
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import read_states
-from render_agent.system.whole_files import json_lines
+from render_agent.util.whole_files import json_lines
 from render_agent_lab.expert.policy import Expert, expert
 
 

@@ -24,9 +24,9 @@ import numpy as np
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import Question
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera
-from render_agent.questions.rooms import load_rooms
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera
+from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.expert.derive import Knowledge, known_reply, places_of, things
 from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills

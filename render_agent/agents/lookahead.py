@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from render_agent.agents.base import Agent, Ask, Decision, Steps
+from render_agent.agents.agent import Agent, Ask, Decision, Steps
 from render_agent.agents.candidates import (
     AgentTools,
     decision,
@@ -21,10 +21,10 @@ from render_agent.agents.candidates import (
     read_candidates,
     with_candidates,
 )
-from render_agent.agents.verifiers.base import FloatArray, TurnContext
+from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.state import Candidate, Evidence
-from render_agent.engines.base import Reply, Request
-from render_agent.observation.free_views import unmade_views
+from render_agent.engines.engine import Reply, Request
+from render_agent.views.free_views import unmade_views
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,19 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.agents.base import SEPARATOR, Agent, Ask, Steps, turn_seed
+from render_agent.agents.agent import SEPARATOR, Agent, Ask, Steps, turn_seed
 from render_agent.agents.candidates import (
     AgentTools,
     decision,
     default_candidate,
     read_candidates,
 )
-from render_agent.agents.verifiers.base import FloatArray, TurnContext
+from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.reply import object_schema, unfenced
 from render_agent.dialogue.state import Candidate, Evidence
-from render_agent.engines.base import Reply, Request
-from render_agent.text.safe_parse import parse_json
+from render_agent.engines.engine import Reply, Request
+from render_agent.util.safe_parse import parse_json
 
 logger = logging.getLogger(__name__)
 

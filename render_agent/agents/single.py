@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.agents.base import Agent, Ask, Decision, Steps
+from render_agent.agents.agent import Agent, Ask, Decision, Steps
 from render_agent.agents.candidates import AgentTools, read_reply
-from render_agent.agents.verifiers.base import TurnContext
-from render_agent.engines.base import Request
+from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.engines.engine import Request
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from render_agent.agents.base import Agent, Ask, Steps
+from render_agent.agents.agent import Agent, Ask, Steps
 from render_agent.agents.candidates import AgentTools, decision, default_candidate, read_candidates
-from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Question
-from render_agent.engines.base import Reply, Request
-from render_agent.geometry.camera import Camera
+from render_agent.engines.engine import Reply, Request
+from render_agent.scans.camera import Camera
 
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
-from render_agent.analysis.export.loggers import logged
 from render_agent.api.engines import (
     PYTHON,
     Answering,
@@ -17,15 +16,16 @@ from render_agent.api.engines import (
     choose_engine,
     missing_engine,
 )
-from render_agent.api.options import RunOptions
+from render_agent.api.keywords import RunOptions
 from render_agent.api.results import OUTPUT, Dialogue, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Engine
-from render_agent.engines.registry import MakeEngine
+from render_agent.engines.engine import Engine
+from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import UsageError
+from render_agent.report.export.loggers import logged
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
@@ -212,8 +212,8 @@ def _announced(make: MakeEngine) -> MakeEngine:
     """Return a function that makes the human engine and prints the address of its page."""
 
     def made(config: RunConfig, questions: Sequence[Question]) -> Engine:
-        from render_agent.text.console import plain_console
-        from render_agent.web.browser import open_page
+        from render_agent.util.console import plain_console
+        from render_agent.util.web.browser import open_page
 
         engine = make(config, questions)
         address = str(getattr(engine, "address", ""))
@@ -231,8 +231,8 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
         yield Silent()
         return
     from render_agent.runs.progress import Progress
-    from render_agent.text.console import plain_console
-    from render_agent.text.display import shown_on
+    from render_agent.util.console import plain_console
+    from render_agent.util.display import shown_on
 
     with shown_on(plain_console(stderr=True), verbose=run.config.verbose) as display:
         yield Progress(run.states, display, max_batched_turns=run.max_batched_turns)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Unpack, cast
 
-from render_agent.api.options import RunOptions
+from render_agent.api.keywords import RunOptions
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Engine, Request
-from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
+from render_agent.engines.engine import Engine, Request
+from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
 from render_agent.runs.runner import DescribeEngine
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 Answering = str | Engine | Policy | Callable[[Request], str] | None
 """The engine of a run: a name, an engine, or what replies to a request with a text."""

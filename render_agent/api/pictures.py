@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.errors import RunLogError, os_errors
-from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.png import decode, encode
-from render_agent.render.views import Picture
-from render_agent.web.templates import environment
+from render_agent.render.viewer import Picture
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.util.web.templates import environment
 
 THUMBNAIL = (320, 320)
 """Maximum width and height in pixels of a picture embedded in an HTML page."""

@@ -8,29 +8,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from render_agent.analysis.diagnosis.model import Diagnosis
-from render_agent.analysis.export.result_rows import (
+from render_agent.api.pictures import View, page
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, QuestionState, SceneSource, Status, Turn
+from render_agent.errors import RenderAgentError, RenderError, UsageError
+from render_agent.extras import require
+from render_agent.render.subprocess_renderer import make_guarded
+from render_agent.render.viewer import Viewer
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
     COLUMNS_OF_TURNS,
     Columns,
     question_rows,
     turn_rows,
 )
-from render_agent.analysis.export.selection import SelectedRun, whole_run
-from render_agent.api.pictures import View, page
-from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState, SceneSource, Status, Turn
-from render_agent.errors import RenderAgentError, RenderError, UsageError
-from render_agent.extras import require
-from render_agent.geometry.camera import Camera
-from render_agent.render.subprocess_renderer import make_guarded
-from render_agent.render.views import Viewer
+from render_agent.report.export.selection import SelectedRun, whole_run
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.runs.log.results import row
+from render_agent.scans.camera import Camera
 from render_agent.score.comparison import Side, compare_alike
 from render_agent.score.summary import overall_name
-from render_agent.text.display import counted
+from render_agent.util.display import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -294,14 +294,14 @@ class RunResults:
         Args:
             processes: Number of processes; one per core by default.
         """
-        from render_agent.analysis.diagnosis.diagnose import diagnose_run
+        from render_agent.report.diagnosis.diagnose import diagnose_run
 
         self._diagnoses = diagnose_run(self.folder, processes, self.states)
         return self._diagnoses
 
     def report(self, processes: int | None = None) -> Path:
         """Write the report of the run and return its index page."""
-        from render_agent.analysis.report.build import build
+        from render_agent.report.pages.build import build
 
         return build(self.folder, processes=processes)[0]
 

@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from render_agent.api.pictures import View
 from render_agent.config import RunConfig
 from render_agent.errors import SceneError
-from render_agent.geometry.camera import Camera
-from render_agent.geometry.file_frame import AUTO, AnyUnit, Up
-from render_agent.questions.rooms import BUNDLED
-from render_agent.render.registry import make_renderer
+from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
-from render_agent.render.views import Viewer
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.formats.meshes import scan_of_geometry
-from render_agent.scene.formats.ply.binary import binary_ply
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
-from render_agent.scene.stand_in.annotations import is_annotations
-from render_agent.system.whole_files import write_whole
+from render_agent.render.viewer import Viewer
+from render_agent.scans.camera import Camera
+from render_agent.scans.file_frame import AUTO, AnyUnit, Up
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.meshes import scan_of_geometry
+from render_agent.scans.formats.ply.binary import binary_ply
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
+from render_agent.scans.stand_in.annotations import is_annotations
+from render_agent.tasks.rooms import BUNDLED
+from render_agent.util.whole_files import write_whole
 
 FRACTIONS_TO = 2.0
 """Floating-point colours up to this are fractions, which rounding may lift above 1; others go up to 255."""

@@ -20,10 +20,10 @@ from render_agent.dialogue.state import (
     Turn,
     split_counterparts,
 )
-from render_agent.questions.ground_truth import Facts, Frame, placed
-from render_agent.questions.mentions import named_categories
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
-from render_agent.text.safe_parse import plain
+from render_agent.tasks.ground_truth import Facts, Frame, placed
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.safe_parse import plain
 
 BINS = 10
 """Of a calibration: beliefs sure of 0 to 10 %, 10 to 20 % …"""

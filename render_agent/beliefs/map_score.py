@@ -14,7 +14,7 @@ import numpy as np
 
 from render_agent.beliefs.matching import Boxes, FloatArray, Matching, match
 from render_agent.dialogue.beliefs import Belief
-from render_agent.geometry.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrapped
 
 MIN_HEIGHT_METRES = 0.2
 """A corner of a triangle is left or right of its base, or nearer than another, where it is so by so much."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.beliefs import Belief, BelievedObject
-from render_agent.geometry.boxes import OrientedBox
+from render_agent.scans.boxes import OrientedBox
 
 RADIUS_METRES = 1.0
 """A believed object stands for a true one whose middle is at most so far from it on the floor plan."""

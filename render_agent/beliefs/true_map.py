@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.beliefs.matching import FloatArray
-from render_agent.questions.ground_truth import Facts
+from render_agent.tasks.ground_truth import Facts
 
 CELLS = 10
 """Along each side of the grid; cells are numbered from 0, x to the right and y upwards, as in the scene."""

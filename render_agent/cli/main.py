@@ -15,16 +15,16 @@ import rich_click as click
 from click.core import ParameterSource
 
 from render_agent import __version__, registry
-from render_agent.cli.options import complete_runs, run_option
+from render_agent.cli.shared_options import complete_runs, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import refuse_code
 from render_agent.config.flags import given_options
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, UsageError
-from render_agent.system.interrupts import Terminated, exit_code, install
-from render_agent.text.reasons import short_repr
-from render_agent.text.redact import without_keys
-from render_agent.text.sanitize import visible
+from render_agent.util.interrupts import Terminated, exit_code, install
+from render_agent.util.reasons import short_repr
+from render_agent.util.redact import without_keys
+from render_agent.util.sanitize import visible
 
 PREFIX = "RENDER_AGENT_"
 
@@ -143,8 +143,8 @@ def cli(
     """
     _refuse_misspelt(options)
     if context.invoked_subcommand is not None:
-        from render_agent.text.console import plain_console
-        from render_agent.text.display import shown_on
+        from render_agent.util.console import plain_console
+        from render_agent.util.display import shown_on
 
         context.obj = options
         # a command's own options default to those given before it, in the environment or in a file
@@ -169,7 +169,7 @@ def cli(
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
         refuse_code(config, "the file of --config")
     if dry_run:
-        from render_agent.cli.commands.dry_run import dry_run as preview
+        from render_agent.cli.dry_run import dry_run as preview
 
         context.exit(preview(config))
     from render_agent.cli.commands.run import new_run
@@ -179,7 +179,7 @@ def cli(
 
 def _resume(output: str, name: str, changed: dict[str, Any], dry: bool, allow_code: bool) -> int:
     if dry:
-        from render_agent.cli.commands.dry_run import dry_continue
+        from render_agent.cli.dry_run import dry_continue
 
         return dry_continue(Path(output), name, changed)
     from render_agent.cli.commands.run import continue_run

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.path import limited
-from render_agent.analysis.diagnosis.sentences import belief_words, cause_words
-from render_agent.analysis.report.maps.belief_marks import worth_words
-from render_agent.analysis.report.maps.path_marks import where
-from render_agent.analysis.report.question.action_text import action_words
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
 from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
 from render_agent.dialogue.state import Evidence, QuestionState
 from render_agent.errors import QuestionsError
-from render_agent.geometry.camera import Camera
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.path import limited
+from render_agent.report.diagnosis.sentences import belief_words, cause_words
+from render_agent.report.pages.maps.belief_marks import worth_words
+from render_agent.report.pages.maps.path_marks import where
+from render_agent.report.pages.question.action_text import action_words
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import beliefs_of
+from render_agent.scans.camera import Camera
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""

@@ -11,11 +11,11 @@ from render_agent import registry
 from render_agent.config.choice import parsed
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 if TYPE_CHECKING:
-    from render_agent.agents.base import Agent
-    from render_agent.agents.verifiers.base import Verifier
+    from render_agent.agents.agent import Agent
+    from render_agent.agents.verifiers.verifier import Verifier
 
 setting = partial(declare, "choosing")
 

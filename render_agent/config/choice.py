@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from render_agent import registry
 from render_agent.errors import SetupError, UsageError, os_errors
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 if TYPE_CHECKING:
     from render_agent.config.run import RunConfig

@@ -12,9 +12,9 @@ from render_agent.config.option import declare
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from render_agent.observation.stress.base import PictureStress
-    from render_agent.observation.toolsets import Toolset
-    from render_agent.observation.view_policies.base import ViewPolicy
+    from render_agent.views.stress.image_stress import PictureStress
+    from render_agent.views.toolsets import Toolset
+    from render_agent.views.view_policies.view_policy import ViewPolicy
 
 setting = partial(declare, "dialogue")
 

@@ -8,8 +8,8 @@ from typing import Any
 from render_agent.config.option import did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError, os_errors
-from render_agent.text.reasons import reason_of, short_repr
-from render_agent.text.safe_parse import parse_yaml, read_bounded
+from render_agent.util.reasons import reason_of, short_repr
+from render_agent.util.safe_parse import parse_yaml, read_bounded
 
 MOST_BYTES = 1 << 20
 """Of a file of options."""

@@ -15,7 +15,7 @@ from render_agent import registry
 from render_agent.config.option import AUTO, did_you_mean
 from render_agent.config.run import OPTIONS
 from render_agent.errors import UsageError
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 
 class Size(click.ParamType[tuple[int, int]]):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.models import bundled_model
-from render_agent.text.redact import names_a_key, public
+from render_agent.util.redact import names_a_key, public
 
 
 def absolute(value: Any, kind: str | None) -> Any:

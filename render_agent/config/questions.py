@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from render_agent.config.choice import parsed
 from render_agent.config.option import declare
 from render_agent.errors import UsageError
-from render_agent.geometry.file_frame import AUTO, AXES, METRES, AnyUnit, Up
+from render_agent.scans.file_frame import AUTO, AXES, METRES, AnyUnit, Up
 
 if TYPE_CHECKING:
-    from render_agent.questions.counterfactual.base import ChangePlan
+    from render_agent.tasks.counterfactual.change_plan import ChangePlan
 
 VSIBENCH, ROOMS = "vsibench", "rooms"
 

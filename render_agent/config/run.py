@@ -15,7 +15,7 @@ from render_agent.config.paths import absolute
 from render_agent.config.questions import QuestionSpec
 from render_agent.config.schedule import OutputSpec, ScheduleSpec
 from render_agent.errors import SetupError, UsageError
-from render_agent.text.reasons import short_repr
+from render_agent.util.reasons import short_repr
 
 JUDGE_PICTURES = 5
 """Pictures in a judge's prompt at the most: a candidate's, and the latest ones shown."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from render_agent.dialogue.wording import Wording
 from render_agent.score.metrics import AnswerForm
-from render_agent.text.numbers import only_number
+from render_agent.util.numbers import only_number
 
 Wanted = AnswerForm
 

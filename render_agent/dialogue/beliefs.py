@@ -20,8 +20,8 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.reply import Malformed, last_object
 from render_agent.dialogue.wording import general
-from render_agent.text.numbers import ANGLES, UNITS, quantity
-from render_agent.text.safe_parse import Count, Finite, NotNegative, parse_json
+from render_agent.util.numbers import ANGLES, UNITS, quantity
+from render_agent.util.safe_parse import Count, Finite, NotNegative, parse_json
 
 MAX_OBJECTS = 200
 """Of a map; what follows is left out."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Candidate, Evidence
-from render_agent.text.display import listed
+from render_agent.util.display import listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from render_agent.system.contained_paths import PICTURE
-from render_agent.text.safe_parse import Either
+from render_agent.util.contained_paths import PICTURE
+from render_agent.util.safe_parse import Either
 
 PictureFile = Annotated[str, Meta(pattern=PICTURE)]
 

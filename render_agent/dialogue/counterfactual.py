@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from render_agent.dialogue.answer import canonical
-from render_agent.scene.edits import Edit
-from render_agent.text.numbers import only_number
+from render_agent.scans.edits import Edit
+from render_agent.util.numbers import only_number
 
 
 class Change(Struct, frozen=True):

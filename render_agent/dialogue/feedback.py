@@ -9,8 +9,8 @@ from render_agent.dialogue.moves import StepResult, carry_out
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, View
 from render_agent.dialogue.wording import Wording
-from render_agent.geometry.camera import Camera
-from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
 
 
 def feedback_on(

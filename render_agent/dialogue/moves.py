@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.wording import Wording
-from render_agent.geometry.camera import MAX_PITCH, Camera, Vector
-from render_agent.scene.free_space.free_space import FreeSpace, Obstacle
+from render_agent.scans.camera import MAX_PITCH, Camera, Vector
+from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
 
 OBSTACLES_OFF_THE_WAY: dict[bool, tuple[Obstacle, ...]] = {
     False: ("floor", "ceiling"),

@@ -14,7 +14,7 @@ from typing import Any
 from render_agent.dialogue.chat import Message, message, text
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.wording import Wording
-from render_agent.geometry.camera import Camera
+from render_agent.scans.camera import Camera
 
 MAX_TOKENS = 1024
 """Of a reply to a probe: a map of forty objects."""

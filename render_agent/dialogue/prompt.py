@@ -15,7 +15,7 @@ from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.reply import KINDS, MAX_PLACES, object_schema
 from render_agent.dialogue.state import Question, View
 from render_agent.dialogue.wording import Wording, general
-from render_agent.geometry.camera import Camera, MapCamera, Vector
+from render_agent.scans.camera import Camera, MapCamera, Vector
 
 MAX_COORDINATE = 100_000
 """No picture has so many pixels across."""

@@ -27,9 +27,9 @@ from msgspec import Struct, field, structs
 from render_agent.dialogue.answer import Wanted, answer_form, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.wording import Wording, general
-from render_agent.text.numbers import ANGLES, UNITS, quantity
-from render_agent.text.reasons import shortened
-from render_agent.text.safe_parse import Count, Either, Finite
+from render_agent.util.numbers import ANGLES, UNITS, quantity
+from render_agent.util.reasons import shortened
+from render_agent.util.safe_parse import Count, Either, Finite
 
 KINDS = ("ego", "top", "around")
 """The kinds of view that a reply may ask for."""

@@ -16,13 +16,13 @@ from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.chat import Message, PictureFile, assistant
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.reply import Action, Malformed, ReadReply
-from render_agent.geometry.camera import AnyCamera, Camera, Vector
-from render_agent.scene.model import Scene
+from render_agent.scans.camera import AnyCamera, Camera, Vector
+from render_agent.scans.scene import Scene
 from render_agent.score.means import Scored
 from render_agent.score.metrics import Metric, find_metric
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import OFFICIAL
-from render_agent.text.safe_parse import Count, Either, Finite, NotNegative, Number, Share
+from render_agent.util.safe_parse import Count, Either, Finite, NotNegative, Number, Share
 
 Phase = Literal["batched", "finishing"]
 

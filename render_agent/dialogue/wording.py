@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Formatter
 
 from render_agent.errors import SetupError, os_errors
-from render_agent.text.reasons import reason_of
-from render_agent.text.safe_parse import parse_yaml, read_bounded
+from render_agent.util.reasons import reason_of
+from render_agent.util.safe_parse import parse_yaml, read_bounded
 
 GENERAL_FILE = Path(__file__).with_name("wording.yaml")
 

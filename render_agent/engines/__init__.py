@@ -6,11 +6,11 @@ what several of them share. May import dialogue, questions, scenes and what view
 """
 
 ENGINES = {
-    "transformers": "render_agent.engines.registry:TRANSFORMERS",
-    "vllm": "render_agent.engines.registry:VLLM",
-    "openai": "render_agent.engines.registry:OPENAI",
-    "scripted": "render_agent.engines.registry:SCRIPTED",
-    "human": "render_agent.engines.registry:HUMAN",
+    "transformers": "render_agent.engines.make_engine:TRANSFORMERS",
+    "vllm": "render_agent.engines.make_engine:VLLM",
+    "openai": "render_agent.engines.make_engine:OPENAI",
+    "scripted": "render_agent.engines.make_engine:SCRIPTED",
+    "human": "render_agent.engines.make_engine:HUMAN",
 }
 """Values of `--engine`."""
 

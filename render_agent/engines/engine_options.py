@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from msgspec import Meta
 
 from render_agent.errors import UsageError
-from render_agent.text.reasons import reason_of, short_repr
-from render_agent.text.redact import names_a_key, without_keys
-from render_agent.text.safe_parse import MisfitError, convert, parse_yaml
+from render_agent.util.reasons import reason_of, short_repr
+from render_agent.util.redact import names_a_key, without_keys
+from render_agent.util.safe_parse import MisfitError, convert, parse_yaml
 
 SAMPLING_OPTIONS = {
     "top_k": Annotated[int, Meta(ge=0)],

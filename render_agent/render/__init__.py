@@ -5,7 +5,7 @@ model is shown.
 """
 
 RENDERERS = {
-    "rasteriser": "render_agent.render.rasteriser.renderer:Rasteriser",
+    "rasteriser": "render_agent.render.rasteriser.rasteriser:Rasteriser",
     "pyrender": "render_agent.render.pyrender_renderer:Pyrender",
 }
 """Values of `--renderer`."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.geometry.camera import Camera, vertical_from_horizontal
-from render_agent.render.base import Renderer
 from render_agent.render.map_view.overlay import INK, PAPER, unit, write
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import Renderer
+from render_agent.scans.camera import Camera, vertical_from_horizontal
+from render_agent.scans.scene import Scene
 
 QUARTER_DEGREES = 90.0
 """The horizontal field of view of each direction in degrees: together they show the whole horizon."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import NEAR_METRES
+from render_agent.render.renderer import NEAR_METRES
+from render_agent.scans.camera import Camera, FloatArray, MapCamera
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import RenderError, SetupError
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import (
+from render_agent.render.make_renderer import require_opengl
+from render_agent.render.projection import box_corners, focal_scale, furthest, projection
+from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.renderer import (
     BACKGROUND,
     NEAR_METRES,
     Frame,
@@ -26,11 +28,9 @@ from render_agent.render.base import (
     refuse_splat,
     sound_faces,
 )
-from render_agent.render.projection import box_corners, focal_scale, furthest, projection
-from render_agent.render.rasteriser.mipmaps import mip_levels
-from render_agent.render.registry import require_opengl
-from render_agent.scene.model import Scene
-from render_agent.scene.texture import Material, Texture
+from render_agent.scans.camera import Camera, FloatArray, MapCamera
+from render_agent.scans.scene import Scene
+from render_agent.scans.texture import Material, Texture
 
 TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
 """From OpenCV's camera frame (y down, z forward) to OpenGL's (y up, z backward)."""

@@ -15,14 +15,14 @@ from render_agent.dialogue.prompt import start_note
 from render_agent.dialogue.state import StartPose
 from render_agent.dialogue.wording import general
 from render_agent.errors import UsageError
-from render_agent.geometry.camera import Camera, Vector, wrapped
-from render_agent.render.base import Renderer
 from render_agent.render.projection import points_under
-from render_agent.scene.formats.axis_alignment import read_alignment
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import Renderer
+from render_agent.scans.camera import Camera, Vector, wrapped
+from render_agent.scans.formats.axis_alignment import read_alignment
+from render_agent.scans.scene import Scene
 
 if TYPE_CHECKING:
-    from render_agent.scene.free_space.free_space import FreeSpace
+    from render_agent.scans.free_space.free_space import FreeSpace
 
 Start = str | tuple[Vector, float]
 """`best`, `middle`, or a position in metres, world frame, with a yaw in degrees."""

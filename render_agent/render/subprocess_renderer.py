@@ -14,11 +14,11 @@ from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from render_agent.errors import RenderAgentError, RenderError, SetupError
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import Frame, Renderer
-from render_agent.render.registry import make_renderer
-from render_agent.scene.model import Scene
-from render_agent.system.processes import signal_name, start_child
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.renderer import Frame, Renderer
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.scene import Scene
+from render_agent.util.processes import signal_name, start_child
 
 MAX_SECONDS = 300.0
 """A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""

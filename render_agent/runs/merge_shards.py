@@ -16,8 +16,8 @@ from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import table
-from render_agent.system.contained_paths import check_inside
-from render_agent.text.display import tracked
+from render_agent.util.contained_paths import check_inside
+from render_agent.util.display import tracked
 
 
 def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, Any]]:

@@ -12,20 +12,17 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from render_agent.agents.base import Agent, Ask, Decision, Draw, Need, probe_id, turn_seed
+from render_agent.agents.agent import Agent, Ask, Decision, Draw, Need, probe_id, turn_seed
 from render_agent.agents.candidates import AgentTools
-from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
-from render_agent.engines.base import Engine, Request, within_bounds
+from render_agent.engines.engine import Engine, Request, within_bounds
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
-from render_agent.observation.base import Observation, ViewProvider
-from render_agent.observation.picture_store import Pictures
-from render_agent.questions.mentions import named_categories
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.lines import Failed
 from render_agent.runs.scheduler import (
@@ -34,7 +31,10 @@ from render_agent.runs.scheduler import (
     engine_faults,
     step_fault,
 )
-from render_agent.text.redact import without_keys
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.redact import without_keys
+from render_agent.views.picture_store import Pictures
+from render_agent.views.provider import Observation, ViewProvider
 
 logger = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from render_agent import registry
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
 from render_agent.dialogue.state import Question
-from render_agent.engines.registry import BuiltIn, check_model, engine_choice
+from render_agent.engines.make_engine import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
-from render_agent.observation.setup import wording_of
-from render_agent.questions.input_files import annotation_files
-from render_agent.questions.selection import is_file_of_questions, question_files
-from render_agent.render.registry import check_renderer
+from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.workers.cluster import check_ray
-from render_agent.scene.formats.registry import require_readers
-from render_agent.text.display import size
+from render_agent.scans.formats.readers import require_readers
+from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.selection import is_file_of_questions, question_files
+from render_agent.util.display import size
+from render_agent.views.setup import wording_of
 
 NARROWING = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
 """The options that choose among the questions of a benchmark."""

@@ -13,7 +13,7 @@ from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
 from render_agent.runs.log.results import counted_states, scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
-from render_agent.text.display import Display, counted, duration
+from render_agent.util.display import Display, counted, duration
 
 LINE_SECONDS, SCORE_SECONDS = 0.2, 5.0
 """Minimum seconds between two updates of the line, and between two computations of the score so far."""

@@ -17,21 +17,16 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.candidates import AgentTools
-from render_agent.agents.registry import describe_choosing
+from render_agent.agents.describe import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.state import Question, QuestionState
 from render_agent.dialogue.wording import general
-from render_agent.engines.base import Engine
-from render_agent.engines.registry import MakeEngine, describe_engine, make_engine
+from render_agent.engines.engine import Engine
+from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine
 from render_agent.errors import UsageError
-from render_agent.observation.free_views import FreeViews
-from render_agent.observation.picture_store import Pictures
-from render_agent.observation.setup import MakeViews, make_prompt, make_views
-from render_agent.questions.notes import question_notes, scene_kinds
-from render_agent.questions.selection import choose_questions
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunFolder, RunLog
@@ -46,9 +41,14 @@ from render_agent.runs.preflight import (
     packages,
 )
 from render_agent.runs.workers.driver import dispatch
-from render_agent.scene.cache import SceneCache
-from render_agent.system.interrupts import raise_again
-from render_agent.text.display import stage
+from render_agent.scans.cache import SceneCache
+from render_agent.tasks.notes import question_notes, scene_kinds
+from render_agent.tasks.selection import choose_questions
+from render_agent.util.display import stage
+from render_agent.util.interrupts import raise_again
+from render_agent.views.free_views import FreeViews
+from render_agent.views.picture_store import Pictures
+from render_agent.views.setup import MakeViews, make_prompt, make_views
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from render_agent.agents.base import Ask, Draw, Need
-from render_agent.agents.verifiers.base import Case, Verifier
-from render_agent.engines.base import Engine, Reply, Request
+from render_agent.agents.agent import Ask, Draw, Need
+from render_agent.agents.verifiers.verifier import Case, Verifier
+from render_agent.engines.engine import Engine, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
-from render_agent.system.interrupts import raise_again
-from render_agent.text.reasons import reason_of
+from render_agent.util.interrupts import raise_again
+from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

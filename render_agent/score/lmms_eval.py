@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from render_agent.text.numbers import SMALL_NUMBERS
+from render_agent.util.numbers import SMALL_NUMBERS
 
 VERSION = "0.7.3"
 """The first version that looks for a number in an answer (released in August 2026); up to 0.7.2 it reads them as the official scorer."""

@@ -24,7 +24,7 @@ from render_agent.score.official import (
     is_number,
     mean_relative_accuracy,
 )
-from render_agent.text.numbers import SMALL_NUMBERS
+from render_agent.util.numbers import SMALL_NUMBERS
 
 AnswerForm = Literal["letter", "number", "text"]
 
@@ -210,7 +210,7 @@ class RefinedMatch(Metric):
 
 
 class LLMMatch(Metric):
-    """Texts that a judge marks: OpenEQA's LLM-Match (`analysis/llm_match.py`)."""
+    """Texts that a judge marks: OpenEQA's LLM-Match (`report/llm_match.py`)."""
 
     judged = True
 

@@ -22,7 +22,7 @@ from render_agent.score.summary import (
     overall_name,
     short_official,
 )
-from render_agent.text.console import plain_table
+from render_agent.util.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()
 """The counts that a caption shows, in this order."""

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from render_agent.text.numbers import SMALL_NUMBERS
+from render_agent.util.numbers import SMALL_NUMBERS
 
 TAIL_LINES, TAIL_CHARACTERS = 6, 800
 """How much of the end of an answer its stages look at."""

@@ -19,10 +19,10 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
-from render_agent.questions.chance import NOTHING_KNOWN, as_answer, commonest
-from render_agent.questions.mentions import named_categories
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
 from render_agent.score.means import MACRO, Scored, tally
+from render_agent.tasks.chance import NOTHING_KNOWN, as_answer, commonest
+from render_agent.tasks.mentions import named_categories
 
 FOLDS, TREES = 5, 100
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, NewPath, option
+from render_agent.cli.shared_options import AS_JSON, NewPath, option
 from render_agent.errors import UsageError
 
 
@@ -54,12 +54,12 @@ def audit_command(
     Other options of a run that choose questions stand before the command.
     """
     from render_agent.config import RunConfig
-    from render_agent.questions.rows import load_rows
-    from render_agent.questions.selection import choose_questions, narrowed
-    from render_agent.questions.vsibench import read_ids
-    from render_agent.system.whole_files import write_whole
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.tasks.rows import load_rows
+    from render_agent.tasks.selection import choose_questions, narrowed
+    from render_agent.tasks.vsibench import read_ids
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
+    from render_agent.util.whole_files import write_whole
     from render_agent_lab.audit.audit import audit, overlap
 
     if to is not None and Path(to).is_dir():
@@ -90,7 +90,7 @@ def audit_table(figures: dict[str, Any]) -> Any:
     """Return the scores of the methods that do not look, by type, and what falls to them."""
     from render_agent.score.intervals import FEW_SCENES
     from render_agent.score.tables import figure, interval, probability, signed
-    from render_agent.text.console import plain_table
+    from render_agent.util.console import plain_table
 
     table = plain_table(
         f"Answered without looking: {figures['n']} questions, {figures['scenes']} scenes, {figures['folds']} folds"

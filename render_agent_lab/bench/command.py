@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, option, to_folder
+from render_agent.cli.shared_options import AS_JSON, option, to_folder
 from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError, os_errors
 
@@ -71,8 +71,8 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
       render-agent bench --small
       render-agent --device cuda --dtype bfloat16 bench --random-weights Qwen/Qwen3-VL-8B-Instruct
     """
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
     from render_agent_lab.bench.report import markdown, table
 
     config = _config(context, options)
@@ -96,7 +96,7 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     options: the options of the command, by name. report: receives lines about the progress. SetupError if the
     model or the questions are missing.
     """
-    from render_agent.questions.selection import choose_questions
+    from render_agent.tasks.selection import choose_questions
     from render_agent_lab.bench.compared_engines import Engines, load, tokenizing
     from render_agent_lab.bench.measure import Bench
     from render_agent_lab.bench.report import circumstances

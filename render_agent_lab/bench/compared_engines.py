@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Engine
+from render_agent.engines.engine import Engine
 from render_agent.engines.engine_options import engine_options
-from render_agent.engines.registry import make_engine
+from render_agent.engines.make_engine import make_engine
 from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
 from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant

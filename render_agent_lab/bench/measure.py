@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Engine
+from render_agent.engines.engine import Engine
 from render_agent.engines.memory.device import MainMemory, memory_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.geometry.boxes import OrientedBox, distance
-from render_agent.geometry.camera import wrapped
-from render_agent.questions.exact_solver import DIRECTION_NAMES, side, side_or_back
-from render_agent.questions.mentions import kind_of, named_categories
-from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.scans.boxes import OrientedBox, distance
+from render_agent.scans.camera import wrapped
+from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
+from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 UNKNOWN = "?"
 """Stands for the place of what was not yet seen."""

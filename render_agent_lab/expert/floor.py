@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scene.model import Scene
-from render_agent.scene.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomTruth
+from render_agent.scans.scene import Scene
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,

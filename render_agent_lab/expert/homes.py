@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from render_agent.dialogue.state import Question
-from render_agent.questions.ground_truth import Facts, known_facts
-from render_agent.scene.model import Scene
-from render_agent.scene.room_truth import RoomTruth, read_truth
-from render_agent.scene.stand_in.annotations import is_annotations
+from render_agent.scans.room_truth import RoomTruth, read_truth
+from render_agent.scans.scene import Scene
+from render_agent.scans.stand_in.annotations import is_annotations
+from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent_lab.expert.derive import Knowledge
 from render_agent_lab.expert.floor import Floor
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.state import Question
-from render_agent.engines.scripted.base import NamedPolicy
-from render_agent.text.safe_parse import parse_json
+from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.util.safe_parse import parse_json
 from render_agent_lab.expert.policy import Asked, Expert, expert
 
 OFTEN = 0.6

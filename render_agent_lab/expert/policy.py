@@ -13,12 +13,12 @@ from typing import Protocol
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.scripted.base import NamedPolicy
-from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
-from render_agent.questions.chance import frequent_answers
-from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.render.visibility.room_visibility import Room
+from render_agent.tasks.chance import frequent_answers
+from render_agent.tasks.exact_solver import true_answer
+from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.views.stress.mirrored import mirrored_truth, names_sides
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
 from render_agent_lab.expert.homes import Home, homes_of
 from render_agent_lab.expert.search import Move, is_wrong_turn, stood, wrong_turn

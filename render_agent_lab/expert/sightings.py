@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.state import View
-from render_agent.geometry.camera import MapCamera
-from render_agent.render.base import Renderer
+from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import Room
+from render_agent.scans.camera import MapCamera
 from render_agent_lab.expert.derive import Knowledge
 
 LEAST_ON_MAP = 40 / (320 * 240)

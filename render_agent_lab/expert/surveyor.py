@@ -18,21 +18,21 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.reply import MAX_PLACES
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.base import Request
-from render_agent.engines.scripted.base import NamedPolicy
-from render_agent.geometry.camera import AnyCamera, FloatArray
-from render_agent.observation.measurement import (
+from render_agent.engines.engine import Request
+from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.render.projection import points_under
+from render_agent.render.visibility.room_visibility import Room
+from render_agent.scans.camera import AnyCamera, FloatArray
+from render_agent.scans.scene import Scene
+from render_agent.tasks.chance import frequent_answers
+from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
+from render_agent.tasks.mentions import kind_of, subjects
+from render_agent.views.measurement import (
     Thing,
     camera_under,
     thing_at,
     things_of,
 )
-from render_agent.questions.chance import frequent_answers
-from render_agent.questions.exact_solver import DIRECTION_NAMES, side
-from render_agent.questions.mentions import kind_of, subjects
-from render_agent.render.projection import points_under
-from render_agent.render.visibility.room_visibility import Room
-from render_agent.scene.model import Scene
 from render_agent_lab.expert.policy import Expert, expert
 
 MEASURED_TYPES = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.errors import SetupError
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.safe_parse import parse_json
 from render_agent_lab.learned_verifier.encoder_registry import check_available
 
 WEIGHTS, CARD = "verifier.safetensors", "verifier.json"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.state import Question, View
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.scans.camera import Camera, MapCamera
 from render_agent_lab.learned_verifier.shape import Features
 
 Floats = NDArray[np.float32]

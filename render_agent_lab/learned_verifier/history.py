@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import TurnContext
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import KINDS, Action
 from render_agent.dialogue.state import Candidate
-from render_agent.geometry.camera import MAX_PITCH, Camera, wrapped
+from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
 
 ENDS = ("from", "to")
 """The poses of a move: where it was made from, and where it led."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.dialogue.state import Question
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.questions.mentions import kind_of, named_categories
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 
 VERSION = 1

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
+from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config.choice import InputFile, sha256
-from render_agent.questions.input_files import scan_files
+from render_agent.tasks.input_files import scan_files
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
     from render_agent.dialogue.state import Candidate, Question
-    from render_agent.engines.base import Engine
+    from render_agent.engines.engine import Engine
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 

@@ -11,18 +11,18 @@ from render_agent.config import RunConfig
 from render_agent.config.choice import InputFile
 from render_agent.dialogue.state import Question
 from render_agent.errors import SetupError
-from render_agent.geometry.camera import Camera, wrapped
-from render_agent.observation.view_policies.base import (
+from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.scene import Scene
+from render_agent.tasks.ground_truth import Facts, known_facts, placed
+from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.mentions import named_categories
+from render_agent.views.view_policies.tour import Tour, in_short_order
+from render_agent.views.view_policies.view_policy import (
     FurtherViews,
     Policy,
     ViewContext,
     ViewPolicy,
 )
-from render_agent.observation.view_policies.tour import Tour, in_short_order
-from render_agent.questions.ground_truth import Facts, known_facts, placed
-from render_agent.questions.input_files import annotation_files
-from render_agent.questions.mentions import named_categories
-from render_agent.scene.model import Scene
 from render_agent_lab.oracles.viewpoint_search import ViewpointSearch, Wanted
 
 VIEWS_PER_OBJECT = 3

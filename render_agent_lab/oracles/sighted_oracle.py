@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.base import Request
-from render_agent.engines.scripted.base import NamedPolicy
+from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import (
     FITTED,
     Explorer,
@@ -22,11 +21,12 @@ from render_agent.engines.scripted.blind_policies import (
     RandomAnswer,
     random_move,
 )
-from render_agent.questions.chance import frequent_answers
-from render_agent.questions.exact_solver import true_answer
-from render_agent.questions.ground_truth import known_facts
-from render_agent.questions.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.tasks.chance import frequent_answers
+from render_agent.tasks.exact_solver import true_answer
+from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE, first_shown, was_shown
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 REASONS = {

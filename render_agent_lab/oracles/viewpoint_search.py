@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera, FloatArray
-from render_agent.observation.view_policies.base import ViewContext
-from render_agent.observation.view_policies.tour import spread_out
-from render_agent.observation.view_policies.visible_surface import (
+from render_agent.render.start_pose import EYE_HEIGHT_METRES
+from render_agent.render.visibility.object_visibility import pixel_angles
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera, FloatArray
+from render_agent.views.view_policies.tour import spread_out
+from render_agent.views.view_policies.view_policy import ViewContext
+from render_agent.views.view_policies.visible_surface import (
     Frustums,
     Surroundings,
     look_around,
 )
-from render_agent.render.start_pose import EYE_HEIGHT_METRES
-from render_agent.render.visibility.object_visibility import pixel_angles
 
 MAX_PLACES = 32
 """Places all over the free space from which everything is looked at."""

@@ -14,7 +14,7 @@ from render_agent.engines.checkpoint.pretrained import (
     silence_libraries,
 )
 from render_agent.errors import SetupError
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.safe_parse import parse_json
 from render_agent_lab.random_models.published_shapes import Shape, find_shape
 
 FILLER = (

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from render_agent.cli.options import option, to_folder
+from render_agent.cli.shared_options import option, to_folder
 from render_agent.errors import SetupError, os_errors
 
 if TYPE_CHECKING:
-    from render_agent.scene.room_truth import RoomTruth
+    from render_agent.scans.room_truth import RoomTruth
 
 COUNT, SEED, EACH, SPACING = 8, 1, 20, 0.07
 QUESTIONS = "questions.jsonl"
@@ -102,7 +102,7 @@ def make_rooms_command(
       render-agent make-rooms --to my_rooms --count 4 --seed 7
       render-agent --batch --benchmark my_rooms/questions.jsonl
     """
-    from render_agent.text.display import counted
+    from render_agent.util.display import counted
 
     written = make_rooms(Path(folder), count, seed, each, spacing, as_scan)
     size = sum(path.stat().st_size for path in written) / 1e6

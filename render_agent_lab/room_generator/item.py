@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from render_agent.geometry.boxes import Array, OrientedBox, rotation, upright
+from render_agent.scans.boxes import Array, OrientedBox, rotation, upright
 from render_agent_lab.room_generator.furniture.catalogue import Built
 from render_agent_lab.room_generator.shapes import Mesh
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import Array
+from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.shapes import Mesh
 
 VOXEL = 0.075

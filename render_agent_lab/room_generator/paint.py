@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import Array
+from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.shapes import Paint
 
 Colour = tuple[float, float, float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import Array
+from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.floor_plan.walkway import CLEARANCE, Walkway, stands_in_the_way
 from render_agent_lab.room_generator.light import VOXEL, Space

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import Array, rotation
+from render_agent.scans.boxes import Array, rotation
 
 Faces = NDArray[np.int64]
 Paint = Callable[[Array], Array]

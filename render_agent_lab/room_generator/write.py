@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scene.formats.ply.binary import binary_ply
-from render_agent.scene.room_truth import RoomTruth, TrueObject, to_json
+from render_agent.scans.formats.ply.binary import binary_ply
+from render_agent.scans.room_truth import RoomTruth, TrueObject, to_json
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.shapes import Mesh
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.options import complete_runs, option, to_folder
+from render_agent.cli.shared_options import complete_runs, option, to_folder
 from render_agent.errors import UsageError
 
 

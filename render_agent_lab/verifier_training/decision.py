@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import FloatArray, TurnContext
+from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.state import Candidate, Question
-from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import ROOM_SIZE_TYPE
+from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.sufficiency import ROOM_SIZE_TYPE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

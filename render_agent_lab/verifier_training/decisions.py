@@ -8,20 +8,20 @@ from itertools import groupby
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import FloatArray, TurnContext
 from render_agent.agents.verifiers.geometry import GeometryVerifier
+from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, Turn, View
 from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
-from render_agent.observation.picture_store import Pictures
-from render_agent.render.base import Renderer
+from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_seen, named_boxes
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
-from render_agent.scene.cache import SceneCache
+from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
+from render_agent.views.picture_store import Pictures
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 

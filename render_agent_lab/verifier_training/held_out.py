@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import FloatArray
 from render_agent.agents.verifiers.score_fusion import mean_ranks
+from render_agent.agents.verifiers.verifier import FloatArray
 from render_agent.score.intervals import ratio
 from render_agent_lab.verifier_training.decision import Decision
 

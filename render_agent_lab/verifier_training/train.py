@@ -13,7 +13,7 @@ import numpy as np
 from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.runs.log.folder import RunFolder
-from render_agent.text.display import counted
+from render_agent.util.display import counted
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder

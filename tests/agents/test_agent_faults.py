@@ -18,12 +18,12 @@ from factories.runs import (
 )
 from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_engine, options_of
 
-from render_agent.engines.base import Reply
+from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError
-from render_agent.observation.free_views import FreeViews
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run
+from render_agent.views.free_views import FreeViews
 
 COUNT = 3
 
@@ -164,7 +164,7 @@ def test_a_candidate_that_cannot_be_drawn_fails_its_question_alone(
 def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
     folder, questions, whole, monkeypatch
 ):
-    from render_agent.observation.picture_store import Pictures
+    from render_agent.views.picture_store import Pictures
 
     write = Pictures._write
 

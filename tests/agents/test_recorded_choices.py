@@ -13,11 +13,11 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError
-from render_agent.questions.selection import choose_questions
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import results_of
 from render_agent.runs.preflight import input_hashes
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.tasks.selection import choose_questions
 
 SCENES = TREE / "scenes"
 

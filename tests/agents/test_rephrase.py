@@ -11,8 +11,8 @@ from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, rea
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.geometry.camera import Camera
 from render_agent.runs.log.folder import RunFolder
+from render_agent.scans.camera import Camera
 
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}

@@ -4,7 +4,7 @@ import inspect
 
 import render_agent
 from render_agent.api.ask import COMMAND_LINE
-from render_agent.api.options import RunOptions
+from render_agent.api.keywords import RunOptions
 from render_agent.config import OPTIONS
 
 PARAMETERS = {"batch", "ply", "question", "option", "engine", "model", "output"}

@@ -14,7 +14,7 @@ from render_agent import Camera
 from render_agent.api.scenes import arrays, scan_file
 from render_agent.errors import RenderAgentError, SceneError
 from render_agent.runs.runner import start_run
-from render_agent.scene.formats.load import load_scene
+from render_agent.scans.formats.load import load_scene
 
 
 @pytest.fixture

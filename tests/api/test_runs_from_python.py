@@ -16,7 +16,7 @@ import render_agent
 from render_agent.agents.verifiers.judge.batch_score import scorer
 from render_agent.api.engines import Kept
 from render_agent.cli.main import cli
-from render_agent.engines.base import Capabilities, Scores
+from render_agent.engines.engine import Capabilities, Scores
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import SceneError, SetupError, UsageError
@@ -263,7 +263,7 @@ def test_errors_of_scans_name_the_option(tmp_path):
 
 def test_a_person_is_told_where_the_page_is(tmp_path, scan, page, capsys, monkeypatch):
     places = queue.Queue()
-    monkeypatch.setattr("render_agent.web.browser.open_page", places.put)
+    monkeypatch.setattr("render_agent.util.web.browser.open_page", places.put)
     given = {"options": ["left", "right"], "output": tmp_path / "runs", "image_size": (96, 72)}
     done = queue.Queue()
 

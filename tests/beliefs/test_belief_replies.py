@@ -16,7 +16,7 @@ from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
-from render_agent.text.safe_parse import convert, plain
+from render_agent.util.safe_parse import convert, plain
 
 EVERYTHING = ("map", "counts", "pose", "seen")
 

@@ -11,13 +11,13 @@ from factories.believers import FAULTS, run_of
 from factories.reports import question_html
 
 import render_agent
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.maps.floor_plan import bare_plan, cameras_of
-from render_agent.analysis.report.plots import run_plots
-from render_agent.analysis.report.plots.svg import draw_svg
-from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.beliefs.belief_summary import WORDS
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.pages.data import read_run
+from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
+from render_agent.report.pages.plots import run_plots
+from render_agent.report.pages.plots.svg import draw_svg
+from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 

@@ -21,9 +21,9 @@ from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import Probe, Question, Turn
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera
-from render_agent.scene.edits import Edit
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera
+from render_agent.scans.edits import Edit
 
 CAMERA = Camera((1.0, 1.0, 1.5), yaw=170.0)
 

@@ -8,15 +8,15 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import go_on, make_config, make_questions, play, transcripts, walking
 
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.model import Cause
 from render_agent.dialogue.chat import pictures as pictures_of
 from render_agent.dialogue.reply import Malformed
-from render_agent.engines.base import Capabilities, Reply
+from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Cause
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run

@@ -13,7 +13,7 @@ from render_agent import registry
 from render_agent.cli.commands.doctor import command, data, engines, machine, model_probe, renderers
 from render_agent.cli.commands.doctor.findings import Answer, ask
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.system import system_libraries
+from render_agent.util import system_libraries
 
 
 def only(findings, name):
@@ -98,7 +98,7 @@ def test_the_bundled_rooms_are_all_here():
 
 
 def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("render_agent.questions.rooms.BUNDLED", tmp_path)
+    monkeypatch.setattr("render_agent.tasks.rooms.BUNDLED", tmp_path)
     for part in (renderers, engines, machine):
         monkeypatch.setattr(part, "examine", lambda *_, **__: iter(()))
     assert command.examine({"output": str(tmp_path)}, as_json=False) == 1

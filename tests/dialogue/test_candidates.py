@@ -17,10 +17,10 @@ from render_agent.dialogue.candidates import (
 )
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
-from render_agent.geometry.camera import Camera
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.progress import turn_summary
+from render_agent.scans.camera import Camera
 
 HERE = Camera((0.0, 0.0, 1.6))
 

@@ -8,10 +8,10 @@ from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.state import View
 from render_agent.dialogue.wording import general
-from render_agent.geometry.camera import Camera
-from render_agent.observation.base import Observation
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
+from render_agent.views.provider import Observation
 
 KINDS = ("ego", "top", "around")
 HERE = Camera((2.5, 2.0, 1.6))

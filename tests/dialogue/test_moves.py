@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.wording import general
-from render_agent.geometry.camera import Camera
-from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
 
 SIZE = (12.0, 10.0, 2.7)
 STOOD = Camera((4.0, 5.0, 1.6), 0.0, 0.0, 60.0)

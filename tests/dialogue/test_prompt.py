@@ -14,8 +14,8 @@ from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
 from render_agent.dialogue.state import QuestionState, Turn, View
-from render_agent.geometry.camera import MAX_PITCH, Camera, MapCamera
-from render_agent.questions.rows import load_rows
+from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
+from render_agent.tasks.rows import load_rows
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
 FIRST = (

@@ -9,9 +9,9 @@ from hypothesis import strategies as some
 
 from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, read
 from render_agent.dialogue.state import Question, QuestionState, Turn
-from render_agent.geometry.camera import Camera
 from render_agent.runs.log.lines import read_line, turn_to_json
-from render_agent.text.safe_parse import convert, encode, plain
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import convert, encode, plain
 
 OPTIONS = ("A. left", "B. right", "C. back")
 WHOLE = {

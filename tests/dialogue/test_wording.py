@@ -14,11 +14,11 @@ from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, p
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError
 from render_agent.models import FOLDER
-from render_agent.observation.setup import wording_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import notes
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.views.setup import wording_of
 from training.phrases import phrases
 from training.run import use_small_wording
 from training.wording import small_wording

@@ -1,6 +1,6 @@
 import pytest
 
-from render_agent.engines.base import BatchingEngine, Reply, Request
+from render_agent.engines.engine import BatchingEngine, Reply, Request
 
 
 class Counting(BatchingEngine):

@@ -3,7 +3,7 @@ import json
 import pytest
 from factories.runs import make_config, make_questions
 
-from render_agent.cli.commands.dry_run import dry_run
+from render_agent.cli.dry_run import dry_run
 from render_agent.config import RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.token_estimate import (

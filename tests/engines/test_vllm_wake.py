@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from render_agent.engines.base import Request
-from render_agent.engines.vllm import engine as module
+from render_agent.engines.engine import Request
+from render_agent.engines.vllm import vllm_engine as module
 
 
 class Core:

@@ -8,9 +8,9 @@ from factories.packages import blocks, install_page, shown
 from render_agent import bundled_rooms
 from render_agent.agents.vote import ballot
 from render_agent.errors import QuestionsError
-from render_agent.questions.rows import load_rows
 from render_agent.runs.log.folder import RunFolder, list_runs
 from render_agent.score.tables import overall_lines, score_table
+from render_agent.tasks.rows import load_rows
 
 
 def questions(folder):

@@ -4,10 +4,10 @@ import numpy as np
 from factories.packages import install_page
 from PIL import Image
 
-from render_agent.render.base import BACKGROUND
-from render_agent.render.registry import make_renderer
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.renderer import BACKGROUND
 from render_agent.runs.log.folder import RunFolder, list_runs
-from render_agent.scene.formats.load import load_scene
+from render_agent.scans.formats.load import load_scene
 
 
 def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):

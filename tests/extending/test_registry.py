@@ -13,10 +13,10 @@ from render_agent.cli.commands.doctor.machine import examine_packages
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.questions.selection import choose_questions
-from render_agent.render.registry import make_renderer
+from render_agent.render.make_renderer import make_renderer
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.tasks.selection import choose_questions
 
 PROJECT = """
 [project]
@@ -82,7 +82,7 @@ def test_two_packages_may_not_bring_the_same(bring):
 def test_the_programs_own_come_first(bring):
     bring("renderer", "rasteriser", "raise SystemError('not to be imported')")
     renderer = make_renderer("rasteriser")
-    assert type(renderer).__module__ == "render_agent.render.rasteriser.renderer"
+    assert type(renderer).__module__ == "render_agent.render.rasteriser.rasteriser"
     renderer.close()
 
 
@@ -123,7 +123,7 @@ def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path
 
 
 def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path):
-    source = "from render_agent.render.rasteriser.renderer import Rasteriser as Part"
+    source = "from render_agent.render.rasteriser.rasteriser import Rasteriser as Part"
     site = bring("renderer", "odd", source)
     run = start_run(make_config(tmp_path, make_questions(tmp_path), renderer="odd"))
     run.close()

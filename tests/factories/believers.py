@@ -14,23 +14,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.model import Cause
-from render_agent.analysis.diagnosis.summary import summary
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.engine import belief_of_nothing
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.questions.mentions import kind_of, named_categories
+from render_agent.engines.scripted.scripted_engine import belief_of_nothing
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Cause
+from render_agent.report.diagnosis.summary import summary
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import start_run
+from render_agent.scans.boxes import OrientedBox
 from render_agent.score.official import is_number
+from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
 

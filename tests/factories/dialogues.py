@@ -6,7 +6,7 @@ import torch
 
 from factories.models import speckled_file
 from render_agent.dialogue import chat
-from render_agent.engines.base import Reply, Request
+from render_agent.engines.engine import Reply, Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 

@@ -8,8 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import (
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.rasteriser.mipmaps import mip_levels
+from render_agent.render.renderer import (
     BACKGROUND,
     NEAR_METRES,
     Frame,
@@ -17,11 +18,10 @@ from render_agent.render.base import (
     check_size,
     sound_faces,
 )
-from render_agent.render.rasteriser.mipmaps import mip_levels
-from render_agent.render.registry import make_renderer
-from render_agent.scene.model import Scene
-from render_agent.scene.srgb import linear, screen
-from render_agent.scene.texture import Material, Wrap, bilinear
+from render_agent.scans.camera import Camera, FloatArray, MapCamera
+from render_agent.scans.scene import Scene
+from render_agent.scans.srgb import linear, screen
+from render_agent.scans.texture import Material, Wrap, bilinear
 
 Levels = list[NDArray[np.uint8]]
 

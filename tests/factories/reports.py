@@ -9,18 +9,18 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
-from render_agent.analysis.report.build import build
-from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.question.question_page import plans_of
 from render_agent.config import RunConfig
+from render_agent.report.pages.build import build
+from render_agent.report.pages.data import read_run
+from render_agent.report.pages.question.question_page import plans_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
-from render_agent.web.templates import environment
+from render_agent.util.web.templates import environment
 
 
 def question_html(frame, part):
     """Return the page of a question as HTML."""
-    template = environment("analysis/report").get_template("question.html")
+    template = environment("report/pages").get_template("question.html")
     return template.render(frame, root="../", pictures="../../", q=part, before=None, after=None)
 
 

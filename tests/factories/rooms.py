@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from render_agent.scene.model import Scene
+from render_agent.scans.scene import Scene
 
 FLOOR, WALLS, CEILING = (150, 140, 120), (235, 235, 225), (200, 0, 200)
 RED, GREEN, BLUE = (220, 0, 0), (0, 170, 0), (0, 0, 210)

@@ -4,7 +4,7 @@ import json
 import random
 
 from factories.runs import play
-from render_agent.engines.base import Capabilities
+from render_agent.engines.engine import Capabilities
 from render_agent.engines.scripted import ScriptedEngine
 
 AGENTS = {

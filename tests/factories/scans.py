@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from render_agent.scene.model import Scene
+from render_agent.scans.scene import Scene
 
 NUMPY = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",

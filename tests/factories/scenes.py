@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from render_agent.scene.formats.ply.binary import binary_ply
+from render_agent.scans.formats.ply.binary import binary_ply
 
 RED, GREEN, BLUE = (220, 30, 30), (30, 170, 60), (40, 60, 210)
 

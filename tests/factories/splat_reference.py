@@ -11,8 +11,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 from scipy.special import lpmv
 
-from render_agent.geometry.camera import MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES
+from render_agent.render.renderer import BACKGROUND, NEAR_METRES
+from render_agent.scans.camera import MapCamera
 
 
 def harmonics_of(directions, count):

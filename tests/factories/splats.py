@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from factories.scans import ply
-from render_agent.scene.gaussians import Gaussians
-from render_agent.scene.model import Scene
+from render_agent.scans.gaussians import Gaussians
+from render_agent.scans.scene import Scene
 
 C0 = 0.28209479177387814
 

@@ -2,7 +2,7 @@
 
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.state import Question, QuestionState, Turn, View
-from render_agent.geometry.camera import Camera
+from render_agent.scans.camera import Camera
 
 HERE = Camera((1.0, 2.0, 1.6))
 

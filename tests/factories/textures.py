@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from factories.rooms import mesh
-from render_agent.scene.texture import Material, Texture
+from render_agent.scans.texture import Material, Texture
 
 
 def chequered(fields=8, side=256, dark=(0, 0, 0), light=(255, 255, 255)):

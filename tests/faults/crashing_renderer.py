@@ -11,7 +11,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 
 
 class CrashingRenderer(Rasteriser):

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 CALLS = {
-    "draws": ("render_agent.render.rasteriser.renderer", "Rasteriser", "draw"),
-    "answers": ("render_agent.engines.scripted.engine", "ScriptedEngine", "answer"),
-    "loads": ("render_agent.scene.formats.load", None, "_read"),
+    "draws": ("render_agent.render.rasteriser.rasteriser", "Rasteriser", "draw"),
+    "answers": ("render_agent.engines.scripted.scripted_engine", "ScriptedEngine", "answer"),
+    "loads": ("render_agent.scans.formats.load", None, "_read"),
 }
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

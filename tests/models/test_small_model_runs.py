@@ -16,10 +16,10 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
-from render_agent.questions.rooms import BUNDLED
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import score_table
+from render_agent.tasks.rooms import BUNDLED
 
 SENTENCE = 100 if TRAINED else 12
 """Tokens that a reply needs; those of random weights never end."""

@@ -24,8 +24,8 @@ from factories.runs import Silent, make_config, make_questions
 import render_agent
 from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
-from render_agent.questions.rows import load_rows
 from render_agent.runs.runner import start_run
+from render_agent.tasks.rows import load_rows
 
 ARCHITECTURE = read("architecture.md")
 

@@ -5,10 +5,10 @@ import pytest
 from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, RED, as_cloud, box, mesh, room
 
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.model import Scene
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.scene import Scene
 
 W, H = 640, 480
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from factories.scenes import box, joined
 
-from render_agent.geometry.camera import Camera
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.coverage import (
     DIRECTIONS,
     REACH_METRES,
@@ -14,8 +13,9 @@ from render_agent.render.visibility.coverage import (
     free_places,
     spread,
 )
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
 
 SIZE = np.array([4.0, 3.0, 2.5])
 MIDDLE = (2.0, 1.5, 1.25)

@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from render_agent.geometry.camera import Camera, wrapped
 from render_agent.render.map_view.camera_path import Stop, arranged
 from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces
 from render_agent.render.map_view.distances import shrunk, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.scans.camera import Camera, wrapped
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
 RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)

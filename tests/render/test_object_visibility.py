@@ -10,17 +10,17 @@ from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera
-from render_agent.render.base import Frame
 from render_agent.render.projection import projection
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.rasteriser.zbuffer import cover
+from render_agent.render.renderer import Frame
 from render_agent.render.visibility.object_visibility import Sight, Sighting
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
-from render_agent.scene.room_truth import read_truth
+from render_agent.scans.boxes import upright
+from render_agent.scans.camera import Camera
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.room_truth import read_truth
+from render_agent.scans.scene import Scene
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))
 SIZE = (160, 120)

@@ -15,12 +15,12 @@ from factories.rooms import RED, as_cloud, box, mesh, room
 from rich.console import Console
 
 from render_agent.errors import RenderError
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import colourless
 from render_agent.render.rasteriser.blocks import cloud_blocks
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.scene.formats.load import load_scene
-from render_agent.text.display import shown_on
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.renderer import colourless
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.formats.load import load_scene
+from render_agent.util.display import shown_on
 
 W, H = 320, 240
 
@@ -247,7 +247,9 @@ def test_kernels_that_no_process_left_are_compiled_first(tmp_path, monkeypatch, 
         (tmp_path / "rasteriser_0" / f"zbuffer.{name}-1.py311.nbi").touch()
     monkeypatch.setattr("render_agent.render.rasteriser.kernels.FOLDER", tmp_path)
     compiled, printed = [], StringIO()
-    monkeypatch.setattr("render_agent.render.rasteriser.renderer.compile_kernels", compiled.append)
+    monkeypatch.setattr(
+        "render_agent.render.rasteriser.rasteriser.compile_kernels", compiled.append
+    )
     with shown_on(Console(file=printed)):
         Rasteriser.prepare(lambda: tessellated(1))
     assert compiled == ([kind] if kind else [])
@@ -255,5 +257,5 @@ def test_kernels_that_no_process_left_are_compiled_first(tmp_path, monkeypatch, 
 
 
 def test_no_scene_is_read_where_all_kernels_are_kept(monkeypatch):
-    monkeypatch.setattr("render_agent.render.rasteriser.renderer.is_kept", lambda name: True)
+    monkeypatch.setattr("render_agent.render.rasteriser.rasteriser.is_kept", lambda name: True)
     Rasteriser.prepare(lambda: pytest.fail("the scene was read"))

@@ -10,8 +10,7 @@ from factories.rooms import as_cloud, room
 from factories.splats import some_splat
 
 from render_agent.errors import SetupError
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render import registry as choose
+from render_agent.render import make_renderer as choose
 from render_agent.render.rasteriser import (
     blocks,
     face_colours,
@@ -22,7 +21,8 @@ from render_agent.render.rasteriser import (
 )
 from render_agent.render.rasteriser import point_splats as splats
 from render_agent.render.rasteriser.gaussians import blending, ewa
-from render_agent.render.rasteriser.renderer import Rasteriser, compile_kernels
+from render_agent.render.rasteriser.rasteriser import Rasteriser, compile_kernels
+from render_agent.scans.camera import Camera, MapCamera
 
 
 def test_the_default_is_the_rasteriser():

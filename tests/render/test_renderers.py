@@ -9,8 +9,8 @@ from factories.raycaster import RENDERERS, renderer_called
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, mesh, room, where_is
 
 from render_agent.errors import RenderError, SetupError
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES
+from render_agent.render.renderer import BACKGROUND, NEAR_METRES
+from render_agent.scans.camera import Camera, MapCamera
 
 W, H = 320, 240
 FORWARD = Camera((0.0, 0.0, 1.5))

@@ -7,16 +7,16 @@ import pytest
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.state import View
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.questions.ground_truth import Facts
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility import room_visibility as looks
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.room_visibility import NEAR_METRES, Room, Rooms
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scans.boxes import upright
+from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.ground_truth import Facts
 
 SIZE = (80, 60)
 FIELD = vertical_from_horizontal(75, *SIZE)

@@ -9,10 +9,10 @@ from factories.splat_reference import drawn, psnr
 from factories.splats import balls, some_splat
 from scipy.spatial.transform import Rotation
 
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.scene import load_scene
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.renderer import BACKGROUND
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.formats.load import load_scene
 
 W, H = 160, 120
 RED, GREEN, BLUE = (230, 20, 20), (20, 200, 20), (20, 20, 230)

@@ -7,10 +7,10 @@ import pytest
 from factories.splat_reference import psnr
 from factories.splats import some_splat
 
-from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render.rasteriser.gaussians.gpu import gpu_renderer
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.scans.camera import Camera, MapCamera
 
 CAMERAS = [
     Camera((0.5, 0.5, 1.2), 40, -10),

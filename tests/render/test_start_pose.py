@@ -9,9 +9,8 @@ from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room
 from factories.runs import make_questions, play, walking
 
 from render_agent.errors import UsageError
-from render_agent.geometry.camera import Camera
-from render_agent.render.base import Frame
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.renderer import Frame
 from render_agent.render.start_pose import (
     CANDIDATE_YAWS,
     FAR_METRES,
@@ -22,7 +21,8 @@ from render_agent.render.start_pose import (
     surface,
 )
 from render_agent.runs.log.folder import RunFolder
-from render_agent.scene.free_space.free_space import CLEARANCE_METRES, FreeSpace
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import CLEARANCE_METRES, FreeSpace
 
 FOV = 60.0
 
@@ -169,7 +169,7 @@ def test_depth_leads_back_to_the_surface(renderer):
     ],
 )
 def test_it_stands_free_in_real_scans(renderer, name):
-    from render_agent.scene.formats.load import load_scene
+    from render_agent.scans.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))
     space = FreeSpace.of(scene)

@@ -14,11 +14,11 @@ from factories import TREE
 from factories.rooms import RED, as_cloud, box, room
 
 from render_agent.errors import RenderError, SetupError
-from render_agent.geometry.camera import Camera, MapCamera
 from render_agent.render import subprocess_renderer as apart
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.registry import make_renderer
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.subprocess_renderer import SubprocessRenderer, make_guarded
+from render_agent.scans.camera import Camera, MapCamera
 
 sys.path.insert(0, str(TREE / "tests" / "faults"))
 

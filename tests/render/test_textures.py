@@ -12,11 +12,11 @@ from factories.rooms import BLUE, GREEN, RED
 from factories.textures import chequered, chequered_room, pictured, plate, wall, with_alpha
 
 from render_agent.errors import SetupError
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND
 from render_agent.render.rasteriser.mipmaps import WRAPS, mip_levels, within
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.scene.texture import Material
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.renderer import BACKGROUND
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.texture import Material
 
 W, H = 320, 240
 AHEAD = Camera((0.0, 0.0, 1.5))

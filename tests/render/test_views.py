@@ -6,9 +6,9 @@ from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, room, where_is
 
 from render_agent.dialogue.reply import KINDS
-from render_agent.geometry.camera import Camera, vertical_from_horizontal
-from render_agent.render.rasteriser.renderer import Rasteriser
-from render_agent.render.views import Viewer
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.viewer import Viewer
+from render_agent.scans.camera import Camera, vertical_from_horizontal
 
 SIZE = 640, 480
 EYES = (1.0, 0.0, 1.6)
@@ -127,7 +127,7 @@ def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
     ),
 )
 def test_real_scans_are_seen_in_every_kind(name):
-    from render_agent.scene.formats.load import load_scene
+    from render_agent.scans.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))
     drawing = Viewer(Rasteriser(), (320, 240), 75.0)

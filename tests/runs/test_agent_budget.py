@@ -8,7 +8,7 @@ from factories.dialogues import load
 from factories.models import small_model
 from factories.runs import make_config, make_questions, play
 
-from render_agent.cli.commands.dry_run import dry_run
+from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
@@ -20,8 +20,8 @@ from render_agent.engines.transformers.factory import (
     dialogue_tokens,
 )
 from render_agent.engines.vllm.arguments import options_of
-from render_agent.questions.selection import choose_questions
 from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.tasks.selection import choose_questions
 
 TURNS, QUESTIONS = 4, 3
 

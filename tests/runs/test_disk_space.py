@@ -5,9 +5,9 @@ import pytest
 from factories.runs import make_config, make_questions
 
 from render_agent.errors import SetupError
-from render_agent.questions.selection import choose_questions
 from render_agent.runs.preflight import disk_needed, refuse_a_full_disk
 from render_agent.runs.runner import start_run
+from render_agent.tasks.selection import choose_questions
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -11,7 +11,7 @@ from factories.states import question
 
 from render_agent.agents.single import Single
 from render_agent.agents.verifiers.geometry import GeometryVerifier
-from render_agent.engines.base import MAX_REPLY_BYTES, reply_bytes
+from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RunStoppedError
 from render_agent.runs.failures import IN_A_ROW, Failures, allowed_failures

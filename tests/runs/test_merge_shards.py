@@ -18,9 +18,9 @@ from factories.runs import (
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.questions.selection import choose_questions, shard_of
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.merge_shards import merge
+from render_agent.tasks.selection import choose_questions, shard_of
 
 
 @pytest.fixture(scope="module")

@@ -9,21 +9,21 @@ from factories.changes import changeable_room
 from factories.reports import question_html
 from factories.runs import Silent, make_config, play
 
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
-from render_agent.analysis.diagnosis.model import Cause
-from render_agent.analysis.diagnosis.summary import summary
-from render_agent.analysis.export.loggers import scalars
-from render_agent.analysis.report.data import read_run
-from render_agent.analysis.report.index.index_page import write_index
-from render_agent.analysis.report.question.question_view import QuestionView
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Cause
+from render_agent.report.diagnosis.summary import summary
+from render_agent.report.export.loggers import scalars
+from render_agent.report.pages.data import read_run
+from render_agent.report.pages.index.index_page import write_index
+from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import counted_states
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
-from render_agent.text.console import plain_console
+from render_agent.util.console import plain_console
 
 ROOM = "remove add move move:other swap recolour scale:1.5 rotate".split()
 WORDS = "order letters units:cm units:ft inverse names".split()

@@ -18,7 +18,7 @@ from factories.runs import (
     walking,
 )
 
-from render_agent.engines.base import Capabilities, Reply
+from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError
 from render_agent.runs.log.folder import RunFolder

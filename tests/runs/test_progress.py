@@ -8,7 +8,7 @@ from rich.console import Console
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.runs.progress import Progress
-from render_agent.text.display import Display, bar_class, duration, shown_on, stage
+from render_agent.util.display import Display, bar_class, duration, shown_on, stage
 
 STEP, DONE = Action(forward=1.0), Action(answer="4", answer_text="4", done=True)
 

@@ -8,12 +8,12 @@ import pytest
 from factories.runs import Silent, make_config, make_questions, play
 from factories.samples import options_of
 
-from render_agent.engines.base import Capabilities
-from render_agent.engines.scripted.engine import ScriptedEngine
+from render_agent.engines.engine import Capabilities
+from render_agent.engines.scripted.scripted_engine import ScriptedEngine
 from render_agent.errors import EngineError
-from render_agent.observation.free_views import FreeViews
 from render_agent.runs.runner import start_run
 from render_agent.runs.scheduler import TurnScheduler
+from render_agent.views.free_views import FreeViews
 
 
 class Exploring:

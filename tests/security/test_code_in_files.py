@@ -10,7 +10,6 @@ import pytest
 from factories import TREE
 
 from render_agent.agents.verifiers.judge.rubric import load_rubric
-from render_agent.analysis.sweep.plan import read_sweep
 from render_agent.config.file import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import check_class
@@ -18,6 +17,7 @@ from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
+from render_agent.report.sweep.plan import read_sweep
 
 
 @cache
@@ -150,7 +150,7 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
         for call in calls(tree)
         if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
     }
-    assert found == {"render_agent/text/safe_parse.py"}
+    assert found == {"render_agent/util/safe_parse.py"}
     printed = {
         name
         for name, tree in own.items()
@@ -161,7 +161,7 @@ def test_there_is_one_door_for_json_and_one_for_yaml():
             and "json.dumps(" in "".join(map(ast.unparse, call.args))
         )
     }
-    assert printed == {"render_agent/text/console.py"}
+    assert printed == {"render_agent/util/console.py"}
 
 
 class Harmful:

@@ -13,18 +13,18 @@ from factories.servers import StubServer, by_rule, chat_reply
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.analysis.report.build import build
 from render_agent.cli import main as cli
 from render_agent.cli.commands.run import watch
 from render_agent.engines.engine_options import engine_options
+from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai.client import first_words
 from render_agent.engines.openai.endpoints import find_endpoints
-from render_agent.engines.registry import describe_engine
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
+from render_agent.report.pages.build import build
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run
-from render_agent.text.redact import known_keys, names_a_key, public, without, without_keys
+from render_agent.util.redact import known_keys, names_a_key, public, without, without_keys
 
 KEY = "sk-0123456789-secret"
 WORD = "p@ss word/äöü"

@@ -12,19 +12,19 @@ from PIL import EpsImagePlugin, Image, UnidentifiedImageError
 
 from render_agent import registry
 from render_agent.agents.verifiers.judge.batch_score import read_picture
-from render_agent.analysis.export.selection import QuestionFilter, select_runs
-from render_agent.analysis.export.writers import ExportOptions, export
-from render_agent.analysis.report.build import build
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
-from render_agent.observation.picture_store import Pictures
+from render_agent.report.export.selection import QuestionFilter, select_runs
+from render_agent.report.export.writers import ExportOptions, export
+from render_agent.report.pages.build import build
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.scene.formats.load import load_scene
-from render_agent.system.contained_paths import OWN, is_picture, picture_path
-from render_agent.system.whole_files import write_whole
+from render_agent.scans.formats.load import load_scene
+from render_agent.util.contained_paths import OWN, is_picture, picture_path
+from render_agent.util.whole_files import write_whole
+from render_agent.views.picture_store import Pictures
 
 FOLDERS = ("views", "report")
 

@@ -52,7 +52,7 @@ def refused_or(read):
 
 
 def check_scan(data, path):
-    from render_agent.scene.formats.load import load_scene
+    from render_agent.scans.formats.load import load_scene
 
     path.write_bytes(data)
     scene = load_scene(path)
@@ -94,7 +94,7 @@ def test_damaged_splats_are_read_or_refused(kind, tmp_path, data):
 @SOME
 @given(data=st.data())
 def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
-    from render_agent.questions.rows import load_rows
+    from render_agent.tasks.rows import load_rows
 
     path = tmp_path / f"questions.{suffix}"
     path.write_bytes(data.draw(damaged(valid_files.questions(suffix))))
@@ -110,8 +110,8 @@ def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
 @SOME
 @given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
 def test_damaged_annotations_are_read_or_refused(tmp_path, content):
-    from render_agent.scene.stand_in.annotated_room import annotated_scene
-    from render_agent.scene.stand_in.annotations import read_annotations
+    from render_agent.scans.stand_in.annotated_room import annotated_scene
+    from render_agent.scans.stand_in.annotations import read_annotations
 
     path = tmp_path / "scannet_meta_info_val.json"
     path.write_bytes(content)
@@ -126,8 +126,8 @@ def test_damaged_annotations_are_read_or_refused(tmp_path, content):
 @SOME
 @given(damaged((json.dumps(valid_files.TRUTH).encode(),)))
 def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content):
-    from render_agent.questions.ground_truth import known_facts
-    from render_agent.questions.rows import question_from_row
+    from render_agent.tasks.ground_truth import known_facts
+    from render_agent.tasks.rows import question_from_row
 
     scan = tmp_path / "room.ply"
     scan.with_suffix(".json").write_bytes(content)

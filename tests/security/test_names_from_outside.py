@@ -8,18 +8,18 @@ from factories.runs import make_config, make_questions, play, walking
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.analysis.predictions import read_predictions
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
-from render_agent.observation.picture_store import question_file, safe_name, scene_file
-from render_agent.questions.rooms import load_beside
-from render_agent.questions.rows import load_rows, question_from_row
-from render_agent.questions.scans import find_scan, is_name, with_scans
+from render_agent.report.predictions import read_predictions
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.runner import start_run
-from render_agent.system.contained_paths import is_picture
-from render_agent.text.safe_parse import MisfitError
+from render_agent.tasks.rooms import load_beside
+from render_agent.tasks.rows import load_rows, question_from_row
+from render_agent.tasks.scans import find_scan, is_name, with_scans
+from render_agent.util.contained_paths import is_picture
+from render_agent.util.safe_parse import MisfitError
+from render_agent.views.picture_store import question_file, safe_name, scene_file
 
 ODD = [
     "..", ".", "", "/etc/passwd", "..\\..\\x", "C:\\x", "a\x00b", "a\x1b[2Jb", "\u202egnp.exe", "x" * 5000, "A", "a",

@@ -16,16 +16,16 @@ from factories import TREE
 from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
 
-from render_agent.analysis.report.build import build
-from render_agent.analysis.report.watch import routes
 from render_agent.cli.main import cli
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Request
-from render_agent.engines.human.engine import HumanEngine
+from render_agent.engines.engine import Request
+from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.report.pages.build import build
+from render_agent.report.pages.watch import routes
 from render_agent.runs.log.folder import RunFolder
-from render_agent.web.checks import TOKEN_HEADER
-from render_agent.web.server import LocalServer
+from render_agent.util.web.checks import TOKEN_HEADER
+from render_agent.util.web.server import LocalServer
 
 WATCHED = """
 window.forbidden = [];

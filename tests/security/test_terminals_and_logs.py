@@ -15,10 +15,10 @@ from rich.table import Table
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RunLogError
 from render_agent.runs.log.program_log import program_log
-from render_agent.system.whole_files import read_json, read_lines
-from render_agent.text.console import plain_console
-from render_agent.text.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
-from render_agent.text.sanitize import is_plain, json_text, one_line, plain_name, visible
+from render_agent.util.console import plain_console
+from render_agent.util.safe_parse import MAX_LINE_BYTES, parse_json, read_bounded
+from render_agent.util.sanitize import is_plain, json_text, one_line, plain_name, visible
+from render_agent.util.whole_files import read_json, read_lines
 
 COMMANDING = [
     "\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x9b2J", "\x1b]52;c;ZXZpbA==\x07", "\x08\x08\x08", "\rfake",
@@ -149,14 +149,14 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     assert len(read_lines(file)[0]) == 2
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         read_bounded(file, 1000)
-    monkeypatch.setattr("render_agent.system.whole_files.MAX_LINE_BYTES", 500)
+    monkeypatch.setattr("render_agent.util.whole_files.MAX_LINE_BYTES", 500)
     with pytest.raises(RunLogError, match=r"line 2 of .* has more than 500 bytes"):
         read_lines(file)
     assert MAX_LINE_BYTES >= 1 << 20
 
 
 def test_a_device_without_an_end_is_one_sentence_soon(monkeypatch):
-    monkeypatch.setattr("render_agent.text.safe_parse.MAX_PIPED_BYTES", 1 << 20)
+    monkeypatch.setattr("render_agent.util.safe_parse.MAX_PIPED_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="it has more than 1,048,576 bytes"):
         read_bounded(Path("/dev/zero"))
 

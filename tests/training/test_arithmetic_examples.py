@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from factories.derivations import NUMBER, WAY, called, turn_said
 
-from render_agent.geometry.boxes import distance
-from render_agent.questions.rooms import BUNDLED, load_rooms
+from render_agent.scans.boxes import distance
+from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import Spot, bearing_of
 from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills

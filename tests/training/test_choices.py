@@ -9,8 +9,8 @@ from factories.runs import play, transcripts
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.questions.exact_solver import DIRECTION_NAMES
-from render_agent.questions.rooms import BUNDLED, load_rooms
+from render_agent.tasks.exact_solver import DIRECTION_NAMES
+from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import things
 from training.choices import ANSWER, COMPARED, MISTAKES, NEAREST, SIDES, names, nearest, routes
 

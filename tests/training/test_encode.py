@@ -11,7 +11,7 @@ from PIL import Image
 
 from render_agent.cli.main import cli
 from render_agent.dialogue.chat import assistant
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder

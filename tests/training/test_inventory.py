@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from render_agent.geometry.camera import Camera
-from render_agent.text.safe_parse import plain
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import plain
 from training.dialogue_file import DIALOGUES, load_dialogues
 from training.inventory import HIDDEN, MOST, inventory, write
 from training.perception_pictures import TOLD

@@ -7,15 +7,15 @@ import pytest
 from conftest import mostly_slow
 from factories.scenes import BLUE, GREEN, RED, room
 
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera
-from render_agent.questions.rooms import BUNDLED
 from render_agent.render.around import camera_ahead
-from render_agent.render.registry import make_renderer
-from render_agent.render.views import Viewer
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.model import Scene
-from render_agent.scene.room_truth import read_truth
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.viewer import Viewer
+from render_agent.scans.boxes import upright
+from render_agent.scans.camera import Camera
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.room_truth import read_truth
+from render_agent.scans.scene import Scene
+from render_agent.tasks.rooms import BUNDLED
 from training.labels import CELLS, SIZE, Labels
 from training.perception_pictures import FIELD, KINDS, WAYS, _around, room_pictures, turned
 from training.phrases import LABELS

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from render_agent.geometry.camera import Camera
-from render_agent.text.safe_parse import plain
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import plain
 from training.name_attention import Finder, places_of
 from training.phrases import LABELS
 from training.shape import TOKENS, WIDTH, new_model

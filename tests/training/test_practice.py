@@ -9,9 +9,9 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies
-from render_agent.engines.scripted.engine import ScriptedEngine, make_scripted
-from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.engines.scripted.scripted_engine import ScriptedEngine, make_scripted
 from render_agent.runs.log.folder import RunFolder
+from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.search import is_wrong_turn
 from training.practice import practise
 

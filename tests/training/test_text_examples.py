@@ -10,9 +10,9 @@ from factories.derivations import answer_of
 from factories.runs import make_config
 
 from render_agent.dialogue.answer import letters
-from render_agent.geometry.boxes import distance
-from render_agent.observation.setup import make_prompt
-from render_agent.questions.rooms import BUNDLED, load_rooms
+from render_agent.scans.boxes import distance
+from render_agent.tasks.rooms import BUNDLED, load_rooms
+from render_agent.views.setup import make_prompt
 from render_agent_lab.expert.derive import rooms_text, things
 from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills

@@ -11,11 +11,11 @@ from factories.runs import Silent, make_config, make_questions, transcripts
 from jsonschema import validate
 
 from render_agent.dialogue.chat import assistant, message, picture, text
-from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.locate import find_model
+from render_agent.engines.engine import Request
 from render_agent.engines.vllm.arguments import VllmOptions, prepare_environment
 from render_agent.engines.vllm.core import VllmCore
-from render_agent.engines.vllm.engine import VllmEngine
+from render_agent.engines.vllm.vllm_engine import VllmEngine
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start_run
 

@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
 from render_agent.agents.verifiers.siglip import (
     DEFAULT_SIGLIP,
     Floats,
@@ -16,10 +15,11 @@ from render_agent.agents.verifiers.siglip import (
     find_siglip,
     load_siglip,
 )
+from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Candidate, Question
-from render_agent.engines.base import Engine
-from render_agent.questions.mentions import named_categories
+from render_agent.engines.engine import Engine
+from render_agent.tasks.mentions import named_categories
 
 
 @dataclass(eq=False)

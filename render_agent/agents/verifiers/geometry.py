@@ -15,18 +15,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
+from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.config.choice import InputFile
 from render_agent.dialogue.state import Candidate, Question, View
-from render_agent.engines.base import Engine
-from render_agent.geometry.camera import Camera
-from render_agent.questions.ground_truth import Facts, known_facts
-from render_agent.questions.input_files import annotation_files
-from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import COUNTING_TYPE
-from render_agent.render.base import Renderer
-from render_agent.render.registry import make_renderer
+from render_agent.engines.engine import Engine
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.object_visibility import (
     LEAST_AREA,
     LEAST_SHARE,
@@ -39,6 +34,11 @@ from render_agent.render.visibility.room_visibility import (
     boxes_seen,
     named_boxes,
 )
+from render_agent.scans.camera import Camera
+from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.sufficiency import COUNTING_TYPE
 
 KNOWS = "where the named objects are"
 """What it knows of a scene whose boxes are known, and no model does."""

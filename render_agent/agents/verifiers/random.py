@@ -9,10 +9,10 @@ from typing import Self
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import TurnContext, Verdict, Verifier
+from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Candidate, Question
-from render_agent.engines.base import Engine
+from render_agent.engines.engine import Engine
 
 
 @dataclass(eq=False)

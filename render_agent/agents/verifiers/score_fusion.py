@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from render_agent.agents.verifiers.base import FloatArray, Verdict, Verifier
+from render_agent.agents.verifiers.verifier import FloatArray, Verdict, Verifier
 from render_agent.dialogue.state import Judgement
 
 

@@ -18,7 +18,7 @@ from render_agent.engines.checkpoint.locate import (
     find_model,
 )
 from render_agent.errors import EngineError, SetupError
-from render_agent.text.reasons import first_line
+from render_agent.util.reasons import first_line
 
 DEFAULT_SIGLIP = "google/siglip2-base-patch16-224"
 

@@ -18,6 +18,6 @@ COMMANDS = {
     "doctor": "render_agent.cli.commands.doctor.command:doctor_command",
     "play": "render_agent.cli.commands.play:play_command",
     "score": "render_agent.cli.commands.score:score_command",
-    "judge": "render_agent.cli.commands.judge:judge_command",
+    "judge": "render_agent.cli.judge:judge_command",
 }
 """Commands by name, in the order of --help."""

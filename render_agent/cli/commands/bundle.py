@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, NewPath, option
+from render_agent.cli.shared_options import RUN, WHERE_RUNS_LIE, NewPath, option
 
 
 @click.command("bundle", panel="Inspect runs")
@@ -32,10 +32,10 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
       render-agent bundle recent
       render-agent bundle recent --to public/run
     """
-    from render_agent.analysis.report.build import build, missing_assets
-    from render_agent.analysis.report.bundle import bundle, check_free
+    from render_agent.report.pages.build import build, missing_assets
+    from render_agent.report.pages.bundle import bundle, check_free
     from render_agent.runs.log.folder import find_run
-    from render_agent.text.display import size, stage
+    from render_agent.util.display import size, stage
 
     folder = find_run(Path(output), run)
     place = Path(to or f"{folder.name}.zip")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, WHERE_RUNS_LIE, NewPath, complete_runs, option
+from render_agent.cli.shared_options import AS_JSON, WHERE_RUNS_LIE, NewPath, complete_runs, option
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def compare_command(
         place = None if page is None else Path(page)
         compare_runs(Path(output), runs, anyway, place, not no_diagnosis, as_json)
         return
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     figures = plan_power(Path(output), runs, power)
     if as_json:
@@ -99,8 +99,8 @@ def compare_runs(
         comparison_table,
         ladder_table,
     )
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     if page is not None and page != Path() and _is_run(output, page):
         raise UsageError(f"--page {page} is a run: put --page last, or give it a new folder")
@@ -159,7 +159,7 @@ def plan_power(output: Path, names: Sequence[str], difference: float) -> dict[st
 
 def power_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures of a power analysis as a table."""
-    from render_agent.text.console import plain_table
+    from render_agent.util.console import plain_table
 
     table = plain_table(
         f"{figures['difference']:g} points, power {100 * figures['power']:g} % at p ≤ 5 %"
@@ -212,13 +212,13 @@ def _write_pages(
     diagnose: bool,
 ) -> Path:
     """Write the comparison as pages and return their index."""
-    from render_agent.analysis.diagnosis.diagnose import diagnose_run
-    from render_agent.analysis.report.comparison.comparison_page import (
+    from render_agent.report.diagnosis.diagnose import diagnose_run
+    from render_agent.report.pages.comparison.comparison_page import (
         comparison_folder,
         write_comparison,
     )
-    from render_agent.analysis.report.comparison.runs import Comparison, compared_runs
-    from render_agent.analysis.report.data import read_run
+    from render_agent.report.pages.comparison.runs import Comparison, compared_runs
+    from render_agent.report.pages.data import read_run
 
     reports = [read_run(folder) for folder in folders]
     for report in reports if diagnose else ():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 
 
 @click.command("diagnose", panel="Inspect runs")
@@ -31,13 +31,13 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
       render-agent diagnose recent --json
     """
 
-    from render_agent.analysis.diagnosis.diagnose import diagnose_run
-    from render_agent.analysis.diagnosis.sentences import notes, reading
-    from render_agent.analysis.diagnosis.summary import cause_table, summary
+    from render_agent.report.diagnosis.diagnose import diagnose_run
+    from render_agent.report.diagnosis.sentences import notes, reading
+    from render_agent.report.diagnosis.summary import cause_table, summary
     from render_agent.runs.log.folder import find_run
     from render_agent.runs.log.reader import read_states
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
     states = read_states(folder)

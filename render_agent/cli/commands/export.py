@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from render_agent import registry
-from render_agent.cli.options import WHERE_RUNS_LIE, NewPath, complete_runs, option
+from render_agent.cli.shared_options import WHERE_RUNS_LIE, NewPath, complete_runs, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def export_command(
       render-agent export recent --format maps --to maps
     """
     # the formats are loaded when they are used, so that the command line starts quickly
-    from render_agent.analysis.export.selection import QuestionFilter, select_runs
-    from render_agent.analysis.export.writers import ExportOptions, export
     from render_agent.errors import UsageError
+    from render_agent.report.export.selection import QuestionFilter, select_runs
+    from render_agent.report.export.writers import ExportOptions, export
     from render_agent.runs.log.folder import find_run
     from render_agent.score.comparison import RIGHT
 
@@ -131,8 +131,8 @@ def export_command(
 
 def _log(folders: Sequence[RunFolder], name: str) -> None:
     """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
-    from render_agent.analysis.export.loggers import log_finished, logged_line
     from render_agent.errors import SetupError
+    from render_agent.report.export.loggers import log_finished, logged_line
 
     require(f"--format {name}", name)
     for folder in folders:

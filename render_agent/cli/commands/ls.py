@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, WHERE_RUNS_LIE
 
 COLUMNS = (
     "run",
@@ -42,8 +42,8 @@ def ls_command(output: str, as_json: bool) -> None:
     from rich.table import Table
 
     from render_agent.runs.log.folder import NO_RUNS, list_runs
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     rows = [run_row(path) for path in list_runs(Path(output))]
     if as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.options import WHERE_RUNS_LIE, complete_runs
+from render_agent.cli.shared_options import WHERE_RUNS_LIE, complete_runs
 
 
 @click.command("merge", panel="Work with runs")
@@ -24,8 +24,8 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.runs.log.folder import find_run
     from render_agent.runs.merge_shards import merge
     from render_agent.score.tables import score_tables
-    from render_agent.text.console import plain_console
-    from render_agent.text.display import counted
+    from render_agent.util.console import plain_console
+    from render_agent.util.display import counted
 
     path, results = merge(Path(output), [find_run(Path(output), name) for name in runs])
     left = results["counts"]["active"] + results["counts"]["failed"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import option, run_option
+from render_agent.cli.shared_options import option, run_option
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.flags import given_options
 

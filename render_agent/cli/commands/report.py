@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.shared_options import RUN, WHERE_RUNS_LIE, option
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,9 +64,9 @@ def report_command(
     """
     from time import perf_counter
 
-    from render_agent.analysis.report.build import build, missing_assets
+    from render_agent.report.pages.build import build, missing_assets
     from render_agent.runs.log.folder import find_run
-    from render_agent.text.display import counted
+    from render_agent.util.display import counted
 
     if watch:
         serve_report(run, output, processes, no_diagnosis, port, browser)
@@ -89,11 +89,11 @@ def serve_report(
     """Serve the report of a run and rewrite it while the run goes on, until Ctrl-C."""
     from render_agent.extras import require
     from render_agent.runs.log.folder import find_run
-    from render_agent.text.sanitize import one_line
-    from render_agent.web.browser import open_page
+    from render_agent.util.sanitize import one_line
+    from render_agent.util.web.browser import open_page
 
     require("a live view", "starlette", "uvicorn", "matplotlib")
-    from render_agent.analysis.report.watch import watch
+    from render_agent.report.pages.watch import watch
 
     folder = find_run(Path(output), run)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, PARSER, RUN, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, PARSER, RUN, WHERE_RUNS_LIE
 
 
 @click.command("rescore", panel="Work with runs")
@@ -31,8 +31,8 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     from render_agent.runs.log.results import table
     from render_agent.score.summary import OFFICIAL
     from render_agent.score.tables import score_tables
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
     results = results_of(folder, parser)

@@ -13,22 +13,22 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.analysis.export.loggers import logged
 from render_agent.beliefs.belief_summary import summed_up
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.state import Question, QuestionState
-from render_agent.engines.base import Engine
-from render_agent.engines.registry import MakeEngine, make_engine
+from render_agent.engines.engine import Engine
+from render_agent.engines.make_engine import MakeEngine, make_engine
+from render_agent.report.export.loggers import logged
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.runner import Run, resume_run, start_run
 from render_agent.score.tables import score_tables
-from render_agent.text.console import plain_console
-from render_agent.text.display import counted, shown_on
-from render_agent.text.sanitize import json_text
-from render_agent.web.browser import open_page
+from render_agent.util.console import plain_console
+from render_agent.util.display import counted, shown_on
+from render_agent.util.sanitize import json_text
+from render_agent.util.web.browser import open_page
 
 FAILED = 1
 

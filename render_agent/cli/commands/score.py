@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.options import (
+from render_agent.cli.shared_options import (
     AS_JSON,
     PARSER,
     WHERE_RUNS_LIE,
@@ -51,8 +51,8 @@ def score_command(
       render-agent score recent --judge --engine openai --model gpt-4o
     """
     from render_agent.score.tables import score_table
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     if judge:
         results = judge_run(Path(output), answers, context, engine)
@@ -71,8 +71,8 @@ def score_command(
 
 def score_file(predictions: Path, questions: str | None, parser: str) -> dict[str, Any]:
     """Return the results of a file of predictions. QuestionsError if there is no such file."""
-    from render_agent.analysis.predictions import FORM, read_predictions, score_predictions
-    from render_agent.questions.vsibench import load_vsibench
+    from render_agent.report.predictions import FORM, read_predictions, score_predictions
+    from render_agent.tasks.vsibench import load_vsibench
 
     if not predictions.is_file():
         raise QuestionsError(
@@ -86,8 +86,8 @@ def judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the results of a run with its free-text answers scored by a model; write them beside it."""
-    from render_agent.analysis.llm_match import mark_answers, match_figures
-    from render_agent.engines.registry import make_engine
+    from render_agent.engines.make_engine import make_engine
+    from render_agent.report.llm_match import mark_answers, match_figures
     from render_agent.runs.log.folder import RunLog, find_run
     from render_agent.runs.log.reader import read_states, results_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     from render_agent.cli.commands.run import print_agent, program
     from render_agent.runs.log.folder import find_run
     from render_agent.score.tables import score_tables
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
     if question is None and not as_json and not folder.config.batch and folder.results():
@@ -62,9 +62,9 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
     from render_agent.cli.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.reader import read_states
     from render_agent.runs.log.results import row as question_row
-    from render_agent.text.console import plain_console
-    from render_agent.text.reasons import short_repr
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.reasons import short_repr
+    from render_agent.util.sanitize import json_text
 
     questions = {question.id: question for question in folder.questions()}
     question = questions.get(question_id)

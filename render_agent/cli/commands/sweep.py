@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from click.core import ParameterSource
 
-from render_agent.cli.options import option, run_option
+from render_agent.cli.shared_options import option, run_option
 from render_agent.config import OPTIONS
 from render_agent.config.flags import given_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from render_agent.analysis.sweep.plan import Sweep
+    from render_agent.report.sweep.plan import Sweep
 
 COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
@@ -53,15 +53,15 @@ def sweep_command(
     FILE.yaml has `options` for all runs, and a `grid` of lists of values or a list of `runs`. Options
     on the command line override those in it.
     """
-    from render_agent.analysis.sweep.grid import check_cells, find_cells
-    from render_agent.analysis.sweep.plan import read_sweep
-    from render_agent.analysis.sweep.table import COMPLETE, sweep_rows, sweep_table
     from render_agent.cli.commands.run import program
     from render_agent.config.engine import refuse_code
     from render_agent.errors import UsageError
-    from render_agent.text.console import plain_console
-    from render_agent.text.reasons import shortened
-    from render_agent.text.sanitize import json_text
+    from render_agent.report.sweep.grid import check_cells, find_cells
+    from render_agent.report.sweep.plan import read_sweep
+    from render_agent.report.sweep.table import COMPLETE, sweep_rows, sweep_table
+    from render_agent.util.console import plain_console
+    from render_agent.util.reasons import shortened
+    from render_agent.util.sanitize import json_text
 
     typed = {**given_options(context.parent), **given_options(context)}
     if wrong := sorted(typed.keys() & set(NOT_HERE)):
@@ -102,9 +102,9 @@ def _model_is_typed(context: click.Context) -> bool:
 
 def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
     """Finish every cell; return the errors of those that stopped, by label."""
-    from render_agent.analysis.sweep.grid import find_cells, is_complete, run_cell
     from render_agent.cli.commands.run import watch
     from render_agent.errors import RenderAgentError
+    from render_agent.report.sweep.grid import find_cells, is_complete, run_cell
 
     errors = {}
     for place, cell in enumerate(plan.cells, start=1):
@@ -124,8 +124,8 @@ def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> d
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
-    from render_agent.analysis.sweep.grid import find_cells, is_complete
-    from render_agent.questions.selection import choose_questions
+    from render_agent.report.sweep.grid import find_cells, is_complete
+    from render_agent.tasks.selection import choose_questions
 
     begun = find_cells(plan)
     console.print(f"sweep {plan.name}: {len(plan.cells)} runs in {plan.cells[0].config.output}")

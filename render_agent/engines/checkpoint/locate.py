@@ -16,9 +16,9 @@ from render_agent.engines.checkpoint.weight_files import (
 )
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, bundled_model, instead
-from render_agent.system.hub import hub_file
-from render_agent.text.display import bar_class, stage
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.display import bar_class, stage
+from render_agent.util.hub import hub_file
+from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 WAY_OUT = f"name a directory that holds the model, or use {instead()}"

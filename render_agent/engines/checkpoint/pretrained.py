@@ -11,10 +11,10 @@ from typing import Any
 
 from render_agent.config import AUTO
 from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
-from render_agent.engines.families.registry import family_of
+from render_agent.engines.families.model_families import family_of
 from render_agent.errors import SetupError
-from render_agent.text.display import Stage, bar_class, stage
-from render_agent.text.reasons import first_line
+from render_agent.util.display import Stage, bar_class, stage
+from render_agent.util.reasons import first_line
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")

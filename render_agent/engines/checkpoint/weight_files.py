@@ -7,7 +7,7 @@ from pathlib import Path
 
 from render_agent.errors import SetupError
 from render_agent.models import instead
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.safe_parse import parse_json
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

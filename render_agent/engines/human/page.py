@@ -15,15 +15,15 @@ from starlette.routing import BaseRoute, Mount, Route
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.state import View
-from render_agent.engines.base import Request
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.engines.engine import Request
 from render_agent.render.png import encode
-from render_agent.text.safe_parse import parse_json
-from render_agent.web.checks import PageFiles, picture_response
-from render_agent.web.templates import ASSETS, environment
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.util.safe_parse import parse_json
+from render_agent.util.web.checks import PageFiles, picture_response
+from render_agent.util.web.templates import ASSETS, environment
 
 if TYPE_CHECKING:
-    from render_agent.engines.human.engine import HumanEngine
+    from render_agent.engines.human.human_engine import HumanEngine
 
 OWN = Path(__file__).parent / "templates"
 """Style and script of this page, beside its template."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import psutil
 import torch
 
-from render_agent.system.memory import main_memory
+from render_agent.util.memory import main_memory
 
 SAMPLED_EVERY = 0.02
 """Seconds between two looks at the memory in use: with 0.005 a busy machine lost a sixth of its time to them."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from render_agent.errors import EngineError
-from render_agent.text.reasons import first_line
+from render_agent.util.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")

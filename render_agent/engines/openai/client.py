@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
-from render_agent.engines.openai.options import OpenAIOptions
+from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.errors import SetupError
-from render_agent.text.reasons import shortened
-from render_agent.text.redact import without, without_keys
-from render_agent.text.safe_parse import parse_json
-from render_agent.text.sanitize import one_line
+from render_agent.util.reasons import shortened
+from render_agent.util.redact import without, without_keys
+from render_agent.util.safe_parse import parse_json
+from render_agent.util.sanitize import one_line
 
 LOG = logging.getLogger(__name__)
 

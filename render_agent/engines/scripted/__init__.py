@@ -5,9 +5,9 @@ one by its name; the second package brings those that know the truth. May import
 other engine. Start with `base`.
 """
 
-from render_agent.engines.scripted.base import NamedPolicy, Policy
-from render_agent.engines.scripted.engine import BATCH_SIZE, ScriptedEngine, make_scripted
-from render_agent.engines.scripted.registry import Replies, policy_maker
+from render_agent.engines.scripted.load_policy import Replies, policy_maker
+from render_agent.engines.scripted.policy import NamedPolicy, Policy
+from render_agent.engines.scripted.scripted_engine import BATCH_SIZE, ScriptedEngine, make_scripted
 
 __all__ = [
     "BATCH_SIZE",

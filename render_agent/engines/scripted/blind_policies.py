@@ -10,10 +10,10 @@ from typing import Any
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Request
-from render_agent.engines.scripted.base import NamedPolicy
-from render_agent.questions.chance import frequent_answers
+from render_agent.engines.engine import Request
+from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.score.official import is_number
+from render_agent.tasks.chance import frequent_answers
 
 FITTED = "fitted on the truths of the same questions, like the paper's baseline"
 """Said of whatever gives the commonest answers."""

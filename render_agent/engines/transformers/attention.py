@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from render_agent.engines.families.registry import TwoWay
+from render_agent.engines.families.model_families import TwoWay
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
 from render_agent.engines.transformers.model.recurrent_state import StateCall
 

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.families.pictures import OF_TEXT
 from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers import prefill

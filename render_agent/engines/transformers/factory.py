@@ -9,12 +9,12 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.memory.budget import divide
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.options import most_rows
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
+from render_agent.engines.transformers.transformers_options import most_rows
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import (
+from render_agent.engines.engine import (
     BatchingEngine,
     Capabilities,
     Reply,
@@ -25,8 +25,8 @@ from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.options import most_rows
 from render_agent.engines.transformers.sampling import ChosenRows, Writing
+from render_agent.engines.transformers.transformers_options import most_rows
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.vision_cache import VisionCache

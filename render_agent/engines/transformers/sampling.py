@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from render_agent.engines.base import MARK_TOKENS, Request
+from render_agent.engines.engine import MARK_TOKENS, Request
 from render_agent.engines.families.thinking import Thought
 from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
 

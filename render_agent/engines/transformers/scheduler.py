@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import Reply
+from render_agent.engines.engine import Reply
 from render_agent.engines.memory.faults import Fault, attempt, waits
 from render_agent.engines.transformers.decode import Decoder, triton_runs
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from render_agent.engines.base import Reply, Request
+from render_agent.engines.engine import Reply, Request
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptBuilder
 from render_agent.engines.transformers.sampling import Writing
 

@@ -14,7 +14,7 @@ from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_o
 from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
-from render_agent.text.safe_parse import Count
+from render_agent.util.safe_parse import Count
 
 OWN_OPTIONS = {"min_pixels": Count, "max_pixels": Count, **SAMPLING_OPTIONS}
 """Engine options that are no engine argument of vLLM's, and the types of their values."""

@@ -8,12 +8,12 @@ from math import inf
 from typing import Any
 
 from render_agent.engines.checkpoint.locate import FoundModel
-from render_agent.engines.families.registry import family_of
+from render_agent.engines.families.model_families import family_of
 from render_agent.engines.vllm.arguments import VllmOptions, engine_arguments
 from render_agent.engines.vllm.requests import TokenPrompt
 from render_agent.engines.vllm.watcher import start_watcher
 from render_agent.errors import EngineError, SetupError
-from render_agent.text.reasons import first_line
+from render_agent.util.reasons import first_line
 
 LIVENESS_POLL_SECONDS = 1.0
 """Between two looks at whether the model's process lives."""

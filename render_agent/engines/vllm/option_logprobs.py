@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import Scores
+from render_agent.engines.engine import Scores
 
 Path = tuple[int, ...]
 """The tokens of a prefix of an answer."""

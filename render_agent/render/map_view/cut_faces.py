@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import MapCamera
-from render_agent.render.base import Renderer, colourless
-from render_agent.scene.free_space.surface import cell_keys
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import Renderer, colourless
+from render_agent.scans.camera import MapCamera
+from render_agent.scans.free_space.surface import cell_keys
+from render_agent.scans.scene import Scene
 
 FACE_COLOUR = (164, 136, 184)
 """Mauve, which neither a wall's line nor the background nor the grid has."""

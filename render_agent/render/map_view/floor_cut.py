@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from render_agent.geometry.camera import FloatArray, MapCamera
 from render_agent.render.map_view.overlay import SMOOTH, unit
-from render_agent.scene.free_space.surface import cell_keys
-from render_agent.scene.model import Scene
-from render_agent.scene.solid import surface_points
+from render_agent.scans.camera import FloatArray, MapCamera
+from render_agent.scans.free_space.surface import cell_keys
+from render_agent.scans.scene import Scene
+from render_agent.scans.solid import surface_points
 
 HEAD_HEIGHT_METRES = 2.0
 """Everything higher than this above the floor, in metres, is cut away."""

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import Renderer
 from render_agent.render.map_view.camera_path import Stop, draw_trail
 from render_agent.render.map_view.cut_faces import (
     FACE_COLOUR,
@@ -23,7 +21,9 @@ from render_agent.render.map_view.cut_faces import (
 )
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import Renderer
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.scene import Scene
 
 MARGIN_SHARE = 0.02
 """The share of the plot that stays free around the room, on each side."""

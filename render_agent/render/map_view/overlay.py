@@ -2,7 +2,7 @@
 
 Lines and shapes are drawn at twice the size and shrunk, so that their edges are smooth; words are
 drawn at the final size, where the font's own smoothing is crispest. Pixels are (u, v) as in
-`render_agent.geometry.camera`.
+`render_agent.scans.camera`.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import FloatArray
-from render_agent.render.base import sound_faces
 from render_agent.render.projection import Projection
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.mipmaps import Texturing, texturing
 from render_agent.render.rasteriser.morton import face_codes, grid_of, point_codes, sorted_order
 from render_agent.render.rasteriser.splat_radii import splat_radii
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import sound_faces
+from render_agent.scans.camera import FloatArray
+from render_agent.scans.scene import Scene
 
 FACES_PER_BLOCK = 256
 POINTS_PER_BLOCK = 512

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.kernels import fetched_soon, inlined_kernel, kernel
-from render_agent.scene.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
-from render_agent.scene.texture import Material, Texture, Wrap
+from render_agent.scans.srgb import LEVEL_OF_LIGHT, LIGHT_OF_LEVEL, linear, screen
+from render_agent.scans.texture import Material, Texture, Wrap
 
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
 REPEAT, CLAMP = 0, 1

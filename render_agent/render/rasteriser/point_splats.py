@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import FloatArray
 from render_agent.render.rasteriser.blocks import POINTS_PER_BLOCK, CloudBlocks, cloud_blocks
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.zbuffer import clear, hidden
-from render_agent.scene.model import Scene
+from render_agent.scans.camera import FloatArray
+from render_agent.scans.scene import Scene
 
 ENOUGH_NEIGHBOURS = 5
 """Neighbours in front that make a pixel a gap."""

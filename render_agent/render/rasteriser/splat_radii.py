@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import FloatArray
 from render_agent.render.rasteriser.kernels import kernel
+from render_agent.scans.camera import FloatArray
 
 NEIGHBOUR = 8
 SAMPLES_PER_BLOCK = 9

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import FloatArray, Vector
-from render_agent.render.base import sound_faces
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import sound_faces
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import FloatArray, Vector
+from render_agent.scans.scene import Scene
 
 MARGIN_METRES = 0.01
 """Metres that a surface may lie outside of its box, as scans are bent and boxes are tight."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera, FloatArray, Vector
-from render_agent.render.base import Frame, Renderer
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.free_space.standing import CLEARANCE_METRES
-from render_agent.scene.free_space.surface import areas_and_normals, inside_box, one_each
-from render_agent.scene.model import Scene
-from render_agent.scene.solid import surface_points
+from render_agent.render.renderer import Frame, Renderer
+from render_agent.scans.camera import Camera, FloatArray, Vector
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.free_space.standing import CLEARANCE_METRES
+from render_agent.scans.free_space.surface import areas_and_normals, inside_box, one_each
+from render_agent.scans.scene import Scene
+from render_agent.scans.solid import surface_points
 
 MAX_POINTS = 3000
 """Points of the surface: a coverage is good to within about a percent."""

@@ -17,13 +17,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.dialogue.state import View
-from render_agent.geometry.boxes import OrientedBox
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
-from render_agent.render.base import Frame, Renderer
 from render_agent.render.projection import points_under, projection
+from render_agent.render.renderer import Frame, Renderer
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
-from render_agent.scene.model import Scene
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
+from render_agent.scans.scene import Scene
 
 WIDEST_PIXELS = 320
 """Pixels across at the most in which it is counted, unless asked otherwise."""

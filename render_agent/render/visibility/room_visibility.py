@@ -10,14 +10,14 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from render_agent.dialogue.state import Question, View
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.questions.ground_truth import Facts, placed
-from render_agent.questions.mentions import named_categories
-from render_agent.render.base import Frame, Renderer
+from render_agent.render.renderer import Frame, Renderer
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.object_visibility import Sight, Sighting
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.model import Scene
+from render_agent.scans.camera import Camera, FloatArray, MapCamera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
+from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.mentions import named_categories
 
 MAX_OPEN_ROOMS = 8
 """Rooms whose scene stays in memory; the results of the others' views are kept."""

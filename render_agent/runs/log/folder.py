@@ -16,7 +16,6 @@ from render_agent.config import RunConfig, fingerprint_of
 from render_agent.config.option import did_you_mean
 from render_agent.dialogue.state import Question, QuestionState, Turn
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
-from render_agent.observation.picture_store import Pictures
 from render_agent.runs.log.lines import (
     Failed,
     Line,
@@ -29,8 +28,10 @@ from render_agent.runs.log.lines import (
 )
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.schema import FORMAT, Record, Results, check_format
-from render_agent.system.contained_paths import refuse_ways_out
-from render_agent.system.whole_files import (
+from render_agent.util.contained_paths import refuse_ways_out
+from render_agent.util.reasons import shortened
+from render_agent.util.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
+from render_agent.util.whole_files import (
     json_bytes,
     json_lines,
     make_folders,
@@ -41,8 +42,7 @@ from render_agent.system.whole_files import (
     write_whole,
     writing,
 )
-from render_agent.text.reasons import shortened
-from render_agent.text.safe_parse import MAX_LINE_BYTES, convert, encode, parse_json
+from render_agent.views.picture_store import Pictures
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"
 """Name of a run folder: the second it was created, in local time."""

@@ -16,9 +16,9 @@ from render_agent.dialogue.state import (
     QuestionState,
     Turn,
 )
-from render_agent.text.reasons import short_repr
-from render_agent.text.safe_parse import Count, MisfitError, convert, decode, plain
-from render_agent.text.sanitize import is_plain
+from render_agent.util.reasons import short_repr
+from render_agent.util.safe_parse import Count, MisfitError, convert, decode, plain
+from render_agent.util.sanitize import is_plain
 
 LEFT_OUT_EMPTY = ("evidence", "sha256", "scan", "probe")
 """Fields of a turn that its line omits when they are empty."""

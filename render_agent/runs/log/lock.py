@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from render_agent.errors import RunLogError
-from render_agent.system.whole_files import writing
-from render_agent.text.sanitize import one_line
+from render_agent.util.sanitize import one_line
+from render_agent.util.whole_files import writing
 
 LOCK = "run.lock"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.state import SCORED, QuestionState, split_counterparts
-from render_agent.questions.counterfactual.pairs import left_out
 from render_agent.score.causal import Pair, causal_figures
+from render_agent.tasks.counterfactual.pairs import left_out
 
 
 def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from render_agent.text.redact import without_keys
-from render_agent.text.sanitize import visible
+from render_agent.util.redact import without_keys
+from render_agent.util.sanitize import visible
 
 
 @contextmanager

@@ -25,9 +25,6 @@ from render_agent.dialogue.state import (
     split_counterparts,
 )
 from render_agent.errors import QuestionsError
-from render_agent.observation.stress.base import PictureStress
-from render_agent.questions.chance import chance_levels
-from render_agent.questions.ground_truth import Facts, known_facts
 from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row
 from render_agent.score.intervals import ratio
@@ -42,7 +39,10 @@ from render_agent.score.summary import (
     means,
     summary,
 )
-from render_agent.text.safe_parse import plain
+from render_agent.tasks.chance import chance_levels
+from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.util.safe_parse import plain
+from render_agent.views.stress.image_stress import PictureStress
 
 Marks = Mapping[str, float]
 NO_MARKS: Marks = {}

@@ -7,8 +7,8 @@ from typing import Any, NotRequired, TypedDict
 
 from render_agent import __version__
 from render_agent.errors import RunLogError
-from render_agent.text.reasons import short_repr, shortened
-from render_agent.text.safe_parse import Count, Number
+from render_agent.util.reasons import short_repr, shortened
+from render_agent.util.safe_parse import Count, Number
 
 FORMAT = 1
 """Format number in `config.json`; increased when earlier versions could not read or would misread a folder."""

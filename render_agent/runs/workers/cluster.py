@@ -15,7 +15,7 @@ from typing import Any
 from render_agent.config import AUTO, RunConfig
 from render_agent.errors import SetupError
 from render_agent.extras import require
-from render_agent.text.reasons import reason_of
+from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Phase, QuestionState
-from render_agent.engines.registry import MakeEngine
+from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.folder import RunLog
@@ -31,8 +31,8 @@ from render_agent.runs.workers.worker import (
     Took,
     Worker,
 )
-from render_agent.system.contained_paths import picture_path
-from render_agent.text.reasons import reason_of
+from render_agent.util.contained_paths import picture_path
+from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
 

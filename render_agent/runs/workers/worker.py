@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, QuestionState, Turn
-from render_agent.engines.base import Engine
-from render_agent.engines.registry import MakeEngine
+from render_agent.engines.engine import Engine
+from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
-from render_agent.observation.picture_store import Pictures
 from render_agent.render.png import encode
 from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer, Silent, TurnLog
-from render_agent.scene.cache import MAX_CACHE_BYTES, SceneCache
-from render_agent.system.processes import cores
-from render_agent.system.whole_files import write_whole
+from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
+from render_agent.util.processes import cores
+from render_agent.util.whole_files import write_whole
+from render_agent.views.picture_store import Pictures
 
 
 @dataclass(frozen=True, slots=True)

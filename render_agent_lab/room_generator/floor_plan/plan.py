@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from render_agent.geometry.boxes import Array
-from render_agent.scene.room_truth import Box2, Room
+from render_agent.scans.boxes import Array
+from render_agent.scans.room_truth import Box2, Room
 
 WALL = 0.12
 """Thickness of a wall between two rooms, metres."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.boxes import Array, OrientedBox
-from render_agent.scene.room_truth import Box2, Room
+from render_agent.scans.boxes import Array, OrientedBox
+from render_agent.scans.room_truth import Box2, Room
 
 CELL = 0.05
 """Metres."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.geometry.boxes import Array, OrientedBox, overlap, upright
+from render_agent.scans.boxes import Array, OrientedBox, overlap, upright
 from render_agent_lab.room_generator.floor_plan.plan import Opening, Plan, Side, room_sides
 from render_agent_lab.room_generator.floor_plan.structure import SKIRTING
 from render_agent_lab.room_generator.floor_plan.walkway import Walkway, stands_in_the_way

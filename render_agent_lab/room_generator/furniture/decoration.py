@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from render_agent.geometry.boxes import Array
+from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.furniture.piece import (
     BLACK,
     CHROME,

@@ -11,8 +11,8 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.questions.exact_solver import BACK_DEGREES, bearing, quadrant, side
-from render_agent.scene.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomTruth
+from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
 MARGIN = 15.0

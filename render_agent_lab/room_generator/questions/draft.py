@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.scene.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomTruth
 
 CONFUSED = {
     "chair": {"armchair"},

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.scene.room_truth import RoomTruth
+from render_agent.scans.room_truth import RoomTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
 NEAREST, FARTHEST = 0.4, 12.0

@@ -8,9 +8,9 @@ from itertools import permutations, product
 
 import numpy as np
 
-from render_agent.geometry.boxes import Array, OrientedBox
-from render_agent.questions.exact_solver import bearing
-from render_agent.scene.room_truth import RoomTruth, TrueObject
+from render_agent.scans.boxes import Array, OrientedBox
+from render_agent.scans.room_truth import RoomTruth, TrueObject
+from render_agent.tasks.exact_solver import bearing
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,

@@ -7,15 +7,15 @@ import pytest
 import torch
 from factories.siglip import noise_pictures, small_siglip
 
-from render_agent.agents.verifiers.base import TurnContext
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
 from render_agent.engines.memory.faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
-from render_agent.geometry.camera import Camera
-from render_agent.observation.base import Observation
+from render_agent.scans.camera import Camera
+from render_agent.views.provider import Observation
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import SiglipEncoder
 

@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from factories.scenes import box, joined, room, write_ply
 
-from render_agent.agents.verifiers.base import TurnContext
 from render_agent.agents.verifiers.geometry import (
     REPEATED_VIEW_SCORE,
     GeometryVerifier,
 )
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate, Question, QuestionState, View
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.observation.base import Observation
-from render_agent.questions.ground_truth import Facts
-from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
-from render_agent.render.rasteriser.renderer import Rasteriser
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.coverage import Surface
-from render_agent.scene.cache import SceneCache
-from render_agent.scene.formats.load import load_scene
+from render_agent.scans.boxes import upright
+from render_agent.scans.cache import SceneCache
+from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.scans.formats.load import load_scene
+from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.rooms import bundled
+from render_agent.views.provider import Observation
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)

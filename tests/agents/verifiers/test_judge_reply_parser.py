@@ -15,7 +15,7 @@ from render_agent.agents.verifiers.judge.batch_score import (
     yes_score,
 )
 from render_agent.agents.verifiers.judge.rubric import Criterion, Rubric
-from render_agent.engines.base import Reply
+from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import UsageError
 

@@ -23,7 +23,7 @@ from render_agent.agents.verifiers.judge.rubric import (
     bundled_rubrics,
     load_rubric,
 )
-from render_agent.engines.base import Reply
+from render_agent.engines.engine import Reply
 from render_agent.errors import SetupError
 
 WHOLE = {

@@ -8,19 +8,19 @@ from conftest import mostly_slow
 from factories.models import small_model
 from factories.runs import choices, make_config, make_questions, transcripts
 
-from render_agent.agents.verifiers.base import Case, TurnContext
 from render_agent.agents.verifiers.judge import verifier as module
 from render_agent.agents.verifiers.judge.batch_score import Score, batch_score
 from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, named_words
-from render_agent.cli.commands.dry_run import dry_run
+from render_agent.agents.verifiers.verifier import Case, TurnContext
+from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.state import Candidate, QuestionState, View
-from render_agent.engines.registry import make_engine
+from render_agent.engines.make_engine import make_engine
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
-from render_agent.observation.base import Observation
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import check, start_run
+from render_agent.views.provider import Observation
 
 RUBRIC = """\
 name: short

@@ -9,7 +9,7 @@ from render_agent.agents.lookahead import _best
 from render_agent.agents.verifiers.random import RandomVerifier
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import Candidate
-from render_agent.geometry.camera import Camera
+from render_agent.scans.camera import Camera
 
 
 def test_every_move_is_as_likely():

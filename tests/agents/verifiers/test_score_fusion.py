@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from render_agent.agents.verifiers.base import Verdict
 from render_agent.agents.verifiers.score_fusion import fused, mean_ranks
+from render_agent.agents.verifiers.verifier import Verdict
 
 SCORES = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
     lambda size: arrays(np.float64, size, elements=st.integers(-5, 5).map(float))

@@ -30,7 +30,7 @@ for given in sys.argv[1:]:
 ASK = """\
 import json, sys
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 engine = TransformersEngine(open_model(sys.argv[1], device="cpu"))

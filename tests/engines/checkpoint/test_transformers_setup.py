@@ -13,7 +13,7 @@ from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
 from render_agent.engines.checkpoint.locate import describe_model, find_model, takes_pictures
-from render_agent.engines.transformers.options import check_options
+from render_agent.engines.transformers.transformers_options import check_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start_run
 

@@ -13,7 +13,7 @@ from factories.models import (
 )
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError

@@ -11,14 +11,14 @@ from factories.families import SMALL_FAMILIES, small_family
 from factories.models import speckled_file
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
-from render_agent.engines.families.registry import FAMILIES, family_of
+from render_agent.engines.engine import Request
+from render_agent.engines.families.model_families import FAMILIES, family_of
 from render_agent.engines.transformers.cache_check import cache_mismatch
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.model.recurrent_state import StateCall
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
 
 ELSEWHERE = ("qwen3_vl", "qwen2_5_vl", "internvl")
@@ -238,7 +238,7 @@ def test_attention_that_is_not_ours_is_refused(name, monkeypatch):
 
 @pytest.mark.parametrize(("family", "reuse"), [("paligemma", "keys"), ("mistral3", "vision")])
 def test_a_reuse_that_is_not_exact_is_refused(family, reuse):
-    from render_agent.engines.transformers.options import check_options
+    from render_agent.engines.transformers.transformers_options import check_options
 
     with pytest.raises(SetupError, match=f"reuse={reuse}.*{family}"):
         check_options({"reuse": reuse}, family)

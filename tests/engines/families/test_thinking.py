@@ -11,10 +11,10 @@ from factories.families import small_family
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import without_thinking
-from render_agent.engines.base import Request
-from render_agent.engines.transformers.engine import ContinuousEngine
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.vllm.requests import Prompts
 from render_agent.errors import SetupError, UsageError
 

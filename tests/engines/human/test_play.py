@@ -16,15 +16,15 @@ from playwright.sync_api import expect
 
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
 from render_agent.cli.main import cli
-from render_agent.engines.base import Request
-from render_agent.engines.human.engine import HumanEngine
+from render_agent.engines.engine import Request
+from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.geometry.camera import AnyCamera
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.runner import resume_run
-from render_agent.text.safe_parse import convert
-from render_agent.web import browser
+from render_agent.scans.camera import AnyCamera
+from render_agent.util.safe_parse import convert
+from render_agent.util.web import browser
 
 COUNT, DIRECTION, SIZE = "object_counting", "object_rel_direction_easy", "object_size_estimation"
 

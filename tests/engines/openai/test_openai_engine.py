@@ -20,11 +20,11 @@ from PIL import Image
 
 from render_agent.config import RunConfig
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.openai.endpoints import endpoint
-from render_agent.engines.openai.engine import OpenAIEngine
-from render_agent.engines.openai.engine import make as make_openai
-from render_agent.engines.openai.options import OpenAIOptions
+from render_agent.engines.openai.openai_engine import OpenAIEngine
+from render_agent.engines.openai.openai_engine import make as make_openai
+from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.errors import EngineError
 from render_agent.runs.runner import start_run
 

@@ -9,13 +9,13 @@ from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action, read
 from render_agent.dialogue.state import Question
-from render_agent.engines.base import Request
-from render_agent.engines.registry import describe_engine
+from render_agent.engines.engine import Request
+from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.errors import SetupError, UsageError
-from render_agent.questions.rows import load_rows
 from render_agent.score.means import Scored, tally
+from render_agent.tasks.rows import load_rows
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 

@@ -14,11 +14,11 @@ from factories.models import (
 
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.cache_check import cache_mismatch
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import MEAN_SHARE, engine_of
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import Sequence
 from render_agent.engines.transformers.memory.budget import divide
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_so_many_are_led_side_by_side_as_have_room(loaded):
 
 
 def test_how_many_are_led_side_by_side_is_learned_from_their_turns(loaded, monkeypatch):
-    monkeypatch.setattr("render_agent.engines.transformers.engine.LEARNED_TURNS", 6)
+    monkeypatch.setattr("render_agent.engines.transformers.transformers_engine.LEARNED_TURNS", 6)
     engine = engine_of(loaded, None, {}, 100_000, FakeMemory(1 << 30))
     few = engine.batch_size
     led = Dialogues(count=4, turns=2).lead(engine)

@@ -17,16 +17,16 @@ from factories.runs import make_questions, play
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.prompt import reply_schema
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import Guides, guides_of
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.sampling import (
     ChosenRows,
     Truncation,
     Writing,
 )
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 SCHEMA = reply_schema(("ego", "top", "around"))
 PADDED = 151_936

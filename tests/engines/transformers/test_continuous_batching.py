@@ -11,10 +11,10 @@ from factories.dialogues import Dialogues, UncachedModel, library_engine, load
 from factories.models import small_internvl, small_model, small_qwen2_5_vl, speckled_file
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.memory import faults
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
 
 PLENTY = 1 << 30

@@ -7,7 +7,7 @@ from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 
 SIZES = ("32x32", "64x64", "96x64", "64x128", "50x70", "160x96")
 

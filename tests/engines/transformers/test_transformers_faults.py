@@ -11,7 +11,7 @@ from factories.models import small_model, speckled_file
 from PIL import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.memory import faults
 from render_agent.engines.memory.faults import is_device_error, is_out_of_memory
 from render_agent.engines.transformers.generate_engine import TransformersEngine

@@ -8,7 +8,7 @@ from factories.dialogues import library_engine
 from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.sampling import Truncation, drawn_tokens, uniform_draws
 
 

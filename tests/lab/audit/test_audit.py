@@ -9,7 +9,7 @@ from conftest import test_data
 
 from render_agent.dialogue.state import Question
 from render_agent.errors import QuestionsError
-from render_agent.questions.rows import load_rows
+from render_agent.tasks.rows import load_rows
 from render_agent_lab.audit import audit as module
 from render_agent_lab.audit.audit import audit, overlap
 

@@ -13,17 +13,17 @@ from factories.runs import play, transcripts
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.prompt import reply_schema
-from render_agent.engines.base import Request
-from render_agent.engines.registry import describe_engine
+from render_agent.engines.engine import Request
+from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
-from render_agent.geometry.camera import AnyCamera
-from render_agent.observation.stress.mirrored import mirrored_truth, names_sides
-from render_agent.questions.rooms import BUNDLED, bundled
 from render_agent.render.around import cameras_of, cell_size
-from render_agent.render.registry import make_renderer
-from render_agent.scene.formats.load import load_scene
+from render_agent.render.make_renderer import make_renderer
+from render_agent.scans.camera import AnyCamera
+from render_agent.scans.formats.load import load_scene
 from render_agent.score.official import DIRECTION_TYPES
-from render_agent.text.safe_parse import convert
+from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.util.safe_parse import convert
+from render_agent.views.stress.mirrored import mirrored_truth, names_sides
 from render_agent_lab.expert.derive import spot_of, things
 from render_agent_lab.expert.homes import known_scenes
 from render_agent_lab.expert.policy import TURNS, expert

@@ -10,8 +10,8 @@ from factories.runs import play, transcripts
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
-from render_agent.engines.scripted.engine import make_scripted
-from render_agent.questions.rooms import BUNDLED, bundled
+from render_agent.engines.scripted.scripted_engine import make_scripted
+from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
 
 pytestmark = [

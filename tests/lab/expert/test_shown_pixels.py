@@ -7,14 +7,14 @@ import pytest
 from factories.scenes import room, write_ply
 
 from render_agent.dialogue.state import View
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.questions.ground_truth import Facts
-from render_agent.render.registry import make_renderer
+from render_agent.render.make_renderer import make_renderer
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES
 from render_agent.render.visibility.room_visibility import Rooms
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.free_space.free_space import FreeSpace
+from render_agent.scans.boxes import upright
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.ground_truth import Facts
 from render_agent_lab.expert.derive import spot_of
 from render_agent_lab.expert.sightings import LEAST_ON_MAP, LEAST_PICTURED, knowledge_of, sightings
 

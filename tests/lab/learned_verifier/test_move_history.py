@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.dialogue.reply import Action
-from render_agent.geometry.camera import Camera, wrapped
+from render_agent.scans.camera import Camera, wrapped
 from render_agent_lab.learned_verifier.history import (
     NUMBERS,
     POSE,

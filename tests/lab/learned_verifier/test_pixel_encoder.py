@@ -6,7 +6,7 @@ from PIL import Image
 
 from render_agent.dialogue.state import Question, View
 from render_agent.errors import SetupError
-from render_agent.geometry.camera import Camera, MapCamera
+from render_agent.scans.camera import Camera, MapCamera
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache
 from render_agent_lab.learned_verifier.encoder_registry import check_encoder, make_encoder
 from render_agent_lab.learned_verifier.pixels import (

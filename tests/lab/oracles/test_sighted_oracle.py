@@ -9,16 +9,16 @@ from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question, View
-from render_agent.engines.base import Request
-from render_agent.engines.registry import describe_engine, make_engine
+from render_agent.engines.engine import Request
+from render_agent.engines.make_engine import describe_engine, make_engine
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
-from render_agent.geometry.boxes import upright
-from render_agent.geometry.camera import Camera, MapCamera, vertical_from_horizontal
-from render_agent.questions.ground_truth import Facts, known_facts
-from render_agent.questions.rooms import bundled
 from render_agent.render.around import camera_ahead
-from render_agent.scene.cache import SceneCache
-from render_agent.scene.formats.load import load_scene
+from render_agent.scans.boxes import upright
+from render_agent.scans.cache import SceneCache
+from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
+from render_agent.scans.formats.load import load_scene
+from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.rooms import bundled
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import (
     REASON_NO_BOX,

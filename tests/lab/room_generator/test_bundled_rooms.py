@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from render_agent.questions.rooms import BUNDLED, bundled
-from render_agent.scene.formats.load import load_scene
-from render_agent.scene.free_space.free_space import FreeSpace
-from render_agent.scene.room_truth import read_truth
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.room_truth import read_truth
+from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.room_generator.command import make_room
 from render_agent_lab.room_generator.questions.balanced import ask
 

@@ -8,8 +8,8 @@ import pytest
 from factories.homes import build_homes, free_floor, truths_of
 
 from render_agent.errors import QuestionsError
-from render_agent.geometry.boxes import overlap
-from render_agent.scene.room_truth import read_truth
+from render_agent.scans.boxes import overlap
+from render_agent.scans.room_truth import read_truth
 from render_agent_lab.room_generator.write import write_truth
 
 

@@ -13,7 +13,7 @@ from conftest import test_data
 from factories.homes import build_homes, free_floor, off, truths_of
 from scipy.spatial import cKDTree
 
-from render_agent.questions.rows import question_from_row
+from render_agent.tasks.rows import question_from_row
 from render_agent_lab.room_generator.questions.balanced import ask
 from render_agent_lab.room_generator.questions.draft import CONFUSED
 

@@ -13,17 +13,17 @@ from factories import TREE
 from factories.naive_scoring import score_one_by_one
 from factories.runs import make_config, transcripts
 
-from render_agent.agents.registry import describe_choosing
+from render_agent.agents.describe import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
-from render_agent.analysis.diagnosis.diagnose import diagnose_run
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.questions.mentions import kind_of
-from render_agent.questions.sufficiency import COUNTING_TYPE
+from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.tasks.mentions import kind_of
+from render_agent.tasks.sufficiency import COUNTING_TYPE
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories

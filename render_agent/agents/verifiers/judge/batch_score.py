@@ -17,10 +17,10 @@ from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import object_schema, unfenced
 from render_agent.dialogue.state import Tokens
-from render_agent.engines.base import Engine, Reply, Request, Scorer, Scores
+from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
 from render_agent.errors import UsageError
-from render_agent.text.reasons import reason_of
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.reasons import reason_of
+from render_agent.util.safe_parse import parse_json
 
 YES_FORMAT = "Reply with one word: yes or no."
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from render_agent.errors import SetupError, os_errors
-from render_agent.text.reasons import reason_of
-from render_agent.text.safe_parse import parse_yaml
+from render_agent.util.reasons import reason_of
+from render_agent.util.safe_parse import parse_yaml
 
 Mode = Literal["yes", "json"]
 """How a judge is asked: for the probability of yes, or for criteria as JSON."""

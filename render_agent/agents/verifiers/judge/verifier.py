@@ -9,21 +9,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from render_agent.agents.verifiers.base import Case, TurnContext, Verdict, Verifier
 from render_agent.agents.verifiers.judge.batch_score import Score, batch_score, scorer
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
+from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, Verifier
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choice import InputFile, sha256
 from render_agent.config.engine import engine_trait
 from render_agent.config.run import JUDGE_PICTURES
 from render_agent.dialogue.state import Candidate, Question, Tokens
-from render_agent.engines.base import Engine
 from render_agent.engines.checkpoint.locate import describe_model
-from render_agent.engines.registry import FINGERPRINTS, describe_engine, make_engine
+from render_agent.engines.engine import Engine
+from render_agent.engines.make_engine import FINGERPRINTS, describe_engine, make_engine
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import bundled_model
-from render_agent.questions.mentions import named_categories
-from render_agent.text.display import listed
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.display import listed
 
 MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from render_agent.cli.options import AS_JSON, option
+from render_agent.cli.shared_options import AS_JSON, option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,8 +47,8 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
 
     options: of a run, by name, as the command line resolved them. probe: let models answer, too.
     """
-    from render_agent.text.console import plain_console
-    from render_agent.text.sanitize import json_text
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
 
     findings = list(find(options, probe))
     preventing = [finding for finding in findings if finding.prevents]
@@ -70,7 +70,7 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
 def find(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
     """Give all findings, and show which part is being examined."""
     from render_agent.cli.commands.doctor import data, engines, machine, renderers
-    from render_agent.text.display import stage
+    from render_agent.util.display import stage
 
     parts = {
         "machine": machine.examine(Path(options.get("output") or "experiment_logs")),

@@ -9,10 +9,10 @@ from typing import Any
 from render_agent.cli.commands.doctor.findings import Finding
 from render_agent.dialogue.state import Question
 from render_agent.errors import RenderAgentError
-from render_agent.questions.rooms import bundled
-from render_agent.questions.scans import find_scan
-from render_agent.questions.vsibench import load_vsibench
-from render_agent.scene.stand_in.annotations import read_annotations
+from render_agent.scans.stand_in.annotations import read_annotations
+from render_agent.tasks.rooms import bundled
+from render_agent.tasks.scans import find_scan
+from render_agent.tasks.vsibench import load_vsibench
 
 PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")

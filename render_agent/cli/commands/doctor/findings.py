@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from render_agent.errors import RenderAgentError
-from render_agent.system.processes import end_with_parent
-from render_agent.text.safe_parse import parse_json
+from render_agent.util.processes import end_with_parent
+from render_agent.util.safe_parse import parse_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import Any
 from render_agent import registry
 from render_agent.cli.commands.doctor.findings import Finding, ask
 from render_agent.extras import EXTRAS
-from render_agent.system.memory import main_memory
-from render_agent.system.processes import cores
-from render_agent.system.system_libraries import install_command, missing
+from render_agent.util.memory import main_memory
+from render_agent.util.processes import cores
+from render_agent.util.system_libraries import install_command, missing
 
 PART = "machine"
 

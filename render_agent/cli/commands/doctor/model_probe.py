@@ -39,7 +39,7 @@ def _why_batch_differs(loaded: Any) -> str | None:
     import torch
 
     from render_agent.dialogue import chat
-    from render_agent.engines.base import Request
+    from render_agent.engines.engine import Request
     from render_agent.engines.transformers.cache_check import (
         misaligned,
         row_differences,

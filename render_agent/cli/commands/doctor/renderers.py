@@ -50,9 +50,9 @@ def draw_once(name: str) -> dict[str, Any]:
     """
     import numpy as np
 
-    from render_agent.geometry.camera import Camera
-    from render_agent.render.registry import make_renderer
-    from render_agent.scene.model import Scene
+    from render_agent.render.make_renderer import make_renderer
+    from render_agent.scans.camera import Camera
+    from render_agent.scans.scene import Scene
 
     corners = np.array([[2, -2, -2], [2, 2, -2], [2, 0, 2]], np.float32)
     bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)

@@ -13,9 +13,9 @@ from render_agent.engines.transformers.attention import DecodeAttention, page_sl
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.gpu.fused_layers import fuse
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
-from render_agent.engines.transformers.options import position_limit
 from render_agent.engines.transformers.sequences import Sample
-from render_agent.text.display import stage
+from render_agent.engines.transformers.transformers_options import position_limit
+from render_agent.util.display import stage
 
 LOG = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.memory.device import DeviceMemory, spare, watched
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import Unread, new_cache, read
-from render_agent.text.display import stage
+from render_agent.util.display import stage
 
 LOG = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from typing import Any
 from PIL.Image import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.checkpoint.special_tokens import disarming
+from render_agent.engines.engine import Request
+from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.pictures import Grid, PictureCost, PictureForm, Tensors, joined
-from render_agent.engines.families.registry import family_of
 
 PICTURE_BYTES = 256 * 2**20
 """What the pixel values that are kept for later turns may take."""

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.locate import describe_found, find_model
 from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
 from render_agent.engines.checkpoint.special_tokens import end_tokens, pad_token, picture_tokens
-from render_agent.engines.families.registry import family_of
+from render_agent.engines.engine import Request
+from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.thinking import Marks, reply_text
 from render_agent.engines.memory.faults import Fault, free_memory, is_out_of_memory
 from render_agent.engines.transformers.attention import leave_no_row_blind
 from render_agent.engines.transformers.constrained_decoding import guides_of
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptBuilder
-from render_agent.engines.transformers.options import (
+from render_agent.engines.transformers.sampling import Truncation
+from render_agent.engines.transformers.transformers_options import (
     check_options,
     position_limit,
     refuse_tensor_parallel,
 )
-from render_agent.engines.transformers.sampling import Truncation
-from render_agent.text.reasons import first_line
+from render_agent.util.reasons import first_line
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.sampling import Script

@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from render_agent.geometry.camera import Camera, MapCamera
-from render_agent.render.base import BACKGROUND, NEAR_METRES, Frame
-from render_agent.scene.gaussians import Gaussians
-from render_agent.scene.model import Scene
-from render_agent.text.reasons import reason_of
+from render_agent.render.renderer import BACKGROUND, NEAR_METRES, Frame
+from render_agent.scans.camera import Camera, MapCamera
+from render_agent.scans.gaussians import Gaussians
+from render_agent.scans.scene import Scene
+from render_agent.util.reasons import reason_of
 
 HALF = 0.5
 """Where less of the light is absorbed than this, a pixel has no depth."""

@@ -9,15 +9,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.geometry.camera import Camera, FloatArray, MapCamera
-from render_agent.render.base import BACKGROUND, Frame
 from render_agent.render.projection import Projection, projection
 from render_agent.render.rasteriser.blocks import visible
 from render_agent.render.rasteriser.gaussians.blending import draw_band
 from render_agent.render.rasteriser.gaussians.ewa import LEAST_ALPHA, RECORD, covariances, project
 from render_agent.render.rasteriser.morton import grid_of, point_codes, sorted_order
-from render_agent.scene.gaussians import Gaussians
-from render_agent.scene.model import Scene
+from render_agent.render.renderer import BACKGROUND, Frame
+from render_agent.scans.camera import Camera, FloatArray, MapCamera
+from render_agent.scans.gaussians import Gaussians
+from render_agent.scans.scene import Scene
 
 GAUSSIANS_PER_BLOCK = 256
 

@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 
 from render_agent.engines.transformers import prefill, scheduler
 from render_agent.engines.transformers.decode import Decoder
-from render_agent.engines.transformers.engine import ContinuousEngine
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, SCRATCH_PAGE, KVCache
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 KERNELS = "render_agent.engines.transformers.gpu.kernels"
 ROWS = 5

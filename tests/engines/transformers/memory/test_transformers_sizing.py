@@ -9,7 +9,7 @@ from factories.memory import FakeMemory
 from factories.models import small_model, speckled_file
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError

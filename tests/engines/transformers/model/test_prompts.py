@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
-from render_agent.engines.families.registry import family_of
+from render_agent.engines.engine import Request
+from render_agent.engines.families.model_families import family_of
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 
 FAMILIES = {"qwen3_vl": small_qwen3_vl, "qwen2_5_vl": small_qwen2_5_vl, "internvl": small_internvl}

@@ -13,8 +13,8 @@ from factories.models import (
 )
 
 from render_agent.dialogue import chat
-from render_agent.engines.base import Request
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
+from render_agent.engines.engine import Request
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.engines.transformers.model.vision_cache import VisionCache
 

@@ -1,0 +1,200 @@
+"""The command that lets a model judge anybody's pictures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from render_agent.cli.shared_options import AS_JSON, engine_config, engine_options, option
+from render_agent.errors import SetupError, UsageError, os_errors
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from render_agent.agents.verifiers.judge.batch_score import Score
+    from render_agent.agents.verifiers.judge.rubric import Rubric
+    from render_agent.config import RunConfig
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+"""Names of the files that are taken from a folder end so, in any case."""
+
+
+@click.command("judge", panel="Other")
+@click.argument("images", nargs=-1, required=True, metavar="IMAGES…", type=click.Path())
+@option(
+    "--rubric",
+    default="view",
+    metavar="FILE|NAME",
+    help="What is asked: a YAML file, or the name of a shipped one.",
+)
+@option("--question", default="", metavar="TEXT", help="What the views are to help answer.")
+@option(
+    "--named",
+    default="",
+    metavar="TEXT",
+    help='What the question names, such as "the chair and the table".',
+)
+@option(
+    "--mode",
+    type=click.Choice(["yes", "json"]),
+    default="yes",
+    help="The probability of yes, or the rubric's criteria as JSON.",
+)
+@option(
+    "--earlier",
+    multiple=True,
+    metavar="IMAGE",
+    type=click.Path(),
+    help="A view that came before them; may be given several times.",
+)
+@engine_options
+@option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
+@AS_JSON
+@click.pass_context
+def judge_command(context: click.Context, /, images: tuple[str, ...], **options: Any) -> None:
+    """Let a model judge how well each of IMAGES (files, or folders of them) shows what a question needs.
+
+    \b
+    Examples:
+      render-agent judge views/ --question "How many chairs are there?" --csv scores.csv
+      render-agent --device cuda judge a.png b.png --mode json --question "How wide is the bed?"
+
+    Other options of a run stand before the command. Exit code 1 where a picture could not be judged.
+    """
+    from render_agent.agents.verifiers.judge.rubric import load_rubric
+
+    rubric, question = load_rubric(options["rubric"]), options["question"]
+    if not question.strip() and rubric.prompts(options["mode"], "?") != rubric.prompts(
+        options["mode"], ""
+    ):
+        raise UsageError(f"the rubric {rubric.name} asks about a question: give --question TEXT")
+    names = files_of(images)
+    engine = {name: options[name] for name in ("engine", "model", "batch_size")}
+    config = engine_config(context, engine)
+    if options["csv_file"]:  # tried before a model works for long
+        with os_errors(SetupError, f"write {options['csv_file']}"):
+            Path(options["csv_file"]).open("a").close()
+    scores = _scores(config, names, rubric, options)
+    _tell(names, scores, rubric, options)
+    if any(score.value is None for score in scores):
+        context.exit(1)
+
+
+def files_of(images: Sequence[str]) -> list[str]:
+    """Return the files that are named, and the pictures in the folders that are, in order of their names.
+
+    UsageError where a folder holds none. What is named by itself is taken, whatever it is.
+    """
+    names: dict[str, None] = {}
+    for name in images:
+        path = Path(name)
+        if not path.is_dir():
+            names[str(path)] = None
+            continue
+        inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES]
+        found = [str(file) for file in inside if file.is_file()]
+        if not found:
+            raise UsageError(f"there is no picture in {path} ({', '.join(SUFFIXES)})")
+        names.update(dict.fromkeys(found))
+    return list(names)
+
+
+def _scores(
+    config: RunConfig, names: Sequence[str], rubric: Rubric, options: dict[str, Any]
+) -> list[Score]:
+    """Return a score for every file. SetupError where the engine is not at hand."""
+    from render_agent.agents.verifiers.judge.batch_score import batch_score
+    from render_agent.engines.make_engine import make_engine
+
+    system, user = rubric.prompts(options["mode"], options["question"], options["named"])
+    with closing(make_engine(config, [])) as engine:
+        return batch_score(
+            names,
+            [system] * len(names),
+            [user] * len(names),
+            config.batch_size,
+            engine=engine,
+            mode=options["mode"],
+            rubric=rubric,
+            earlier=[options["earlier"]] * len(names),
+            max_new_tokens=config.max_new_tokens,
+        )
+
+
+def _tell(
+    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
+) -> None:
+    """Print the scores, and write them where that was asked for."""
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import json_text
+
+    mode = options["mode"]
+    criteria = list(rubric.criteria) if mode == "json" else []
+    rows = [_row(name, score, criteria) for name, score in zip(names, scores, strict=True)]
+    totals = {
+        "judged": sum(score.value is not None for score in scores),
+        "failed": sum(score.value is None for score in scores),
+        **{key: sum(row[key] for row in rows) for key in ("tokens_in", "tokens_out", "seconds")},
+    }
+    if file := options["csv_file"]:
+        with (
+            os_errors(SetupError, f"write {file}"),
+            Path(file).open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened,
+        ):
+            writer = csv.DictWriter(opened, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    if options["as_json"]:
+        printed = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
+        click.echo(json_text({**printed, "totals": totals, "pictures": rows}))
+    else:
+        title = f"{rubric.name}, {mode}: {options['question']}"
+        plain_console().print(_table(rows, totals, criteria, title))
+
+
+def _row(name: str, score: Score, criteria: Sequence[str]) -> dict[str, Any]:
+    """Return the row of a picture; what there is none of is None. criteria: the names of all, so that rows are alike."""
+    found = {criterion: score.criteria.get(criterion) for criterion in criteria}
+    return {
+        "picture": name,
+        "score": score.value,
+        "support": score.support,
+        "why_not": score.reason or None,
+        **{f"criteria.{c}": finding and finding.value for c, finding in found.items()},
+        **{f"criteria.{c}.reason": finding and finding.reason for c, finding in found.items()},
+        "tokens_in": score.tokens.prompt,
+        "tokens_out": score.tokens.reply,
+        "seconds": round(score.seconds, 6),
+    }
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    totals: Mapping[str, Any],
+    criteria: Sequence[str],
+    title: str,
+) -> Table:
+    from rich.text import Text
+
+    from render_agent.util.console import plain_table
+
+    table = plain_table(Text(title))
+    columns = {"score": "score", **{name: f"criteria.{name}" for name in criteria}}
+    table.add_column("picture", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right")
+    table.add_column("why there is none", overflow="fold")
+    for row in rows:
+        cells = ["–" if row[name] is None else f"{row[name]:.3f}" for name in columns.values()]
+        # File names and reasons may hold what a terminal, or rich, would take for commands.
+        table.add_row(Text(row["picture"]), *cells, Text(row["why_not"] or ""))
+    table.caption = Text(
+        f"judged {totals['judged']} of {len(rows)} · tokens in {totals['tokens_in']:,}, out"
+        f" {totals['tokens_out']:,} · {totals['seconds']:.1f} s of the engine"
+    )
+    return table

@@ -1,0 +1,132 @@
+"""The diagnosis of a run: its scenes measured in several processes, its questions judged."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.errors import RenderError, SceneError
+from render_agent.report.diagnosis.judge import diagnose
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.diagnosis.visibility_pass import (
+    ShownViews,
+    Visibility,
+    measure_scene,
+    new_views,
+)
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.tasks.ground_truth import Facts, known_facts, placed
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.display import stage
+from render_agent.util.processes import cores, map_in_processes
+
+logger = logging.getLogger(__name__)
+
+SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
+"""A further process is started for so many scenes or questions; it takes seconds until it works."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The questions of a run about one scene, which one process diagnoses; facts: what is known of it."""
+
+    config: RunConfig
+    states: Sequence[QuestionState]
+    facts: Facts | None
+
+
+def diagnose_run(
+    folder: RunFolder,
+    processes: int | None = None,
+    states: Sequence[QuestionState] | None = None,
+) -> dict[str, Diagnosis]:
+    """Return the diagnosis of every question of a run, by its id; also of a run in progress.
+
+    processes: how many work at it, as many as are worth it unless given; their number changes nothing.
+    They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
+    A counterpart (--change) is judged by its own truth and its own room.
+    states: those questions of the run that are diagnosed, all unless given. Where a scan is gone, or the views show
+    something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed.
+    RunLogError where the log is damaged.
+    """
+    states = read_states(folder) if states is None else states
+    config, diagnoses = folder.config, dict[str, Diagnosis]()
+    parts = _parts_of(config, states)
+    new = [state.question for state in states if config.faithful]
+    with stage("measuring what the views of each scene showed", len(states)) as shown:
+        count = min(processes or worthwhile(new), len(parts) or 1)
+        for part, found in zip(parts, map_in_processes(_diagnosed, parts, count), strict=True):
+            diagnoses |= found
+            shown.advance(len(part.states))
+    return {state.id: diagnoses[state.id] for state in states if state.id in diagnoses}
+
+
+def _parts_of(config: RunConfig, states: Sequence[QuestionState]) -> list[Part]:
+    """Return the questions of a run by scene, the scene with the most questions first."""
+    questions = [state.question for state in states]
+    facts = known_facts(questions, config.annotations) if config.faithful else {}
+    scenes = defaultdict(list)
+    for state in states:
+        scenes[state.question.scene].append(state)
+    return [
+        Part(config, own, facts.get(scene))
+        for scene, own in sorted(scenes.items(), key=lambda entry: -len(entry[1]))
+    ]
+
+
+def _diagnosed(part: Part) -> dict[str, Diagnosis]:
+    """Return the diagnoses of the questions about one scene."""
+    config = part.config
+    visibility = _measured(part) if config.faithful else {}
+    return {
+        state.id: diagnose(
+            state,
+            visibility.get(state.id, Visibility()),
+            config.image_size,
+            truth=config.picture_stress.truth(state.question),
+            passive=config.passive,
+        )
+        for state in part.states
+    }
+
+
+def _measured(part: Part) -> dict[str, Visibility]:
+    """Return what the views of a scene's questions showed; nothing if it cannot be read or drawn."""
+    from render_agent.render.rasteriser.rasteriser import Rasteriser
+
+    config, questions = part.config, [state.question for state in part.states]
+    shown = [
+        ShownViews(
+            state.id,
+            named_categories(state.question),
+            new_views([turn.views for turn in state.turns]),
+        )
+        for state in part.states
+        if state.turns
+    ]
+    first = questions[0]
+    if not shown or first.scan is None or not first.scan.exists():
+        return {}
+    scenes = config.picture_stress.scenes(config, questions)
+    with closing(Rasteriser(threads=1)) as renderer:
+        try:
+            scene, space = scenes.get(first), partial(scenes.space, first)
+            facts = None if part.facts is None else placed(part.facts, scene)
+            return measure_scene(renderer, scene, space, facts, config.image_size, shown)
+        except (SceneError, RenderError) as error:
+            logger.warning("scene %s is not diagnosed: %s", first.scene, error)
+            return {}
+
+
+def worthwhile(questions: Collection[Question]) -> int:
+    """Return how many processes are worth starting for some questions."""
+    scenes = len({question.scene for question in questions})
+    worth = max(scenes // SCENES_PER_PROCESS, len(questions) // QUESTIONS_PER_PROCESS)
+    return max(1, min(cores(), worth, scenes))

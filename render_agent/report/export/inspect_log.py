@@ -1,0 +1,235 @@
+"""Runs as logs of Inspect AI, which its viewer opens: a sample a question."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import OPTIONS
+from render_agent.dialogue.chat import thinking_and_rest
+from render_agent.dialogue.state import QuestionState, Status, Tokens, Turn
+from render_agent.extras import require
+from render_agent.report.export.result_rows import Diagnoses
+from render_agent.report.export.selection import SelectedRun
+from render_agent.runs.log.reader import results_of
+from render_agent.util.contained_paths import picture_path
+
+SCORER = "vsi_bench"
+"""The name of the scores in a log."""
+
+MEANS = ("official", "without_order", "micro", "mean_of_types")
+
+Show = Callable[[str], str]
+
+
+def write_inspect(
+    run: SelectedRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False
+) -> None:
+    """Write a run as a log of Inspect AI, in the format that the ending says (.eval or .json).
+
+    Scores are 0 to 1, as Inspect's are. embed: whether pictures stand in the log, as its viewer shows no
+    others; otherwise it shows their paths. SetupError without inspect_ai; OSError where a picture is gone
+    or the log cannot be written.
+    """
+    require("a log for Inspect", "inspect_ai")
+    from inspect_ai import log
+
+    folder = run.folder.path.resolve()
+    figures = results_of(run.folder, states=run.states)
+
+    def show(picture: str) -> str:
+        if not embed:
+            return str(folder / picture)
+        data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
+        return f"data:image/png;base64,{data}"
+
+    samples = [_sample(run, state, row, diagnoses, show) for state, row in run.entries]
+    began = _time(run.folder.path / "config.json")
+    finished = run.folder.path / "results.json"
+    done = not figures["counts"]["active"]
+    log.write_eval_log(
+        log.EvalLog(
+            status="success" if done else "cancelled",
+            eval=_spec(run, began),
+            results=_results(run, figures),
+            stats=log.EvalStats(
+                started_at=began,
+                completed_at=_time(finished) if finished.exists() else "",
+                model_usage={
+                    run.model: _usage(turn for state in run.states for turn in state.turns)
+                },
+            ),
+            samples=samples,
+        ),
+        str(file),
+    )
+
+
+def _spec(run: SelectedRun, began: str) -> Any:
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec
+    from inspect_ai.model import GenerateConfig
+
+    config = run.config
+    name = Path(config.benchmark).stem if config.batch else "question"
+    ids = [state.id for state in run.states]
+    return EvalSpec(
+        eval_id=_id("eval", run.name),
+        run_id=_id("run", run.name),
+        task_id=_id("task", run.name),
+        created=began,
+        task=name,
+        task_display_name=f"{name} · {run.name}",
+        task_args={
+            option: value
+            for option, value in config.to_json().items()
+            if value != OPTIONS[option].default
+        },
+        dataset=EvalDataset(name=name, samples=len(ids), sample_ids=list(ids)),
+        model=f"{config.engine}/{run.model}",
+        model_generate_config=GenerateConfig(
+            temperature=config.temperature, max_tokens=config.max_new_tokens, seed=config.seed
+        ),
+        config=EvalConfig(),
+        packages={"render_agent": str(run.folder.record["program"])},
+        metadata={
+            "run": run.name,
+            "fingerprint": run.folder.record["fingerprint"],
+            "notes": list(run.folder.record.get("notes", [])),
+        },
+    )
+
+
+def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
+    from inspect_ai.log import EvalMetric, EvalResults, EvalScore
+
+    named = {name: figures[name] for name in MEANS}
+    if figures["official"] is None:
+        named["official_over_scored"] = figures["official_over_scored"]["score"]
+    scored = sum(row["score"] is not None for row in run.rows)
+    metrics = {
+        name: EvalMetric(name=name, value=value / 100)
+        for name, value in named.items()
+        if value is not None
+    }
+    return EvalResults(
+        total_samples=len(run.states),
+        completed_samples=sum(not state.active for state in run.states),
+        scores=[
+            EvalScore(
+                name=SCORER,
+                scorer=SCORER,
+                scored_samples=scored,
+                unscored_samples=len(run.rows) - scored,
+                metrics=metrics,
+            )
+        ],
+    )
+
+
+def _sample(
+    run: SelectedRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
+) -> Any:
+    from inspect_ai.log import EvalError, EvalSample
+    from inspect_ai.scorer import Score
+
+    question, diagnosis = state.question, diagnoses.get(state.id)
+    usage = _usage(state.turns)
+    failed = state.status is Status.FAILED
+    seconds = sum(turn.seconds.rendering + turn.seconds.generating for turn in state.turns)
+    return EvalSample(
+        id=state.id,
+        epoch=1,
+        input="\n".join([question.text, *question.options]),
+        choices=list(question.options) or None,
+        target=row["truth"] or "",
+        messages=_messages(run, state, show),
+        output=_output(run, state, usage),
+        scores=None
+        if row["score"] is None
+        else {SCORER: Score(value=row["score"], answer=row["answer"])},
+        metadata={
+            **{name: row[name] for name in ("type", "scene", "dataset", "status", "turns")},
+            "repairs": state.repairs,
+            **({} if diagnosis is None else {"cause": str(diagnosis.cause)}),
+        },
+        model_usage={run.model: usage},
+        total_time=seconds,
+        working_time=seconds,
+        turn_count=len(state.turns),
+        error=EvalError(message=state.error or "", traceback="", traceback_ansi="")
+        if failed
+        else None,
+        uuid=_id("sample", run.name, state.id),
+    )
+
+
+def _messages(run: SelectedRun, state: QuestionState, show: Show) -> list[Any]:
+    from inspect_ai import model
+
+    kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
+    messages: list[Any] = []
+    for turn in state.turns:
+        for number, entry in enumerate(turn.messages):
+            content = [
+                model.ContentImage(image=show(piece["image"]))
+                if piece["type"] == "image"
+                else model.ContentText(text=piece["text"])
+                for piece in entry["content"]
+            ]
+            name = _id("message", run.name, state.id, f"{turn.number}.{number}")
+            messages.append(kinds[entry["role"]](id=name, content=content))
+        reasoning, text = _parted(turn.reply)
+        thinking = [model.ContentReasoning(reasoning=reasoning)] if reasoning else []
+        messages.append(
+            model.ChatMessageAssistant(
+                id=_id("message", run.name, state.id, f"{turn.number}.reply"),
+                content=[*thinking, model.ContentText(text=text)],
+                model=run.model,
+                source="generate",
+            )
+        )
+    return messages
+
+
+def _output(run: SelectedRun, state: QuestionState, usage: Any) -> Any:
+    from inspect_ai.model import ModelOutput
+
+    if not state.turns:
+        return ModelOutput(model=run.model)
+    last = state.turns[-1]
+    stop = "max_tokens" if last.finish == "length" else "stop"
+    output = ModelOutput.from_content(run.model, _parted(last.reply)[1], stop_reason=stop)
+    output.choices[0].message.id = _id("message", run.name, state.id, "output")
+    output.usage = usage
+    return output
+
+
+def _usage(turns: Iterable[Turn]) -> Any:
+    """Return the tokens of some turns; Inspect counts those from a cache aside."""
+    from inspect_ai.model import ModelUsage
+
+    tokens = Tokens.total(turn.tokens for turn in turns)
+    return ModelUsage(
+        input_tokens=tokens.prompt - tokens.cached,
+        output_tokens=tokens.reply,
+        total_tokens=tokens.prompt + tokens.reply,
+        input_tokens_cache_read=tokens.cached,
+    )
+
+
+def _parted(reply: str) -> tuple[str, str]:
+    """Return the reasoning of a reply and the rest of it."""
+    blocks, rest = thinking_and_rest(reply)
+    return "\n".join(filter(None, map(str.strip, blocks))), rest.strip()
+
+
+def _id(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:22]
+
+
+def _time(file: Path) -> str:
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,326 @@
+"""Experiment trackers (W&B, Trackio, TensorBoard, MLflow): scalars during a run, the summary and the report's place at its end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from render_agent import registry
+from render_agent.config.paths import public_options
+from render_agent.dialogue.state import Phase, QuestionState, Status, Tokens, Turn
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import replay
+from render_agent.runs.log.reader import NO_SCENES, read_states, results_of
+from render_agent.runs.log.results import counted_states, scored_answers
+from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.runner import Run
+from render_agent.score.intervals import estimates_of
+from render_agent.score.means import MACRO, tally
+from render_agent.util.reasons import LONGEST_REASON, shortened
+from render_agent.util.redact import without_keys
+
+logger = logging.getLogger(__name__)
+
+PROJECT = "render_agent"
+"""Default project or experiment; each tracker's own environment variable overrides it."""
+
+POINTS = 200
+"""At most this many points per curve."""
+
+Say = Callable[[str], None]
+
+
+class RunLogger(ABC):
+    """A run in one tracker. An exception disables the logger and does not stop the run."""
+
+    seen_by = ""
+    """How to view the run; `{runs}` stands for the folder of the run folders."""
+
+    @abstractmethod
+    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+        """Open the run, or reopen it if the tracker has it.
+
+        Args:
+            folder: The run folder.
+            anew: Whether all steps will be logged again, from the run folder.
+        """
+
+    @abstractmethod
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        """Log scalars at a step, which is the number of turns of the run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send what is buffered and mark the run as finished."""
+
+
+class WandbLogger(RunLogger):
+    """Weights & Biases, offline if no key is known; and every tool with its interface."""
+
+    seen_by = "if it was offline, wandb sync wandb/latest-run sends it"
+    tool = "wandb"
+
+    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+        tool = import_module(self.tool)
+        project = os.environ.get(f"{self.tool.upper()}_PROJECT", PROJECT)
+        with redirect_stdout(sys.stderr):  # standard output may carry the JSON of --json
+            self.run = tool.init(
+                project=project, config=_options(folder), **self._names(folder, tool)
+            )
+
+    def _names(self, folder: RunFolder, tool: Any) -> dict[str, Any]:
+        tool.setup(settings=tool.Settings(silent=True))
+        known = "WANDB_MODE" in os.environ or tool.login(prompt=False, verify=False)
+        return {
+            "id": _run_id(folder),
+            "name": folder.name,
+            "resume": "allow",
+            "mode": None if known else "offline",
+            "settings": tool.Settings(console="off", silent=True, x_disable_stats=True, disable_git=True, disable_code=True),
+        }  # fmt: skip
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self.run.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        with redirect_stdout(sys.stderr):
+            self.run.finish()
+
+
+class TrackioLogger(WandbLogger):
+    """Trackio, which has the interface of wandb."""
+
+    seen_by = "view it with: trackio show"
+    tool = "trackio"
+
+    def _names(self, folder: RunFolder, tool: Any) -> dict[str, Any]:
+        return {"name": _run_id(folder), "resume": "allow", "embed": False}
+
+
+class TensorBoardLogger(RunLogger):
+    """TensorBoard: event files in `tensorboard/NAME` beside the run folders."""
+
+    seen_by = "view it with: tensorboard --logdir {runs}/tensorboard"
+
+    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        place = folder.path.parent / "tensorboard" / folder.name
+        if anew:
+            for file in place.glob("events.out.tfevents.*"):
+                file.unlink()
+        self.writer = SummaryWriter(str(place))
+        rows = [f"| {name} | {_cell(value)} |" for name, value in _options(folder).items()]
+        self.writer.add_text("options", "\n".join(["| option | value |", "|---|---|", *rows]))
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        for name, value in figures.items():
+            self.writer.add_scalar(name, value, step)
+        self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class MlflowLogger(RunLogger):
+    """MLflow: scalars as metrics, options as parameters, at MLFLOW_TRACKING_URI."""
+
+    seen_by = "view it with: mlflow ui"
+    tag = "render_agent.run"
+
+    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+        from mlflow import MlflowClient
+        from mlflow.entities import Param
+
+        self.client = MlflowClient()
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        known = self.client.get_experiment_by_name(name)
+        number = known.experiment_id if known else self.client.create_experiment(name)
+        run_id = _run_id(folder)
+        found = [run.info.run_id for run in self.client.search_runs([number], f"tags.`{self.tag}` = '{run_id}'")]  # fmt: skip
+        if anew:
+            for old in found:
+                self.client.delete_run(old)
+        if found and not anew:
+            self.id = found[0]
+            self.client.update_run(self.id, "RUNNING")
+            return
+        tags = {self.tag: run_id}
+        self.id = self.client.create_run(number, tags=tags, run_name=folder.name).info.run_id
+        # A server takes 100 parameters per call, of 500 characters each.
+        options = [Param(name, str(value)[:500]) for name, value in _options(folder).items()]
+        for first in range(0, len(options), 100):
+            self.client.log_batch(self.id, params=options[first : first + 100])
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        metrics = [Metric(name, value, now, step) for name, value in figures.items()]
+        self.client.log_batch(self.id, metrics=metrics)
+
+    def close(self) -> None:
+        self.client.set_terminated(self.id)
+
+
+def _run_id(folder: RunFolder) -> str:
+    return f"{folder.name}-{folder.record['fingerprint'][:8]}"
+
+
+def _options(folder: RunFolder) -> dict[str, Any]:
+    """Return the run's options without keys and paths, its model, and where its report is below the output folder."""
+    options = public_options(folder.config.to_json())
+    model = str(folder.record["engine"]["model"])
+    return options | {"model": model, "report": f"{folder.name}/report/index.html"}
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else " ".join(str(value).split()).replace("|", "\\|")
+
+
+class LoggingObserver(Observer):
+    """Passes events on to another observer and scalars to the loggers."""
+
+    def __init__(self, folder: RunFolder, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, anew: bool = False) -> None:  # fmt: skip
+        self.states, self.to, self.say = states, to, say
+        self.step = sum(len(state.turns) for state in states)
+        self.stride = -(-sum(state.max_turns for state in states) // POINTS)
+        self.loggers: dict[str, RunLogger] = {}
+        for name in names:
+            with self._guarded(name):
+                self.loggers[name] = registry.load("logger", name)(folder, anew=anew)
+
+    def began(self, phase: Phase, states: Sequence[QuestionState]) -> None:
+        self.to.began(phase, states)
+
+    def took(self, state: QuestionState, turn: Turn) -> None:
+        self.to.took(state, turn)
+        self.step += 1
+        if self.step % self.stride == 0:
+            self.log(scalars(self.states))
+
+    def failed(self, state: QuestionState) -> None:
+        self.to.failed(state)
+
+    def log(self, figures: Mapping[str, float]) -> None:
+        """Send scalars to every logger that still works."""
+        for name, each in list(self.loggers.items()):
+            with self._guarded(name):
+                each.log(figures, self.step)
+
+    def finish(self, folder: RunFolder) -> None:
+        """Send the last scalars, unless they were sent, and the final scores."""
+        last = scalars(self.states) if self.step % self.stride else {}
+        self.log({**last, **summary(results_of(folder, states=self.states))})
+
+    def close(self) -> None:
+        """Close every logger that still works."""
+        for name, each in list(self.loggers.items()):
+            with self._guarded(name):
+                each.close()
+
+    @contextmanager
+    def _guarded(self, name: str) -> Iterator[None]:
+        """Drop a logger that raises, with one warning."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            self.loggers.pop(name, None)
+            logger.warning("logging to %s stopped", name, exc_info=error)
+            reason = without_keys(" ".join(str(error).split()) or type(error).__name__)
+            self.say(f"nothing more is logged to {name}: {shortened(reason, LONGEST_REASON)}")
+
+
+def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
+    """Return a run's figures so far: progress, tokens, seconds, the official mean with its 95 % interval in percent."""
+    turns = [turn for state in states for turn in state.turns]
+    status = Counter(state.status for state in states)
+    tokens = Tokens.total(turn.tokens for turn in turns)
+    generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
+    figures: dict[str, float] = {
+        "questions/done": len(states) - status[Status.ACTIVE],
+        "questions/failed": status[Status.FAILED],
+        "tokens/in": tokens.prompt,
+        "tokens/out": tokens.reply,
+        "tokens/from_cache": tokens.cached,
+        "seconds/generating": generating,
+        "seconds/rendering": sum(turn.seconds.rendering for turn in turns),
+    }
+    answers = tally(scored_answers(counted_states(states)))
+    if len(answers.sums):
+        figures["score"] = 100 * float(answers.means[MACRO])
+        low, high = (100 * float(end) for end in estimates_of(answers)[MACRO].score_interval)
+        if not np.isnan(low):
+            figures |= {"score_low": low, "score_high": high}
+    return figures
+
+
+def summary(results: Mapping[str, Any]) -> dict[str, float]:
+    """Return the known figures of `results.json` by name."""
+    low, high = results["intervals"].get("official") or (None, None)
+    figures = {
+        "final/score": results["official_over_scored"]["score"],
+        **{f"final/{name}": results[name] for name in ("official", "micro", "without_order")},
+        "final/score_low": low,
+        "final/score_high": high,
+        **{f"final/types/{name}": entry.get("score") for name, entry in results["types"].items()},
+        **{f"final/questions/{name}": count for name, count in results["counts"].items()},
+    }
+    return {name: float(value) for name, value in figures.items() if value is not None}
+
+
+@contextmanager
+def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> Iterator[Observer]:
+    """Give an observer that also logs the run to the trackers of `--log-to`.
+
+    Args:
+        run: The run, which may have turns already.
+        observer: Receives all events first.
+        say: Takes the warning about a tracker that failed.
+        note: Takes how to view the run in each tracker.
+    """
+    if not run.config.log_to:
+        yield observer
+        return
+    folder = run.log.folder
+    logging_observer = LoggingObserver(folder, run.states, run.config.log_to, observer, say)
+    try:
+        yield logging_observer
+        logging_observer.finish(folder)
+    finally:
+        logging_observer.close()
+    for name in logging_observer.loggers:
+        note(logged_line(name, folder))
+
+
+def logged_line(name: str, folder: RunFolder) -> str:
+    """Return the sentence that says where a logged run can be viewed."""
+    seen = registry.load("logger", name).seen_by.format(runs=folder.path.parent)
+    return f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
+
+
+def log_finished(folder: RunFolder, name: str, say: Say) -> bool:
+    """Log an existing run to a tracker, turn by turn; return False if the tracker failed."""
+    states = [
+        QuestionState(known.question, NO_SCENES, known.max_turns, blind=known.blind)
+        for known in read_states(folder)
+    ]
+    by_id = {state.id: state for state in states}
+    observer = LoggingObserver(folder, states, [name], Silent(), say, anew=True)
+    for line in folder.turns():
+        replay([line], by_id)
+        if line.turn is not None:
+            observer.took(by_id[line.head.question_id], line.turn)
+    observer.finish(folder)
+    observer.close()
+    return bool(observer.loggers)

@@ -1,0 +1,174 @@
+"""A question's way through its scene as a recording that Rerun's viewer plays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from render_agent.dialogue.candidates import standings
+from render_agent.dialogue.state import Evidence, QuestionState, Turn
+from render_agent.extras import require
+from render_agent.scans.camera import Camera
+from render_agent.scans.scene import Scene
+from render_agent.tasks.ground_truth import Facts, placed
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.contained_paths import picture_path
+
+PATH = (217, 154, 43)
+BOX = (31, 119, 180)
+TAKEN = (0, 114, 178)
+LEFT = (140, 148, 156)
+"""Colours, RGB."""
+
+
+def write_rerun(
+    name: str,
+    state: QuestionState,
+    pictures: Path,
+    scene: Scene | None,
+    facts: Facts | None,
+    size: tuple[int, int],
+    file: Path,
+) -> None:
+    """Write one question as a recording.
+
+    name: of the run. pictures: the folder that files of views start from. scene: None where it was not
+    shown or is not there. facts: boxes in the coordinates of the scan. size: of a view in pixels. Two
+    timelines, `turn` and `view`, count as the log does: of several views in one turn, `turn` shows the
+    last. SetupError without rerun; OSError where a picture is gone or the recording cannot be written.
+    """
+    require("a recording for Rerun", "rerun")
+    import rerun
+
+    recording = rerun.RecordingStream("render_agent", recording_id=f"{name}/{state.id}")
+    # not `save`: its thread ends where a disk is full, and is then waited for without end
+    memory = recording.memory_recording()
+    try:
+        recording.send_blueprint(_blueprint(), make_active=False)
+        recording.send_recording_name(f"{name}, question {state.id}")
+        _log_question(recording, state)
+        recording.log("world", rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+        if scene is not None:
+            _log_scene(recording, scene)
+            if facts is not None:
+                _log_boxes(recording, placed(facts, scene).boxes, named_categories(state.question))
+        for turn in state.turns:
+            _log_turn(recording, state, turn, pictures, size)
+        file.write_bytes(memory.drain_as_bytes())
+    finally:
+        recording.disconnect()
+
+
+def _log_question(recording: Any, state: QuestionState) -> None:
+    import rerun
+
+    words = [state.question.text, *state.question.options]
+    words += [f"Answer: {state.answer}", f"Truth: {state.question.truth}", f"({state.status})"]
+    recording.log("question", rerun.TextDocument("\n".join(words)), static=True)
+
+
+def _log_scene(recording: Any, scene: Scene) -> None:
+    import rerun
+
+    surface = (
+        rerun.Points3D(scene.points, colors=scene.colours, radii=0.01)
+        if scene.faces is None
+        else rerun.Mesh3D(
+            vertex_positions=scene.points,
+            triangle_indices=scene.faces,
+            vertex_colors=scene.colours,
+        )
+    )
+    recording.log("world/scene", surface, static=True)
+
+
+def _log_boxes(recording: Any, boxes: Mapping[str, Any], named: tuple[str, ...]) -> None:
+    import rerun
+
+    for label, some in boxes.items():
+        if label.lower() not in named:
+            continue
+        for number, box in enumerate(some):
+            path = f"world/boxes/{rerun.escape_entity_path_part(label)}/{number}"
+            turned = rerun.Transform3D(translation=box.centre, mat3x3=np.asarray(box.axes).T)
+            shape = rerun.Boxes3D(half_sizes=[box.size / 2], labels=[label], colors=[BOX])
+            recording.log(path, turned, shape, static=True)
+
+
+def _log_turn(
+    recording: Any, state: QuestionState, turn: Turn, pictures: Path, size: tuple[int, int]
+) -> None:
+    import rerun
+
+    recording.set_time("turn", sequence=turn.number)
+    for view in turn.views:
+        recording.set_time("view", sequence=view.number)
+        picture = rerun.EncodedImage(
+            contents=picture_path(pictures, view.file).read_bytes(), media_type="image/png"
+        )
+        if view.kind == "ego" and isinstance(view.camera, Camera):
+            _log_camera(recording, view.camera, size)
+            recording.log("world/camera", picture)
+        else:
+            recording.log(f"views/{view.kind}", picture)
+    walked = [state.turns[number].stood.position for number in range(turn.number + 1)]
+    recording.log("world/path", rerun.LineStrips3D([walked], colors=[PATH], radii=0.02))
+    recording.log("world/path/stood", rerun.Points3D(walked, colors=[PATH], radii=0.05))
+    if turn.evidence is not None:
+        _log_candidates(recording, turn.evidence)
+    recording.log("replies", rerun.TextLog(turn.reply, level=rerun.TextLogLevel.INFO))
+    if turn.feedback:
+        recording.log("happened", rerun.TextLog(turn.feedback, level=rerun.TextLogLevel.DEBUG))
+
+
+def _log_candidates(recording: Any, evidence: Evidence) -> None:
+    """Log where the candidates of a turn led, an arrow where each looks; the one taken is blue."""
+    import rerun
+
+    going_on = [standing for standing in standings(evidence) if standing.candidate.goes_on]
+    cameras = [standing.candidate.camera for standing in going_on]
+    names = [s.name if s.fused is None else f"{s.name}: {s.fused:.2f}" for s in going_on]
+    arrows = rerun.Arrows3D(
+        origins=np.array([camera.position for camera in cameras]).reshape(-1, 3),
+        vectors=np.array([0.3 * camera.forward for camera in cameras]).reshape(-1, 3),
+        colors=[TAKEN if standing.chosen else LEFT for standing in going_on],
+        labels=names,
+    )
+    recording.log("world/candidates", arrows)
+
+
+def _log_camera(recording: Any, camera: Camera, size: tuple[int, int]) -> None:
+    import rerun
+
+    pose = camera.pose
+    width, height = size
+    recording.log(
+        "world/camera",
+        rerun.Transform3D(translation=pose[:3, 3], mat3x3=pose[:3, :3]),
+        rerun.Pinhole(
+            image_from_camera=camera.intrinsics(width, height),
+            resolution=[width, height],
+            camera_xyz=rerun.ViewCoordinates.RDF,
+            image_plane_distance=0.4,
+        ),
+    )
+
+
+def _blueprint() -> Any:
+    from rerun import blueprint
+
+    return blueprint.Blueprint(
+        blueprint.Horizontal(
+            blueprint.Spatial3DView(origin="world", name="the way"),
+            blueprint.Vertical(
+                blueprint.Spatial2DView(origin="world/camera", name="view"),
+                blueprint.Spatial2DView(origin="views/top", name="map"),
+                blueprint.TextLogView(origin="/", name="replies"),
+                blueprint.TextDocumentView(origin="question", name="question"),
+            ),
+            column_shares=[3, 2],
+        )
+    )

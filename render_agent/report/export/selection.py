@@ -1,0 +1,118 @@
+"""The selection of an export: which questions of which runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import QuestionState
+from render_agent.errors import UsageError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.results import row
+from render_agent.util.display import tracked
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFilter:
+    """What an export keeps: ids and types of questions, any where empty, and a least score (0 to 1).
+
+    The score is that in the room as it was shown: in a mirrored one left and right have changed places.
+    """
+
+    ids: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    least_score: float | None = None
+
+    def takes(self, entry: dict[str, Any]) -> bool:
+        """Return whether a row of the results is asked for."""
+        score = entry["score_as_shown"]
+        if self.least_score is not None and (score is None or score < self.least_score):
+            return False
+        return (not self.ids or entry["question_id"] in self.ids) and (
+            not self.types or entry["type"] in self.types
+        )
+
+
+@dataclass(frozen=True)
+class SelectedRun:
+    """A run and those of its questions that are asked for, each with its row of the results.
+
+    name: the folder's; of several with the same one, the later have ~2, ~3 … behind it. rows: also with
+    `truth_as_shown` and `score_as_shown`, which differ from those of the results where rooms were
+    mirrored, and are None where nobody knows what is right there.
+    """
+
+    name: str
+    folder: RunFolder
+    config: RunConfig
+    states: list[QuestionState] = field(repr=False)
+    rows: list[dict[str, Any]] = field(repr=False)
+
+    @property
+    def model(self) -> str:
+        """The model, as the run recorded it."""
+        return str(self.folder.record["engine"]["model"])
+
+    @property
+    def entries(self) -> Iterator[tuple[QuestionState, dict[str, Any]]]:
+        """Its questions with their rows, one by one, while it is shown how many of them are exported."""
+        return zip(tracked(self.states, f"exporting {self.name}"), self.rows, strict=True)
+
+
+def select_runs(folders: Sequence[RunFolder], keep: QuestionFilter) -> list[SelectedRun]:
+    """Return the chosen questions of every run, in the order of the run.
+
+    UsageError where an id or a type is in none of the runs. RunLogError where a log is damaged.
+    """
+    everything = [
+        whole_run(folder, read_states(folder), name)
+        for name, folder in zip(_names(folders), folders, strict=True)
+    ]
+    questions = [state.question for run in everything for state in run.states]
+    for wanted, known, kind in (
+        (keep.ids, {question.id for question in questions}, "question with the id"),
+        (keep.types, {question.type for question in questions}, "question of the type"),
+    ):
+        if unknown := [name for name in wanted if name not in known]:
+            names = ", ".join(run.name for run in everything)
+            raise UsageError(f"there is no {kind} {unknown[0]!r} in {names}")
+    return [_chosen(run, keep) for run in everything]
+
+
+def whole_run(
+    folder: RunFolder, states: Sequence[QuestionState], name: str | None = None
+) -> SelectedRun:
+    """Return a run with all its questions; name: the folder's unless given."""
+    config = folder.config
+    rows = [_as_shown(state, row(state), config) for state in states]
+    return SelectedRun(name or folder.name, folder, config, list(states), rows)
+
+
+def _names(folders: Sequence[RunFolder]) -> list[str]:
+    """Return a name for every run, each once: runs of other outputs may have begun in the same second."""
+    taken: Counter[str] = Counter()
+    names = []
+    for folder in folders:
+        taken[folder.name] += 1
+        more = f"~{taken[folder.name]}" if taken[folder.name] > 1 else ""
+        names.append(folder.name + more)
+    return names
+
+
+def _chosen(run: SelectedRun, keep: QuestionFilter) -> SelectedRun:
+    pairs = [pair for pair in zip(run.states, run.rows, strict=True) if keep.takes(pair[1])]
+    return replace(run, states=[state for state, _ in pairs], rows=[entry for _, entry in pairs])
+
+
+def _as_shown(state: QuestionState, entry: dict[str, Any], config: RunConfig) -> dict[str, Any]:
+    """Return a row with what is right, and how the answer scores, in the room as it was shown."""
+    question, score = state.question, entry["score"]
+    truth = config.picture_stress.truth(question)
+    if truth != entry["truth"]:
+        known = truth is not None and score is not None
+        score = replace(question, truth=truth).score(state.answer) if known else None
+    return entry | {"truth_as_shown": truth, "score_as_shown": score}

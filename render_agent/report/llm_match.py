@@ -1,0 +1,164 @@
+"""LLM-Match: free-text answers marked 1 to 5 by a model, with the prompts that OpenEQA publishes.
+
+Majumdar et al., OpenEQA (CVPR 2024); the prompts and the reading of marks are those of facebookresearch/open-eqa
+(prompts/mmbench.txt and mmbench-extra.txt, openeqa/evaluation/llm_match.py; MIT licence). A mark m scores (m − 1) / 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.engines.engine import Engine, Request
+from render_agent.score.intervals import ratio
+from render_agent.util.reasons import short_repr
+
+PROMPT = """\
+You are an AI assistant who will help me to evaluate the response given the question and the correct answer.
+To mark a response, you should output a single integer between 1 and 5 (including 1, 5).
+5 means that the response perfectly matches the answer.
+1 means that the response is completely different from the answer.
+
+Example 1:
+Question: Is it overcast?
+Answer: no
+Response: yes
+Your mark: 1
+
+Example 2:
+Question: Who is standing at the table?
+Answer: woman
+Response: Jessica
+Your mark: 3
+
+Example 3:
+Question: Are there drapes to the right of the bed?
+Answer: yes
+Response: yes
+Your mark: 5
+
+Your Turn:
+Question: {question}
+Answer: {answer}
+Response: {prediction}"""
+
+EXTRA_PROMPT = """\
+You are an AI assistant who will help me to evaluate the response given the question, the correct answer, and extra \
+answers that are also correct.
+To mark a response, you should output a single integer between 1 and 5 (including 1, 5).
+5 means that the response perfectly matches the answer or any of the extra answers.
+1 means that the response is completely different from the answer and all of the extra answers.
+
+Example 1:
+Question: Is it overcast?
+Answer: no
+Extra Answers: ['doesn't look like it', 'no',' it's sunny']
+Response: yes
+Your mark: 1
+
+Example 2:
+Question: Who is standing at the table?
+Answer: woman
+Extra Answers: ['a woman', 'a lady', 'woman']
+Response: Jessica
+Your mark: 3
+
+Example 3:
+Question: Are there drapes to the right of the bed?
+Answer: yes
+Extra Answers: ['yes, there are drapes', 'yeah', 'the drapes are to the right of the king bed']
+Response: yes
+Your mark: 5
+
+Your Turn:
+Question: {question}
+Answer: {answer}
+Extra Answers: {extra_answers}
+Response: {prediction}"""
+
+_TAG = re.compile(r"Your mark:[ \t]*(\d+)[ \t]*$", re.MULTILINE)
+
+
+class Marked(NamedTuple):
+    """What a judge said: marks 1 to 5 by question id, and why others have none."""
+
+    marks: dict[str, int]
+    faults: dict[str, str]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores of the marks, 0 … 1."""
+        return {question_id: (mark - 1) / 4 for question_id, mark in self.marks.items()}
+
+
+def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens: int) -> Marked:
+    """Have a model mark the answers of the questions that a judge scores, greedily.
+
+    A question without an answer has the mark 1, and nobody is asked. EngineError where the engine is gone.
+    """
+    states_by_id = {
+        s.id: s for s in states if s.question.scored_by.judged and s.question.truth is not None
+    }
+    marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
+    requests = [
+        Request(
+            question_id=name,
+            turn=0,
+            messages=[message("user", text(prompt(state.question, state.answer_text)))],
+            picture=_no_picture,
+            last=True,
+            max_new_tokens=max_new_tokens,
+        )
+        for name, state in states_by_id.items()
+        if state.answer_text is not None
+    ]
+    faults = {}
+    for request, reply in zip(requests, engine.generate(requests), strict=True):
+        mark = None if reply.error else read_mark(reply.text)
+        if mark is None:
+            faults[request.question_id] = reply.error or f"no mark is in {short_repr(reply.text)}"
+        else:
+            marks[request.question_id] = mark
+        engine.retire(request.question_id)
+    return Marked({name: marks[name] for name in states_by_id if name in marks}, faults)
+
+
+def prompt(question: Question, answer: str) -> str:
+    """Return the judge's prompt; of an answer nothing after the last full stop counts, as OpenEQA has it."""
+    end = answer.rfind(".") + 1
+    words = {
+        "question": question.text,
+        "answer": question.truth,
+        "prediction": answer[:end] if end else answer,
+    }
+    if not question.answers:
+        return PROMPT.format(**words)
+    return EXTRA_PROMPT.format(**words, extra_answers=list(question.answers))
+
+
+def read_mark(reply: str) -> int | None:
+    """Return the mark of a reply, that alone or behind "Your mark:"; None where there is none from 1 to 5."""
+    stripped = reply.strip()
+    mark = stripped if stripped.isdecimal() else (m[1] if (m := _TAG.search(stripped)) else "")
+    return int(mark) if mark in ("1", "2", "3", "4", "5") else None
+
+
+def match_figures(states: Sequence[QuestionState], marked: Marked) -> dict[str, Any]:
+    """Return `llm_match`: the mean score of the marks in percent with its interval over scenes, and every mark."""
+    scenes = {s.id: (s.question.dataset, s.question.scene) for s in states}
+    scores = marked.scores
+    mean = ratio(list(scores.values()), [scenes[name] for name in scores])
+    return {
+        "score": None if mean is None else 100 * float(mean.mean),
+        "interval": None if mean is None else mean.interval(share=True),
+        "n": len(scores),
+        "marks": marked.marks,
+        "faults": marked.faults,
+    }
+
+
+def _no_picture(file: str) -> NoReturn:
+    raise ValueError(f"nothing is shown to a judge of texts, and {file} was asked for")

@@ -1,0 +1,91 @@
+"""The report of a run: its pages, written into its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from render_agent.errors import RunLogError, os_errors
+from render_agent.extras import require
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.pages.data import ReportData, copy_assets, read_run
+from render_agent.report.pages.index.index_page import write_index
+from render_agent.report.pages.maps.floor_plan import cameras_of
+from render_agent.report.pages.question.question_page import write_pages
+from render_agent.runs.log.folder import RunFolder
+from render_agent.views.picture_store import safe_name
+
+REPORT = "report"
+"""The folder of the pages within the run folder; their pictures are in `views` beside it."""
+
+
+def build(
+    folder: RunFolder,
+    *,
+    processes: int | None = None,
+    diagnose: bool = True,
+    diagnoses: Mapping[str, Diagnosis] | None = None,
+) -> tuple[Path, ReportData]:
+    """Write the report of a run into its folder and return its index and what it was made of.
+
+    The pages are written into a new folder, which then takes the place of the earlier report. A run in progress is
+    reported too. RunLogError if the log is damaged or the folder cannot be written.
+
+    Args:
+        processes: Processes that diagnose and write pages; one per core unless given, fewer for a small run.
+        diagnose: Whether to compute what the cameras saw. Without it, pages lack causes, coverage and sightings.
+        diagnoses: Earlier diagnoses by question id; these questions are not diagnosed again.
+    """
+    require("a report", "matplotlib")
+    report = read_run(folder)
+    if diagnose:
+        known = dict(diagnoses or {})
+        new = [state for state in report.states if state.id not in known]
+        report.diagnoses = known | diagnose_run(folder, processes, new)
+    with new_folder(folder.path / REPORT) as pages:
+        copy_assets(pages)
+        write_pages(report, pages, processes)
+        write_index(report, pages)
+    return folder.path / REPORT / "index.html", report
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `place` if the block succeeds. RunLogError if it cannot be written."""
+    new, old = (place.with_name(f".{place.name}-{kind}-{os.getpid()}") for kind in ("new", "old"))
+    with os_errors(RunLogError, f"write {place}"):
+        try:
+            for left in (new, old):
+                shutil.rmtree(left, ignore_errors=True)
+            new.mkdir()
+            yield new
+            if os.path.lexists(place):
+                place.rename(old)
+            new.rename(place)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+            if old.is_symlink() or old.is_file():
+                old.unlink()
+            else:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def missing_assets(report: ReportData, pages: Path) -> list[str]:
+    """Return a sentence each about missing scans and missing pictures; pages: the folder of the report."""
+    moved = [state for state in report.states if next(cameras_of(state), None)]
+    scenes = {state.question.scene for state in moved}
+    gone = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
+    files = {file for state in moved for turn in state.turns for file in turn.drawn}
+    lost = [file for file in files if not (report.folder.path / file).is_file()]
+    sentences = []
+    if gone:
+        sentences.append(
+            f"{len(gone)} of {len(scenes)} scans cannot be read: their pages have no plan and no visibility"
+        )
+    if lost:
+        sentences.append(f"{len(lost)} of {len(files)} pictures are missing from views/")
+    return sentences

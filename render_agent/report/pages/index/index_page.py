@@ -1,0 +1,191 @@
+"""The index of a report: the score of the run, its plots, and the table of its questions."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import QuestionState
+from render_agent.errors import UsageError
+from render_agent.report.pages.data import ReportData, write_page
+from render_agent.report.pages.index.findings import findings
+from render_agent.report.pages.index.pairs_page import write_pairs
+from render_agent.report.pages.plots.run_plots import Plot, run_plots, scores_by_type
+from render_agent.report.pages.table import Column, choices, table_script
+from render_agent.report.pages.words import outcome, type_words
+from render_agent.score.means import MACRO
+from render_agent.score.power import plan
+from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
+from render_agent.score.tables import figure, interval, overall_lines, took
+from render_agent.util.display import counted
+from render_agent.views.picture_store import safe_name
+
+ROWS_SHOWN = 100  # rows of the table that are on the page at once
+
+COLUMNS = (
+    Column("id", "Question", "question"),
+    Column("type", "Type", style="wide-only"),
+    Column("scene", "Scene", style="wide-only"),
+    Column("answer", "Answer", "answer"),
+    Column("truth", "Truth", "answer"),
+    Column("score", "Score, %", "mark"),
+    Column("turns", "Turns", "number", "wide-only"),
+    Column("cause", "Cause", style="wide-only"),
+    Column("coverage", "Seen, %", "number", "wide-only"),
+)
+
+FILTERS = {
+    "type": "Type",
+    "dataset": "Data set",
+    "scene": "Scene",
+    "status": "Status",
+    "outcome": "Right or wrong",
+    "cause": "Cause",
+    "turns": "Turns",
+}
+"""What the table can be filtered by."""
+
+
+def write_index(report: ReportData, folder: Path) -> None:
+    """Write the index, the page of the pairs, the plots and `questions.js`."""
+    rows = question_rows(report)
+    lead, plots = scores_by_type(report.results), run_plots(report)
+    write_plots(folder, [*([lead] if lead else []), *plots])
+    (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
+    write_pairs(report, folder)
+    write_page(
+        folder / "index.html",
+        "index.html",
+        report.frame,
+        root="",
+        watched=not report.finished,
+        found=findings(report),
+        lead=lead,
+        plots=plots,
+        facts=_facts(report),
+        head=_head(report),
+        means=overall_lines(report.results),
+        figure=figure,
+        interval=interval,
+        pairs="causal" in report.results,
+        columns=COLUMNS,
+        rows=rows[:ROWS_SHOWN],
+        total=len(rows),
+        shown=ROWS_SHOWN,
+        filters=FILTERS,
+        choices=choices(rows, FILTERS),
+    )
+
+
+def write_plots(folder: Path, plots: list[Plot]) -> None:
+    """Write plots as files into the `plots` of a folder of pages."""
+    (folder / "plots").mkdir(exist_ok=True)
+    for plot in plots:
+        (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
+
+
+def _facts(report: ReportData) -> list[tuple[str, str]]:
+    """Return what the run was, as names and values."""
+    config, record = report.config, report.record
+    asked = [state.question.unchanged for state in report.states]
+    scenes = {(question.dataset, question.scene) for question in asked}
+    width, height = config.image_size
+    facts = [
+        ("Model", config.model_name),
+        ("Engine", config.engine),
+        ("Benchmark", _benchmark(report)),
+        ("Questions", f"{len(report.states):,} about {counted(len(scenes), 'scene')}"),
+        (
+            "Views",
+            f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
+        ),
+        ("Turns", _turns(config)),
+        ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
+        ("Seed", str(config.seed)),
+    ]
+    if config.toolset.note:
+        facts.insert(5, ("Tools", config.tools))
+    if config.turn_agent.chooses:
+        facts.insert(5, ("Agent", config.agent_words))
+    if config.probe:
+        facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every turn"))
+    if work := report.results["totals"]["per_question"]:
+        facts.append(("A question took", took(work)))
+    with suppress(UsageError, KeyError):  # too few scenes; a run of before errors were written
+        (half,) = (
+            row for row in plan(report.results, 1, 0.8)["needs"] if row["correlation"] == 0.5
+        )
+        facts.append(
+            (
+                "Least difference it can show",
+                f"{half['seen']:.1f} points, to another run of these questions (power 80 %, correlation 0.5)",
+            )
+        )
+    if commit := record.get("commit"):
+        facts.append(("Commit", str(commit)[:12]))
+    return facts
+
+
+def _benchmark(report: ReportData) -> str:
+    config = report.config
+    if not config.batch:
+        return "a question of one's own"
+    name = Path(config.benchmark).name
+    return f"{name}, {config.subset}" if config.asks_vsibench else name
+
+
+def _head(report: ReportData) -> dict[str, Any]:
+    """Return the official score with what must stand beside it."""
+    results = report.results
+    score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
+    counts, chance = results["counts"], results["chance"]
+    scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
+    statuses = ("answered", "exhausted", "failed", "missing", "active", "repaired")
+    return {
+        "score": figure(score),
+        "interval": interval(results["intervals"].get(OFFICIAL)),
+        "label": f"{overall_name(results).capitalize()}{ON_PARSED}, %{'' if results['official'] is not None else ', of those scored'}",
+        "n": over,
+        "scenes": counted(len(scenes), "scene"),
+        "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
+        "counts": [(name, counts[name]) for name in statuses if counts.get(name)],
+    }  # fmt: skip
+
+
+def _turns(config: RunConfig) -> str:
+    """Return how many turns a question has, and how many of them were batched."""
+    batched = min(config.max_batched_turns, config.max_turns)
+    part = "all of them" if batched == config.max_turns else f"the first {batched}"
+    return f"at most {config.max_turns}, {part} batched"
+
+
+def question_rows(report: ReportData) -> list[dict[str, Any]]:
+    """Return a row per question, in the order of the run."""
+    return [_row(report, state) for state in report.states]
+
+
+def _row(report: ReportData, state: QuestionState) -> dict[str, Any]:
+    """Return what the table shows of a question; score and coverage in percent."""
+    question_id, views = state.id, state.views
+    row = report.rows[question_id]
+    diagnosis = report.diagnoses.get(question_id)
+    coverage = diagnosis.coverage if diagnosis else None
+    return {
+        "id": question_id,
+        "page": safe_name(question_id),
+        "type": type_words(row["type"]),
+        "dataset": row["dataset"],
+        "scene": row["scene"],
+        "status": row["status"],
+        "outcome": outcome(row),
+        "cause": str(diagnosis.cause) if diagnosis else None,
+        "answer": row["answer"],
+        "truth": row["truth"],
+        "score": None if row["score"] is None else round(100 * row["score"], 1),
+        "turns": row["turns"],
+        "coverage": None if coverage is None else round(100 * coverage),
+        "text": state.question.text,
+        "picture": f"../{views[-1].file}" if views else None,
+    }

@@ -1,0 +1,127 @@
+"""Floor plans: one picture a scene, shared by the pages of all its questions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from render_agent.dialogue.state import Question, QuestionState, SceneSource
+from render_agent.errors import RenderError, SceneError
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.map_view.map_view import FloorPlan, TopView, framed
+from render_agent.render.map_view.overlay import Plot
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.pages.view3d.scene_file import scene_file, scene_script
+from render_agent.scans.camera import Camera, MapCamera, Vector
+from render_agent.views.picture_store import safe_name
+
+SIZE_PIXELS = (800, 600)
+"""Width and height of a plan."""
+
+COLOURS = 128
+"""So many colours a plan is stored in: a third of the bytes, no difference to the eye."""
+
+MARGIN_METRES = 1.0
+"""Shown around what is known of a scene whose scan cannot be drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A scene from above, without a path.
+
+    file: the picture, relative to the report; None where the scan cannot be drawn. camera: which
+    pixel of a picture of `size` shows which point. scene: the file of the 3D view, relative to the report.
+    """
+
+    file: str | None
+    camera: MapCamera
+    size: tuple[int, int] = SIZE_PIXELS
+    scene: str | None = None
+
+    @property
+    def plot(self) -> Plot:
+        """The part of the picture that shows the place."""
+        return Plot.inside(*self.size)
+
+    def pixel(self, point: Vector) -> tuple[float, float]:
+        """Return where a world point, metres, is on the plan, as (u, v)."""
+        (x, y), scale = self.camera.centre, self.camera.metres_per_pixel
+        return (point[0] - x) / scale + self.size[0] / 2, self.size[1] / 2 - (point[1] - y) / scale
+
+
+class Plans:
+    """The plans of a run's scenes, each drawn into a folder when first asked for, with its file for the 3D view.
+
+    states: of the run, in its order; the first pose in a scene tells the storey.
+    """
+
+    def __init__(self, folder: Path, scenes: SceneSource, states: Sequence[QuestionState]) -> None:
+        self.folder = folder
+        self.scenes = scenes
+        self._states = states
+        self._renderer = make_renderer("rasteriser")
+        self._plans: dict[str, Plan | None] = {}
+
+    def of(self, state: QuestionState, diagnosis: Diagnosis | None = None) -> Plan | None:
+        """Return the plan of the scene that a question was asked in; None if the question has no poses."""
+        if next(cameras_of(state), None) is None:
+            return None
+        scene = state.question.scene
+        if scene not in self._plans:
+            self._plans[scene] = self._drawn(state.question)
+        return self._plans[scene] or bare_plan(cameras_of(state), diagnosis)
+
+    def close(self) -> None:
+        """Close the renderer."""
+        self._renderer.close()
+
+    def _drawn(self, question: Question) -> Plan | None:
+        """Draw a scene; None if its scan cannot be read or drawn."""
+        name = question.scene
+        first = next(
+            camera
+            for state in self._states
+            if state.question.scene == name
+            for camera in cameras_of(state)
+        )
+        try:
+            scene = self.scenes.get(question)
+            drawn = TopView(self._renderer, SIZE_PIXELS).plan(scene, first)
+        except (SceneError, RenderError):
+            return None
+        plan = Plan(f"plans/{safe_name(name)}.png", drawn.camera, scene=scene_file(name))
+        for file, content in ((plan.file, _encoded(drawn)), (plan.scene, scene_script(scene))):
+            assert file is not None
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / file).write_bytes(content)
+        return plan
+
+
+def cameras_of(state: QuestionState) -> Iterator[Camera]:
+    """Yield the poses of a question in order: of its views, and where it stood; none of a blind one."""
+    for turn in state.turns:
+        if state.blind:
+            return
+        yield turn.stood
+        yield from (view.camera for view in turn.views if isinstance(view.camera, Camera))
+        yield turn.camera
+
+
+def bare_plan(cameras: Iterable[Camera], diagnosis: Diagnosis | None) -> Plan:
+    """Return a plan without a picture that holds these poses and the boxes of a diagnosis."""
+    boxes = () if diagnosis is None else diagnosis.boxes
+    points = np.array([camera.position for camera in cameras] + [box.centre for box in boxes])
+    bounds = np.stack([points.min(0) - MARGIN_METRES, points.max(0) + MARGIN_METRES])
+    return Plan(None, framed(bounds, float(bounds[1, 2]), Plot.inside(*SIZE_PIXELS), SIZE_PIXELS))
+
+
+def _encoded(plan: FloorPlan) -> bytes:
+    image = Image.fromarray(plan.picture).quantize(COLOURS, Image.Quantize.FASTOCTREE)
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=3)
+    return file.getvalue()

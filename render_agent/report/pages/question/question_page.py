@@ -1,0 +1,94 @@
+"""The pages of the questions: what each asks, what was seen, said and done, and how it ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.state import Question, QuestionState
+from render_agent.report.diagnosis.diagnose import worthwhile
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.pages.data import ReportData, neighbours, page_of, write_page
+from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.runs.log.results import row
+from render_agent.util.display import stage
+from render_agent.util.processes import map_in_processes
+
+
+@dataclass(frozen=True, eq=False)
+class PageTask:
+    """The questions about one scene, whose pages one process writes.
+
+    folder: of the report. frame: what all pages share. questions: all of the run where they tell which scenes are
+    shown. beside: the files of the pages beside its own, by question id.
+    """
+
+    config: RunConfig
+    folder: Path
+    frame: Mapping[str, Any]
+    states: Sequence[QuestionState]
+    questions: Sequence[Question]
+    diagnoses: Mapping[str, Diagnosis]
+    beside: Mapping[str, tuple[str | None, str | None]]
+
+
+def write_pages(report: ReportData, folder: Path, processes: int | None = None) -> None:
+    """Write the pages of a run's questions into the `questions` of its report's folder.
+
+    processes: how many write at once; None chooses by the number of scenes.
+    """
+    beside = neighbours(state.id for state in report.states)
+    questions = [state.question for state in report.states]
+    scenes = defaultdict(list)
+    for state in report.states:
+        scenes[state.question.scene].append(state)
+    tasks = [
+        PageTask(
+            report.config,
+            folder,
+            report.frame,
+            own,
+            # which scene stands in the place of another depends on all of them
+            [s.question for s in own] if report.config.faithful else questions,
+            {s.id: report.diagnoses[s.id] for s in own if s.id in report.diagnoses},
+            {s.id: beside[s.id] for s in own},
+        )
+        for own in sorted(scenes.values(), key=len, reverse=True)
+    ]
+    count = min(processes or worthwhile(questions), len(tasks) or 1)
+    with stage("writing pages", len(questions)) as shown:
+        for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
+            shown.advance(len(task.states))
+
+
+def plans_of(report: ReportData, folder: Path) -> Plans:
+    """Return the plans of a run's scenes, drawn into `folder` as they are asked for."""
+    questions = [state.question for state in report.states]
+    scenes = report.config.picture_stress.scenes(report.config, questions)
+    return Plans(folder, scenes, report.states)
+
+
+def _write(task: PageTask) -> None:
+    config = task.config
+    scenes = config.picture_stress.scenes(config, task.questions)
+    with closing(Plans(task.folder, scenes, task.states)) as plans:
+        for state in task.states:
+            diagnosis = task.diagnoses.get(state.id)
+            plan = plans.of(state, diagnosis)
+            before, after = task.beside[state.id]
+            write_page(
+                task.folder / page_of(state.id),
+                "question.html",
+                task.frame,
+                root="../",
+                pictures="../../",
+                q=QuestionView(state, row(state), diagnosis, plan, config),
+                before=before,
+                after=after,
+            )

@@ -1,0 +1,327 @@
+"""What the templates ask of a question: its outcome, its turns, what was seen, and how turns were chosen."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
+from render_agent.dialogue.chat import Message, thinking_and_rest
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import Candidate, Evidence, Question, QuestionState, Turn, View
+from render_agent.render.visibility.object_visibility import Sighting
+from render_agent.report.diagnosis.judge import seen_well_in
+from render_agent.report.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
+from render_agent.report.diagnosis.path import limited
+from render_agent.report.diagnosis.sentences import belief_words, cause_words, wrong_because
+from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
+from render_agent.report.pages.maps.floor_plan import Plan
+from render_agent.report.pages.maps.path_marks import (
+    CandidateMark,
+    MapMarks,
+    candidate_marks,
+    marks,
+    where,
+)
+from render_agent.report.pages.question.action_text import action_words
+from render_agent.report.pages.view3d.page_data import view_data
+from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
+from render_agent.scans.camera import MapCamera
+from render_agent.util.safe_parse import parse_json
+
+LONG_CHARACTERS = 160  # a longer question is set smaller
+
+ENDLESS_CHARACTERS = 1500  # a longer one scrolls in its place
+
+
+class Cell(NamedTuple):
+    """A share in percent, None if nothing was measured, and whether it counts as seen well."""
+
+    share: float | None
+    well: bool = False
+
+
+class Seen(NamedTuple):
+    """What was seen when: columns are turns, or views if they were all shown at once.
+
+    rows: a name, the number of its category (None for the room's surface) and a cell per column.
+    """
+
+    column: str
+    numbers: Sequence[int]
+    rows: Sequence[tuple[str, int | None, Sequence[Cell]]]
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """One question of a run; row: of the results; plan: of its scene, None if it has no poses."""
+
+    state: QuestionState
+    row: Mapping[str, Any]
+    diagnosis: Diagnosis | None
+    plan: Plan | None
+    config: RunConfig
+
+    @property
+    def question(self) -> Question:
+        """The question."""
+        return self.state.question
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of its views in pixels."""
+        return self.config.image_size
+
+    @property
+    def passive(self) -> bool:
+        """Whether its views were chosen for it, and shown at once."""
+        return self.config.passive
+
+    @property
+    def outcome(self) -> str:
+        """`right`, `wrong` or `open`."""
+        return outcome(self.row)
+
+    @property
+    def type(self) -> str:
+        """Its type in words."""
+        return type_words(self.question.type)
+
+    @property
+    def status(self) -> str:
+        """How it ended, in words."""
+        return STATUS_WORDS[self.state.status]
+
+    @property
+    def length(self) -> str:
+        """`long` or `endless` if its text is."""
+        characters = len(self.question.text)
+        return (
+            "endless"
+            if characters > ENDLESS_CHARACTERS
+            else "long"
+            if characters > LONG_CHARACTERS
+            else ""
+        )
+
+    @property
+    def why(self) -> str | None:
+        """Its cause in words, None if it was not diagnosed."""
+        return None if self.diagnosis is None else cause_words(self.diagnosis, self.config)
+
+    @property
+    def headline(self) -> str | None:
+        """Why it is wrong, as a sentence; None if it is not."""
+        return None if self.diagnosis is None else wrong_because(self.diagnosis, self.config)
+
+    @property
+    def error(self) -> str | None:
+        """The last line of the error that stopped it."""
+        return None if self.state.error is None else self.state.error.strip().splitlines()[-1]
+
+    @property
+    def mirrored(self) -> str | None:
+        """What is right in the mirrored room if that is another answer, "" if unknown; else None."""
+        stress, truth = self.config.picture_stress, self.question.truth
+        if truth is None or not stress.changes_truth:
+            return None
+        mirrored = stress.truth(self.question)
+        return None if mirrored == truth else mirrored or ""
+
+    @property
+    def options(self) -> list[tuple[str, bool, bool]]:
+        """Its choices, each with whether it is the truth and whether it is the answer."""
+        options, truth, answer = self.question.options, self.question.truth, self.state.answer
+        return [
+            (text, letter == _letter(truth), letter == _letter(answer))
+            for letter, text in zip(letters(options), options, strict=False)
+        ]
+
+    @property
+    def messages(self) -> Iterator[tuple[int, Message]]:
+        """The messages of the prompt, each after the turn (from 1) that it was new in."""
+        return ((turn.number + 1, entry) for turn in self.state.turns for entry in turn.messages)
+
+    @property
+    def boxes(self) -> Sequence[NamedBox]:
+        """The boxes of what it names."""
+        return () if self.diagnosis is None else self.diagnosis.boxes
+
+    @cached_property
+    def marks(self) -> MapMarks | None:
+        """What is drawn over the plan."""
+        if self.plan is None:
+            return None
+        well = frozenset(seen_well_in(self.diagnosis.turns, self.size) if self.diagnosis else ())
+        return marks(
+            self.state, self.plan, self.size, self.diagnosis, passive=self.passive, well_seen=well
+        )
+
+    @property
+    def candidates(self) -> dict[str, list[CandidateMark]]:
+        """The poses that were not taken, over the plan."""
+        return {} if self.plan is None else candidate_marks(self.state, self.plan)
+
+    @cached_property
+    def beliefs(self) -> list[BeliefMap]:
+        """What it said that it believes, over the plan; nothing if it was not asked."""
+        return belief_maps(self.state, self.diagnosis, self.plan, self.size)
+
+    @property
+    def verdict(self) -> str:
+        """What follows from its last map."""
+        return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
+
+    def in_3d(self, pictures: str) -> str | None:
+        """Return the data of its 3D view as JSON, None if there is none; pictures: the way to the run folder."""
+        if self.plan is None or self.plan.scene is None:
+            return None
+        data = view_data(self.state, self.diagnosis, self.size, pictures, passive=self.passive)
+        return None if data is None else json.dumps(data)
+
+    def name(self, box: NamedBox) -> str:
+        """Return the name of a box."""
+        return name_of(box, self.boxes)
+
+    @cached_property
+    def seen(self) -> Seen | None:
+        """What was seen when, None if nothing was measured."""
+        diagnosis = self.diagnosis
+        if diagnosis is None:
+            return None
+        coverage = [turn.coverage for turn in diagnosis.turns]
+        sightings = [s for turn in diagnosis.turns for s in turn.sightings]
+        rows: list[tuple[str, int | None, Sequence[Cell]]] = []
+        if self.passive:
+            column, numbers = "view", sorted({s.view for s in sightings})
+            groups = [[s for s in sightings if s.view == number] for number in numbers]
+        else:
+            column, numbers = "turn", [turn.turn + 1 for turn in diagnosis.turns]
+            groups = [list(turn.sightings) for turn in diagnosis.turns]
+            cells = [Cell(None if share is None else 100 * share) for share in coverage]
+            rows.append(("room so far", None, cells))
+        rows += [
+            (name, number, [self._cell(group, name) for group in groups])
+            for number, name in enumerate(diagnosis.named)
+            if any(box.category == name for box in diagnosis.boxes)
+        ]
+        measured = any(cell.share is not None for *_, cells in rows for cell in cells)
+        return Seen(column, numbers, rows) if measured else None
+
+    def _cell(self, group: Sequence[Sighting], name: str) -> Cell:
+        own = [s for s in group if self.boxes[s.box].category == name]
+        if not own:
+            return Cell(None)
+        return Cell(100 * max(s.share for s in own), any(s.well(self.size) for s in own))
+
+    def diagnosed(self, turn: Turn) -> TurnDiagnosis:
+        """Return the diagnosis of a turn, an empty one if there is none."""
+        turns = () if self.diagnosis is None else self.diagnosis.turns
+        return next((own for own in turns if own.turn == turn.number), TurnDiagnosis(turn.number))
+
+    def visible(self, turn: TurnDiagnosis) -> list[tuple[str, Sighting]]:
+        """Return the boxes that a turn showed with their names, the most visible first."""
+        visible = [s for s in turn.sightings if s.area > 0]
+        visible.sort(key=lambda s: (-s.share, s.box, s.view))
+        return [(self.name(self.boxes[s.box]), s) for s in visible]
+
+    def unseen(self, turn: TurnDiagnosis) -> list[str]:
+        """Return the names of the boxes that a turn did not show."""
+        shown = {s.box for s in turn.sightings if s.area > 0}
+        return [self.name(self.boxes[n]) for n in sorted({s.box for s in turn.sightings} - shown)]
+
+    def is_new(self, view: View, turn: Turn) -> bool:
+        """Whether a view was not shown in an earlier turn."""
+        earlier = (own.number for t in self.state.turns[: turn.number] for own in t.views)
+        return view.number not in earlier
+
+    def taken(self, view: View, turn: Turn) -> str:
+        """Return where a view of a turn was taken, in words."""
+        if isinstance(view.camera, MapCamera):
+            return f"{1 / view.camera.metres_per_pixel:.0f} pixels a metre"
+        words = where(view.camera)
+        evidence = self.state.turns[turn.number - 1].evidence if turn.number else None
+        if evidence is not None:
+            led = [c.number for c in evidence.candidates if c.view and c.view.file == view.file]
+            if led and evidence.chosen not in led:
+                words += f", where candidate {led[0] + 1} would have led"
+        return words
+
+    def remarks(self, turn: Turn) -> list[str]:
+        """Return what else is to be said of a turn."""
+        own = self.diagnosed(turn)
+        remarks = [f"engine: {event}" for event in turn.events]
+        if turn.finish == "length":
+            remarks.append("cut off by the token limit")
+        if own.returned:
+            remarks.append("went back to where it had been")
+        if own.blocked:
+            remarks.append("its move was stopped or limited")
+        return remarks
+
+    # What follows needs no question; templates can call nothing but methods.
+
+    @staticmethod
+    def percent(share: float | None) -> str:
+        """Return a share, in percent, as a page has it."""
+        if share is None:
+            return "–"
+        return "<1" if 0 < share < 1 else f"{share:.0f}"
+
+    @staticmethod
+    def reply(turn: Turn) -> tuple[list[str], str, str | None]:
+        """Return a reply's thinking, the rest of it, and its JSON object set out in lines."""
+        blocks, rest = thinking_and_rest(turn.reply)
+        rest = rest.strip("\n")
+        return [block.strip() for block in blocks if block.strip()], rest, _pretty(rest)
+
+    asked = staticmethod(action_words)
+    where = staticmethod(where)
+    standings = staticmethod(standings)
+    how_chosen = staticmethod(how_chosen)
+
+    @staticmethod
+    def is_malformed(entry: Turn | Candidate) -> bool:
+        """Whether a reply could not be read."""
+        return isinstance(entry.action, Malformed)
+
+    @staticmethod
+    def scorers(evidence: Evidence) -> list[str]:
+        """Return who scored the candidates of a turn."""
+        return [member.label for member in members(evidence)]
+
+    @staticmethod
+    def stopped(standing: Standing, turn: Turn) -> str | None:
+        """Return what happened to a candidate's move if that is less than it asked for."""
+        candidate = standing.candidate
+        short = candidate.goes_on and limited(candidate.action, turn.stood, candidate.camera)
+        return candidate.feedback if short else None
+
+    @staticmethod
+    def votes(evidence: Evidence) -> list[tuple[str, int]]:
+        """Return the answers and how many gave each, the most frequent first."""
+        votes = evidence.ballot.votes if evidence.ballot else ()
+        return Counter("no answer" if vote is None else vote for vote in votes).most_common()
+
+
+def _pretty(text: str) -> str | None:
+    """Return a reply's JSON object set out in lines, None if it is none or set out already."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        answer = parse_json(text[start : end + 1], strict=False)
+        if not isinstance(answer, Mapping):
+            return None
+        pretty = json.dumps(answer, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):  # what is read may be too deep to be set out in lines
+        return None
+    return None if pretty == text.strip() else pretty
+
+
+def _letter(answer: str | None) -> str | None:
+    return None if answer is None else answer.strip().upper()

@@ -1,0 +1,66 @@
+"""The report of a run in progress: rewritten every few seconds, and served on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Mount, Route
+
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.pages.build import REPORT, build
+from render_agent.runs.log.folder import RunFolder
+from render_agent.util.web.checks import PageFiles
+from render_agent.util.web.server import LocalServer
+
+LEAST_SECONDS = 3.0  # between two reports
+
+IDLE_SHARE = (
+    3  # after a report it waits so many times as long as that took, so that the run gets the cores
+)
+
+
+def routes(folder: RunFolder) -> list[BaseRoute]:
+    """Return the pages of a run's report and its pictures."""
+    return [
+        Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
+        Mount(
+            f"/{REPORT}", PageFiles(folder.path / REPORT, ".html", ".js", ".css", ".svg", ".png")
+        ),
+        Mount("/views", PageFiles(folder.path / "views", ".png")),
+    ]
+
+
+def watch(
+    folder: RunFolder,
+    port: int,
+    on_start: Callable[[str], None],
+    *,
+    processes: int | None = None,
+    diagnose: bool = True,
+) -> None:
+    """Serve the report of a run and rewrite it while the run goes on. Returns only by an exception, as of Ctrl-C.
+
+    Args:
+        port: 0 for any that is free.
+        on_start: Called with the address once the first report is written.
+        processes: As for `build`.
+        diagnose: As for `build`.
+    """
+    with closing(LocalServer(port)) as server:
+        server.start(routes(folder))
+        diagnoses: dict[str, Diagnosis] = {}
+        started = False
+        while True:
+            began = time.monotonic()
+            _, report = build(folder, processes=processes, diagnose=diagnose, diagnoses=diagnoses)
+            done = {state.id for state in report.states if not state.active}
+            diagnoses = {name: found for name, found in report.diagnoses.items() if name in done}
+            if not started:
+                on_start(server.address)
+                started = True
+            if report.finished:
+                server.wait()
+            time.sleep(max(LEAST_SECONDS, IDLE_SHARE * (time.monotonic() - began)))

@@ -1,0 +1,181 @@
+"""The plan of a sweep, read from its YAML file: its cells, each a run with its own options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from render_agent.config import OPTIONS, RunConfig
+from render_agent.config.file import MOST_BYTES
+from render_agent.config.flags import checked
+from render_agent.errors import UsageError, os_errors
+from render_agent.util.reasons import reason_of, short_repr, shortened
+from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
+
+NOT_IN_FILE = frozenset(
+    {"batch", "ply", "question", "option", "shard", "output", "json", "quiet", "verbose"}
+)
+"""Options that a sweep's file may not set."""
+
+Values = Annotated[list[Any], Meta(min_length=1)]
+
+
+class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a sweep's file; the options in it are read by `checked`."""
+
+    name: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\Z")] | None = None
+    options: dict[str, Any] = {}
+    grid: dict[str, Values] = {}
+    runs: list[dict[str, Any]] = []
+    seeds: Values | None = None
+    baseline: str | dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of a sweep: its label, its options, and its row of the table, which it shares with its other seeds."""
+
+    label: str
+    config: RunConfig
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep: its name, its cells in order, and the row that others are compared with."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    baseline: str
+
+    @property
+    def rows(self) -> dict[str, list[Cell]]:
+        """The cells of each row of the table, in order."""
+        rows: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            rows.setdefault(cell.row, []).append(cell)
+        return rows
+
+
+def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
+    """Return the sweep of a YAML file.
+
+    Args:
+        file: The sweep's file.
+        typed: Options of the command line, which override those of the file.
+        output: The folder that will contain `sweep_NAME`, the folder of the runs.
+
+    Raises:
+        UsageError: The file cannot be read, an option is wrong, or two cells are the same run.
+    """
+    plan = _read(file)
+    try:
+        cells = tuple(_cells(plan, typed, output / f"sweep_{plan.name or file.stem}"))
+        return Sweep(plan.name or file.stem, cells, _baseline(plan.baseline, cells))
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _read(file: Path) -> SweepFile:
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    try:
+        with os_errors(UsageError, f"read {file}"):
+            data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
+    except ValueError as error:
+        raise UsageError(f"{file} is not YAML: {reason_of(error)}") from error
+    try:
+        sweep: SweepFile = convert({} if data is None else data, SweepFile)
+    except ValueError as error:
+        keys = ", ".join(SweepFile.__struct_fields__)
+        raise UsageError(f"{file}: {error}; the keys of a sweep are {keys}") from error
+    return sweep
+
+
+def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[Cell]:
+    common = _options(plan.options, "options")
+    seeds = [_options({"seed": seed}, "seeds") for seed in plan.seeds or ()]
+    labels: set[str] = set()
+    runs: dict[str, str] = {}
+    for row, options in [*_grid(plan.grid), *_listed(plan.runs)]:
+        if seeds and "seed" in {**common, **options}:
+            raise UsageError("seed and seeds are both set: use one of them")
+        for seed in seeds or [{}]:
+            own = {**options, **seed}
+            if taken := sorted(own.keys() & typed.keys()):
+                flag = f"--{taken[0].replace('_', '-')}"
+                raise UsageError(f"{flag} is set here ({shortened(row, 200)}): omit it on the command line")  # fmt: skip
+            label = ", ".join([row, *([_label(seed)] if seed else [])])
+            cell = Cell(label, _config({**common, **own, **typed}, label, output), row)
+            if twin := runs.get(cell.config.fingerprint):
+                raise UsageError(f"{shortened(twin, 200)} and {shortened(label, 200)} are the same run: no option that changes results differs")  # fmt: skip
+            if label in labels:
+                raise UsageError(f"two cells are labelled {short_repr(label, 200)}")
+            labels.add(label)
+            runs[cell.config.fingerprint] = label
+            yield cell
+
+
+def _grid(grid: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every combination, the last option changing fastest, with its label."""
+    axes = [[_options({key: value}, "grid") for value in values] for key, values in grid.items()]
+    for parts in product(*axes) if axes else ():
+        options = {name: value for part in parts for name, value in part.items()}
+        yield _label(options), options
+
+
+def _listed(runs: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every run that is listed with its label."""
+    for number, entry in enumerate(runs, start=1):
+        label = entry.get("label")
+        options = _options(
+            {key: value for key, value in entry.items() if key != "label"}, f"runs, entry {number}"
+        )
+        if not options and label is None:
+            raise UsageError(f"runs, entry {number}: it has neither a label nor an option")
+        yield _label(options) if label is None else str(label), options
+
+
+def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return options as RunConfig takes them. UsageError if one is unknown or out of place."""
+    named = {str(key).replace("-", "_"): value for key, value in options.items()}
+    if wrong := sorted(named.keys() & NOT_IN_FILE):
+        raise UsageError(f"{where}: {wrong[0]} cannot be set in the file of a sweep")
+    try:
+        return checked(named)
+    except (UsageError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UsageError(f"{where}: {short_repr(named)}: {error}") from error
+
+
+def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
+    try:
+        return RunConfig(**{**options, "batch": True, "output": str(output)}).absolute()
+    except UsageError as error:
+        raise UsageError(f"{shortened(label, 200)}: {error}") from error
+
+
+def _label(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_as_typed(name, value)}" for name, value in options.items())
+
+
+def _as_typed(name: str, value: Any) -> str:
+    """Return the value of an option as it would be typed."""
+    separator = OPTIONS[name].metadata.get("separator", ",")
+    return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[Cell, ...]) -> str:
+    """Return the first row that has the label or the options of `baseline`; without one, the first row."""
+    wanted = _options(baseline, "baseline") if isinstance(baseline, dict) else {}
+    for cell in cells:
+        fits = all(getattr(cell.config, name) == value for name, value in wanted.items())
+        if fits and (not isinstance(baseline, str) or cell.row == baseline):
+            return cell.row
+    if not cells:
+        raise UsageError("there are no runs: set grid or runs")
+    raise UsageError(f"no run is the baseline {short_repr(baseline)}")

@@ -1,0 +1,177 @@
+"""The table of a sweep: one row per combination of options, over the runs of all its seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from render_agent.report.sweep.grid import is_complete
+from render_agent.report.sweep.plan import Cell, Sweep
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import results_of
+from render_agent.runs.log.results import per_question
+from render_agent.score.comparison import Side, compare, incomparable
+from render_agent.score.intervals import add_holm
+from render_agent.score.means import Scored
+from render_agent.score.summary import OFFICIAL, summary
+from render_agent.score.tables import figure, interval, probability, signed
+from render_agent.util.console import plain_table
+
+COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
+"""The status of a row; a complete one may have failed questions."""
+
+Row = dict[str, Any]
+
+HEADS = ("official", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "failed",
+         "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
+
+CAPTION = (
+    "Official scores in percent over the scored questions; differences from the baseline in points, paired by question."
+    " Intervals and p: jackknife over scenes; Holm: p corrected for the number of rows. Turns, renders, tokens and"
+    " seconds (rendering and generating): mean per question."
+)
+
+
+def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> list[Row]:
+    """Return a row of figures for each row of a sweep; begun: the runs of its cells, by label.
+
+    RunLogError if a log is damaged.
+    """
+    folders = {row: _folders(cells, begun) for row, cells in sweep.rows.items()}
+    sides = {row: side_of(found) for row, found in folders.items() if found}
+    base = sides.get(sweep.baseline)
+    rows = []
+    for name, cells in sweep.rows.items():
+        side = sides.get(name)
+        row: Row = {"label": name, "status": NOT_BEGUN, "p": None, "notes": []}
+        if side is not None:
+            row |= _figures(side) | {"runs": [folder.name for folder in folders[name]]}
+            if len(folders[name]) < len(cells):
+                row["status"] = UNFINISHED
+            if cells[0].config.partial:
+                row["notes"].append("PARTIAL: only some of the benchmark's questions")
+            if base is not None and side is not base:
+                row |= compare(base, side)["differences"].get(OFFICIAL, {})
+                row["notes"] += [f"not comparable with the baseline: {reason}" for reason in incomparable(base, side)]  # fmt: skip
+        rows.append(row)
+    add_holm([row for row in rows if row["p"] is not None])
+    return rows
+
+
+def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunFolder]:
+    folders = [begun[cell.label] for cell in cells if cell.label in begun]
+    return [folder for folder in folders if folder.has_questions]
+
+
+def _figures(side: Side) -> Row:
+    results = side.results
+    counts, seconds = results["counts"], results["totals"]["seconds"]
+    number = sum(row["turns"] > 0 for row in results["questions"])
+    spent = seconds["rendering"] + seconds["generating"]
+    return {
+        "status": UNFINISHED if counts["active"] else COMPLETE,
+        "official": results["official_over_scored"]["score"],
+        "official_interval": results["intervals"].get(OFFICIAL),
+        "scored": results["official_over_scored"]["n"],
+        **{name: counts[name] for name in ("questions", "failed")},
+        "per_question": {
+            **(results["totals"]["per_question"] or {}),
+            "seconds": spent / number if number else None,
+        },
+        "notes": list(results["notes"]),
+    }
+
+
+def side_of(folders: Sequence[RunFolder]) -> Side:
+    """Return the runs of a row as one side of a comparison.
+
+    Of runs that differ in their seeds, a question counts once per seed and is paired with its own seed;
+    intervals are over scenes.
+    """
+    # results.json may be older than the log if a run was continued and stopped again
+    results = [
+        (folder.results() if is_complete(folder) else None) or results_of(folder)
+        for folder in folders
+    ]
+    subset = {"--subset": folders[0].config.subset}
+    name = " ".join(folder.name for folder in folders)
+    if len(folders) == 1:
+        return Side(name, results[0], subset)
+    seeds = [folder.config.seed for folder in folders]
+    return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset)
+
+
+def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the results of runs with different seeds as those of one run, as far as a sweep needs them."""
+    runs = by_seed.values()
+    rows = [
+        {**row, "question_id": f"{row['question_id']} seed {seed}"}
+        for seed, results in by_seed.items()
+        for row in results["questions"]
+    ]
+    figures = summary(
+        [
+            Scored(row["type"], row["dataset"], row["scene"], row["score"])
+            for row in rows
+            if row["score"] is not None
+        ]
+    )
+    calls = sum(results["totals"]["calls"] for results in runs)
+    return {
+        "official_over_scored": {"score": figures[OFFICIAL], "n": figures["n"]},
+        "intervals": figures["intervals"],
+        "counts": _summed([results["counts"] for results in runs]),
+        "notes": list(dict.fromkeys(note for results in runs for note in results["notes"])),
+        "questions": rows,
+        "totals": {
+            "seconds": _summed([results["totals"]["seconds"] for results in runs]),
+            "per_question": per_question([row for row in rows if row["turns"]], calls),
+        },
+    }
+
+
+def _summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    total: Counter[str] = Counter()
+    for entry in counts:
+        total.update(entry)
+    return dict(total)
+
+
+def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> Table:
+    """Return the figures of all rows as a table for the terminal."""
+    partial = " (PARTIAL)" if any(cell.config.partial for cell in sweep.cells) else ""
+    table = plain_table(f"Sweep {sweep.name}{partial}")
+    table.add_column("run", overflow="fold")
+    for head in HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        table.add_row(row["label"], *_texts(row, sweep.baseline))
+        for note in row["notes"]:
+            notes.setdefault(note, []).append(row["label"])
+    table.caption = "\n".join(
+        [CAPTION, *(f"- {note} ({'; '.join(labels)})" for note, labels in notes.items())]
+    )
+    return table
+
+
+def _texts(row: Row, baseline: str) -> list[str]:
+    if row["status"] == NOT_BEGUN:
+        return [row["status"]]
+    spent = row["per_question"]
+    counts = [
+        spent.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")
+    ]
+    return [
+        figure(row["official"]),
+        interval(row["official_interval"]),
+        "baseline" if row["label"] == baseline else signed(row.get("difference")),
+        interval(row.get("interval")),
+        *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),
+        f"{row['scored']} of {row['questions']}",
+        str(row["failed"]),
+        *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in counts),
+    ]

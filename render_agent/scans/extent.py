@@ -1,0 +1,206 @@
+"""How large the room is, and where its floor and its ceiling lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Scan
+from render_agent.scans.free_space.surface import (
+    areas_and_normals,
+    cut,
+    face_corners,
+    longest_edges,
+    one_each,
+)
+from render_agent.scans.solid import solid_samples
+
+PIECE_METRES = 0.25
+"""Metres: no longer than this are the pieces of a mesh whose areas are counted."""
+
+MAX_PIECES = 1_000_000
+MAX_FACES = 1_000_000
+MAX_POINTS = 2_000_000
+"""Of more small faces, or points, every k-th is counted."""
+
+MAX_FACE_METRES = 100.0
+"""Metres: a face longer than this is a fault of the scan and is not counted."""
+
+CELL_METRES = 0.05
+"""Metres: of a cloud, cells with points in them are counted, so that density does not matter."""
+
+BIN_METRES = 0.1
+GAP_METRES = 1.0
+LEAST_SQUARE_METRES = 0.02
+MIN_SHARE = 0.03
+"""A room goes on for as long as there are LEAST_SQUARE_METRES square metres in a slice of BIN_METRES, and no
+GAP_METRES without; what lies behind such a gap and has less than MIN_SHARE of the surface is not
+the room."""
+
+LEVEL_METRES = 0.02
+"""Metres: the height of the slices in which floors and ceilings are looked for."""
+
+STRONG_SHARE = 0.25
+"""A floor or ceiling has at least this part of the area of the largest level surface."""
+
+LOWEST_CEILING_METRES = 1.8
+
+
+@dataclass(frozen=True)
+class Extent:
+    """bounds: (2, 3) metres, lowest and highest corner. floor, ceiling: heights in metres."""
+
+    bounds: NDArray[np.float64]
+    floor: float
+    ceiling: float
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Samples of the surface: centres (p, 3) metres, areas (p,) square metres, level (p,) bool."""
+
+    centres: NDArray[np.float32]
+    areas: NDArray[np.float32]
+    level: NDArray[np.bool_] | None
+
+    def __getitem__(self, kept: NDArray[np.bool_]) -> _Pieces:
+        level = None if self.level is None else self.level[kept]
+        return _Pieces(self.centres[kept], self.areas[kept], level)
+
+
+def extent(scan: Scan) -> Extent:
+    """Return the bounds of a cleaned scan without its outliers, its floor and its ceiling.
+
+    Floor and ceiling are the lowest and the highest strong peak in the histogram of the heights of
+    level surface, by area; a scan without such a ceiling has the top of its bounds.
+    """
+    if scan.gaussians is not None:
+        scan = Scan(solid_samples(scan.points, scan.gaussians, CELL_METRES))
+    pieces = _cloud_pieces(scan) if scan.faces is None else _mesh_pieces(scan)
+    bounds = _bounds(scan, pieces)
+    inside = ((pieces.centres >= bounds[0]) & (pieces.centres <= bounds[1])).all(axis=1)
+    return Extent(bounds, *_floor_and_ceiling(pieces[inside], bounds))
+
+
+def _mesh_pieces(scan: Scan) -> _Pieces:
+    longest = PIECE_METRES
+    while (pieces := _cut_mesh(scan, longest)) is None:
+        longest *= 2
+    corners, weights = pieces
+    areas, normals = areas_and_normals(corners)
+    centres = np.asarray((corners[:, 0] + corners[:, 1] + corners[:, 2]) / 3, np.float32)
+    return _Pieces(centres, areas * weights, np.abs(normals[:, 2]) > 0.9)
+
+
+def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Return pieces of the faces, (p, 3, 3), none longer than `longest`, and how many each stands for.
+
+    None where there would be too many. Of small faces every k-th stands for k where they are many.
+    """
+    assert scan.faces is not None
+    every = max(1, len(scan.faces) // MAX_FACES)
+    parts, weights, count = [], [], 0
+    for corners in face_corners(scan.points, scan.faces):
+        lengths = longest_edges(corners)[0]
+        small = corners[lengths <= longest][::every]
+        large = corners[(lengths > longest) & (lengths <= MAX_FACE_METRES)]
+        pieces = cut(large, longest, MAX_PIECES - count)
+        if pieces is None:
+            return None
+        count += len(pieces.corners)
+        parts += [small, pieces.corners]
+        weights += [
+            np.full(len(small), np.float32(every)),
+            np.ones(len(pieces.corners), np.float32),
+        ]
+    return np.concatenate(parts), np.concatenate(weights)
+
+
+def _cloud_pieces(scan: Scan) -> _Pieces:
+    points = scan.points[:: max(1, len(scan.points) // MAX_POINTS)]
+    centres = points[one_each(points, CELL_METRES)]
+    return _Pieces(centres, np.full(len(centres), np.float32(CELL_METRES * CELL_METRES)), None)
+
+
+def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
+    """Return the corners, (2, 3) metres, of what hangs together, axis after axis."""
+    bounds = np.empty((2, 3))
+    least = min(LEAST_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
+    used = scan.points
+    if scan.faces is not None:
+        mark = np.zeros(len(scan.points), bool)
+        mark[scan.faces] = True
+        used = scan.points[mark]
+    for axis in range(3):
+        low, high = _dense_interval(pieces.centres[:, axis], pieces.areas, least)
+        reach = 0.5 * PIECE_METRES if scan.faces is not None else 0.0
+        along = used[:, axis]
+        near = along[(along >= low - reach) & (along <= high + reach)]
+        bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
+        centres = pieces.centres[:, axis]
+        kept = (centres >= low) & (centres <= high)
+        pieces = pieces[kept] if kept.any() else pieces
+    return bounds
+
+
+def _dense_interval(
+    heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
+) -> tuple[float, float]:
+    """Return where the surface that is no outlier begins and ends along an axis, in metres."""
+    if not len(heights):
+        return -np.inf, np.inf
+    order = np.argsort(heights)
+    along, mass = heights[order].astype(np.float64), np.cumsum(areas[order], dtype=np.float64)
+    middle = along[min(int(np.searchsorted(mass, mass[-1] / 2)), len(along) - 1)]
+    slices = np.floor((along - middle) / BIN_METRES).astype(np.int64)
+    names, first = np.unique(slices, return_index=True)
+    amounts = np.diff(np.append(np.concatenate([[0.0], mass])[first], mass[-1]))
+    dense = (amounts >= least) | (names == 0)
+    names, amounts = names[dense], amounts[dense]
+    begins = np.append(0, np.flatnonzero(np.diff(names) * BIN_METRES > GAP_METRES) + 1)
+    ends = np.append(begins[1:], len(names))
+    shares = np.add.reduceat(amounts, begins)
+    kept = shares >= MIN_SHARE * amounts.sum()
+    kept |= (names[begins] <= 0) & (names[ends - 1] >= 0)
+    low, high = names[begins[kept][0]], names[ends[kept][-1] - 1]
+    return float(middle + low * BIN_METRES), float(middle + (high + 1) * BIN_METRES)
+
+
+def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[float, float]:
+    bottom, top = float(bounds[0, 2]), float(bounds[1, 2])
+    level = pieces if pieces.level is None else pieces[pieces.level]
+    if not len(level.centres) or top - bottom < 3 * LEVEL_METRES:
+        return bottom, top
+    slices = min(int(np.ceil((top - bottom) / LEVEL_METRES)) + 1, 100_000)
+    edges = bottom - LEVEL_METRES / 2 + LEVEL_METRES * np.arange(slices + 1)
+    heights = level.centres[:, 2]
+    amounts = np.histogram(heights, edges, weights=level.areas)[0].astype(np.float64)
+    if level.level is None:  # walls are in every slice of a cloud: only what exceeds them is level
+        filled = amounts[amounts > 0]
+        amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
+    smooth: NDArray[np.float64] = np.convolve(amounts, np.ones(3), "same")
+    strong = np.flatnonzero(smooth >= STRONG_SHARE * smooth.max())
+    if not smooth.max() > 0:
+        return bottom, top
+    floor = _height(smooth, edges, int(strong[0]), 1, level)
+    above = strong[edges[strong] >= floor + LOWEST_CEILING_METRES]
+    ceiling = _height(smooth, edges, int(above[-1]), -1, level) if len(above) else top
+    return floor, ceiling
+
+
+def _height(
+    amounts: NDArray[Any], edges: NDArray[Any], start: int, step: int, level: _Pieces
+) -> float:
+    """Return the height of the peak uphill of slice `start` in the direction of `step`."""
+    peak = start
+    while 0 <= peak + step < len(amounts) and amounts[peak + step] > amounts[peak]:
+        peak += step
+    heights = level.centres[:, 2]
+    near = np.abs(heights - (edges[peak] + LEVEL_METRES / 2)) <= 1.5 * LEVEL_METRES
+    order = np.argsort(heights[near], kind="stable")
+    mass = np.cumsum(level.areas[near][order], dtype=np.float64)
+    middle = min(int(np.searchsorted(mass, mass[-1] / 2)), len(order) - 1)
+    return float(heights[near][order][middle])

@@ -1,0 +1,117 @@
+"""E57, the exchange format of terrestrial scanners: several scans with their poses; the door to pye57.
+
+Format: ASTM E2807. Its library is C++ and is met by files from anywhere, so that it reads in a process
+of its own, part by part.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
+from render_agent.scans.formats.reading_process import parser_errors, read_apart
+
+CHUNK_POINTS = 1_000_000
+
+CARTESIAN = ("cartesianX", "cartesianY", "cartesianZ")
+SPHERICAL = ("sphericalRange", "sphericalAzimuth", "sphericalElevation")
+COLOURS = ("colorRed", "colorGreen", "colorBlue")
+
+Floats = NDArray[np.float64]
+
+
+def read_e57(path: Path, size: int) -> Scan:
+    """Return the clouds of all scans of an E57 file of `size` bytes, each at its pose."""
+    with path.open("rb") as file:
+        header = file.read(48)
+    if len(header) < 48:
+        raise unreadable(path, "it ends within its header")
+    length, xml_start, xml_length = struct.unpack_from("<QQQ", header, 16)
+    if max(length, xml_start, xml_length) > size:
+        raise unreadable(path, f"its header promises more than its {size:,} bytes")
+    return read_apart(read_whole, path, size)
+
+
+def read_whole(path: Path, size: int) -> Scan:
+    """Return the same by the library, in whatever process this is."""
+    from pye57 import libe57
+
+    with parser_errors(path, "E57"), closing(libe57.ImageFile(str(path), "r")) as file:
+        return _read(file, path, size)
+
+
+def _read(file: Any, path: Path, size: int) -> Scan:
+    from pye57 import ScanHeader
+
+    scans = [ScanHeader(node) for node in file.root()["data3D"]]
+    promised = sum(scan.points.childCount() for scan in scans)
+    if promised > size * MOST_POINTS_A_BYTE:
+        raise unreadable(
+            path, f"it promises {promised:,} points, which its {size:,} bytes cannot hold"
+        )
+    cloud = CloudBuilder(bits=0)
+    for scan in scans:
+        if scan.points.childCount():
+            _add(file, scan, cloud, path)
+    return cloud.scan()
+
+
+def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
+    from pye57 import libe57
+    from pye57.utils import convert_spherical_to_cartesian
+
+    fields = set(scan.point_fields)
+    axes = CARTESIAN if fields >= set(CARTESIAN) else SPHERICAL
+    if not fields >= set(axes):
+        raise unreadable(path, "a scan in it has no coordinates")
+    invalid = axes[0][: -len("X" if axes is CARTESIAN else "Range")] + "InvalidState"
+    colours = COLOURS if fields >= set(COLOURS) else ()
+    wanted = [*axes, *colours, *({"intensity", invalid} & fields)]
+    columns = {name: np.empty(CHUNK_POINTS) for name in wanted}
+    buffers = libe57.VectorSourceDestBuffer()
+    for name, column in columns.items():
+        buffers.append(libe57.SourceDestBuffer(file, name, column, CHUNK_POINTS, True, True))
+    turn, shift = _pose(scan, path)
+    low, high = _red_limits(scan)
+    reader = scan.points.reader(buffers)
+    while count := reader.read():
+        part = {name: column[:count] for name, column in columns.items()}
+        good = part[invalid] == 0 if invalid in part else np.ones(count, bool)
+        along = np.column_stack([part[name] for name in axes])[good]
+        points = along if axes is CARTESIAN else convert_spherical_to_cartesian(along)
+        shades = np.column_stack([part[name] for name in colours])[good] if colours else None
+        cloud.add(
+            points @ turn.T + shift,
+            None if shades is None else (shades - low) / (high - low),
+            part["intensity"][good] if "intensity" in part else None,
+        )
+    reader.close()
+
+
+def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:
+    """Return the turn (3, 3) and the shift (3,) that put a scan in its place."""
+    if not scan.has_pose():
+        return np.eye(3), np.zeros(3)
+    turn, shift = np.asarray(scan.rotation_matrix, float), np.asarray(scan.translation, float)
+    if not (np.isfinite(shift).all() and np.abs(turn @ turn.T - np.eye(3)).max() < 1e-3):
+        raise unreadable(path, "the pose of a scan in it is no turn and shift")
+    return turn, shift
+
+
+def _red_limits(scan: Any) -> tuple[float, float]:
+    """Return the lowest and the highest value that red may have; other colours have the same."""
+    if scan.node.isDefined("colorLimits"):
+        limits = scan.node["colorLimits"]
+        if limits.isDefined("colorRedMinimum") and limits.isDefined("colorRedMaximum"):
+            low = float(limits["colorRedMinimum"].value())
+            high = float(limits["colorRedMaximum"].value())
+            if high > low:
+                return low, high
+    return 0.0, 255.0

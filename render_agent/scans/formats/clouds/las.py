@@ -1,0 +1,111 @@
+"""LAS and LAZ, the formats of survey scanners, chunk by chunk; the door to laspy.
+
+Format: ASPRS, "LAS Specification 1.4 - R15" (2019). An uncompressed file is only numbers in rows; a
+compressed one is read in a process of its own, as its library ends the process where a table promises
+more memory than there is.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from render_agent.errors import SceneError
+from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
+from render_agent.scans.formats.reading_process import parser_errors, read_apart
+
+CHUNK_POINTS = 2_000_000
+
+GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
+GEO_KEY_LINEAR_UNIT = 3076
+"""Keys of GeoTIFF, as "GeoTIFF Format Specification 1.0" (1995) numbers them."""
+
+GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}
+"""Its codes of metre, foot and US survey foot, in metres."""
+
+WKT_UNIT = re.compile(r'\b(?:LENGTH)?UNIT\s*\[\s*"([^"]*)"\s*,\s*([0-9.eE+-]+)')
+ANGLES = ("degree", "grad", "radian", "arc")
+
+
+def read_las(path: Path, size: int) -> Scan:
+    """Return the cloud of a LAS or LAZ file of `size` bytes: colours, else intensities as greys."""
+    with path.open("rb") as file:
+        compressed = _check_header(path, file.read(375), size)
+    return read_apart(read_whole, path, size) if compressed else read_whole(path, size)
+
+
+def _check_header(path: Path, header: bytes, size: int) -> bool:
+    """Return whether the points are compressed. SceneError where more is promised than a file can hold."""
+    if len(header) < 227:
+        raise unreadable(path, "it ends within its header")
+    version = header[24], header[25]
+    header_size, start, records = struct.unpack_from("<HII", header, 94)
+    form, length, points = struct.unpack_from("<BHI", header, 104)
+    extended = 0
+    if version >= (1, 4) and len(header) >= 375:
+        first, extended, points_14 = struct.unpack_from("<QIQ", header, 235)
+        points = points_14 or points
+        if extended and first > size:
+            raise unreadable(path, "its records lie behind its end")
+    compressed = bool(form & 0x80)
+    if max(start, header_size) > size or 54 * records + 60 * extended > size:
+        raise unreadable(path, f"its header promises more records than its {size:,} bytes can hold")
+    most = size * MOST_POINTS_A_BYTE if compressed else (size - start) // max(length, 1)
+    if points > most:
+        raise unreadable(
+            path, f"its header promises {points:,} points, which its {size:,} bytes cannot hold"
+        )
+    return compressed
+
+
+def read_whole(path: Path, size: int) -> Scan:
+    """Return the cloud of a file whose header was checked."""
+    import laspy
+
+    with parser_errors(path, "LAS"), laspy.open(path, read_evlrs=False) as reader:
+        metres = _metres(path, reader.header)
+        names = set(reader.header.point_format.dimension_names)
+        cloud = CloudBuilder(bits=16)
+        for chunk in reader.chunk_iterator(CHUNK_POINTS):
+            colours = None
+            if {"red", "green", "blue"} <= names:
+                colours = np.column_stack([chunk["red"], chunk["green"], chunk["blue"]])
+            points = np.column_stack([chunk.x, chunk.y, chunk.z])
+            cloud.add(points, colours, np.asarray(chunk["intensity"]))
+    return replace(cloud.scan(), metres=metres)
+
+
+def _metres(path: Path, header: Any) -> float | None:
+    """Return the length of the unit that the file's coordinate system names, in metres; None where none is.
+
+    SceneError where its coordinates are angles.
+    """
+    metres: float | None = None
+    for record in header.vlrs:
+        if hasattr(record, "geo_keys"):
+            keys = {key.id: key.value_offset for key in record.geo_keys}
+            if keys.get(GEO_KEY_MODEL_TYPE) == GEOGRAPHIC:
+                raise _geographic(path)
+            metres = GEO_UNITS.get(keys.get(GEO_KEY_LINEAR_UNIT, 0), metres or 0.0) or None
+        elif text := getattr(record, "string", ""):
+            linear = [
+                float(value)
+                for name, value in WKT_UNIT.findall(text)
+                if not name.lower().startswith(ANGLES)
+            ]
+            if not linear and text.lstrip().startswith(("GEOGCS", "GEOGCRS")):
+                raise _geographic(path)
+            metres = linear[0] if linear and 1e-4 < linear[0] < 1e4 else metres
+    return metres
+
+
+def _geographic(path: Path) -> SceneError:
+    return unreadable(
+        path, "its coordinates are degrees of longitude and latitude", "project it to metres"
+    )

@@ -1,0 +1,182 @@
+"""PCD, the format of the Point Cloud Library: as text, binary, and compressed.
+
+Format: "The PCD (Point Cloud Data) file format", pointclouds.org. Open3D reads it, too, but trusts its
+header, which a hostile file uses to crash it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scans.formats.ply.ascii import text_numbers, typed
+
+LONGEST_HEADER = 1 << 16
+CHUNK_POINTS = 2_000_000
+
+TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
+    (kind, size): f"<{letter}{size}"
+    for kind, letter in (("I", "i"), ("U", "u"))
+    for size in (1, 2, 4, 8)
+}
+"""numpy's names of PCD's types and sizes."""
+
+MOST_COMPRESSED = 88
+"""A byte of compressed data stands for at most so many: three bytes may name 264."""
+
+PACKED = ("rgb", "rgba")
+"""Fields of four bytes that are blue, green, red and opacity, whatever type they say they have."""
+
+
+def read_pcd(path: Path, size: int) -> Scan:
+    """Return the cloud of a PCD file of `size` bytes: its colours, else its intensities as greys."""
+    with path.open("rb") as file:
+        start = file.read(LONGEST_HEADER)
+        fields, count, form, header_size = _header(path, start)
+        file.seek(header_size)
+        row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
+        left = size - header_size
+        limits = {"binary": left // row, "ascii": left + 1}
+        most = limits.get(form, left * MOST_COMPRESSED // row)
+        if count > most:
+            raise unreadable(
+                path,
+                f"its header promises {count:,} points, which the {left:,} bytes that follow cannot"
+                " hold",
+            )
+        data = file.read()
+    if form == "ascii":
+        columns = _ascii(path, fields, count, data)
+    elif form == "binary":
+        rows = np.frombuffer(data, [(n, k, (w,)) for n, k, w in fields], count)
+        columns = {name: rows[name][:, 0] for name, _, _ in fields}
+    else:
+        columns = _columns(path, fields, count, data)
+    return _scan(path, columns)
+
+
+Fields = list[tuple[str, str, int]]
+"""Name, numpy's type and number of entries of each field of a point."""
+
+
+def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
+    """Return the fields, the number of points, how they are stored, and the bytes of the header."""
+    end = re.search(rb"^DATA[ \t]+(ascii|binary_compressed|binary)[ \t]*\r?\n", start, re.MULTILINE)
+    if end is None:
+        raise unreadable(path, "its PCD header has no end")
+    entries = {
+        words[0]: words[1:]
+        for line in start[: end.start()].decode("ascii", "replace").splitlines()
+        if (words := line.split()) and not line.startswith("#")
+    }
+    try:
+        names = entries["FIELDS"]
+        sizes = [int(word) for word in entries["SIZE"]]
+        widths = [int(word) for word in entries.get("COUNT", ["1"] * len(names))]
+        fields = [
+            (f"{name}{'' if name != '_' else i}", TYPES[kind, size], width)
+            for i, (name, kind, size, width) in enumerate(
+                zip(names, entries["TYPE"], sizes, widths, strict=True)
+            )
+        ]
+        area = int(entries["WIDTH"][0]) * int(entries["HEIGHT"][0])
+        count = int(entries["POINTS"][0]) if "POINTS" in entries else area
+    except (KeyError, ValueError, IndexError):
+        raise unreadable(path, "its PCD header makes no sense") from None
+    named = [name for name, _, _ in fields]
+    if len(set(named)) < len(named) or not fields or count < 0:
+        raise unreadable(path, "its PCD header makes no sense")
+    if not all(1 <= width <= 1 << 20 for width in widths):
+        raise unreadable(path, "a field in it has no entries, or far too many")
+    return fields, count, end[1].decode(), end.end()
+
+
+def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
+    across = sum(width for _, _, width in fields)
+    numbers = text_numbers(path, data)
+    if count * across > len(numbers):
+        raise unreadable(path, f"it ends before its {count:,} points do")
+    table = numbers[: count * across].reshape(count, across)
+    columns, at = {}, 0
+    for name, kind, width in fields:
+        columns[name] = typed(table[:, at], kind)
+        at += width
+    return columns
+
+
+def _columns(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the fields of compressed data, in which each field lies in one piece."""
+    packed, whole = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4")
+    row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
+    if packed > len(data) - 8 or whole < count * row or whole > int(packed) * MOST_COMPRESSED:
+        raise unreadable(path, "its compressed points are not as long as it says")
+    raw = decompressed(data[8 : 8 + int(packed)], int(whole))
+    if raw is None:
+        raise unreadable(path, "its compressed points are damaged")
+    columns, at = {}, 0
+    for name, kind, width in fields:
+        columns[name] = np.frombuffer(raw, kind, count * width, at).reshape(count, width)[:, 0]
+        at += count * width * np.dtype(kind).itemsize
+    return columns
+
+
+def decompressed(data: bytes, size: int) -> bytearray | None:
+    """Return the `size` bytes that were compressed by LZF (Marc Lehmann, liblzf); None where data are damaged."""
+    whole = bytearray()
+    at, end = 0, len(data)
+    try:
+        while at < end and len(whole) <= size:
+            control = data[at]
+            at += 1
+            if control < 32:  # so many bytes, and one, as they are
+                whole += data[at : at + control + 1]
+                at += control + 1
+                continue
+            length = control >> 5  # else what stands so far back, again
+            if length == 7:
+                length += data[at]
+                at += 1
+            back = ((control & 31) << 8 | data[at]) + 1
+            at += 1
+            length += 2
+            first = len(whole) - back
+            if first < 0:
+                return None
+            piece = whole[first : first + length]
+            while len(piece) < length:  # it overlaps what it makes
+                piece += piece[: length - len(piece)]
+            whole += piece
+    except IndexError:
+        return None
+    return whole if len(whole) == size and at == end else None
+
+
+def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
+    if not columns.keys() >= {"x", "y", "z"}:
+        raise unreadable(path, "its points have no x, y and z")
+    colours, bits = None, 8
+    packed = next((name for name in PACKED if name in columns), None)
+    if packed is not None and columns[packed].dtype.itemsize == 4:
+        bytes_of = np.ascontiguousarray(columns[packed]).view(np.uint8).reshape(-1, 4)
+        colours = bytes_of[:, [2, 1, 0]]
+    elif columns.keys() >= {"r", "g", "b"}:
+        colours = np.column_stack([columns[name] for name in "rgb"])
+        bits = 0 if colours.dtype.kind == "f" and np.nanmax(colours, initial=0) <= 1 else 8
+    intensity = columns.get("intensity", columns.get("i"))
+    cloud = CloudBuilder(bits)
+    for first in range(0, len(columns["x"]), CHUNK_POINTS):
+        part = slice(first, first + CHUNK_POINTS)
+        cloud.add(
+            np.column_stack([columns[axis][part] for axis in "xyz"]),
+            None if colours is None else colours[part],
+            None if intensity is None else intensity[part],
+        )
+    gathered = cloud.scan()
+    double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
+    return Scan(gathered.points if double else gathered.points.astype(np.float32), gathered.colours)

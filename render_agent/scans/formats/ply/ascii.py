@@ -1,0 +1,133 @@
+"""The rows of an ASCII PLY file, and any numbers that white space parts in a text."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.formats.cleaning import Polygons, unreadable
+from render_agent.scans.formats.ply.header import Columns, Element, Header, corner_list, cut_short
+
+Floats = NDArray[np.float64]
+
+
+def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
+    """Return the vertex columns and the faces of an ASCII PLY file; `file` stands behind its header."""
+    numbers = text_numbers(path, file.read())
+    columns: Columns = {}
+    polygons: Polygons | None = None
+    for element in header.needed():
+        if not element.has_lists:
+            used = element.count * len(element.properties)
+            if used > len(numbers):
+                raise cut_short(path, element)
+            if element.name == "vertex":
+                columns = _typed(element, numbers[:used].reshape(element.count, -1))
+        elif element.name == "vertex":
+            raise unreadable(path, "its vertices carry lists")
+        else:
+            corners = corner_list(path, element) if element.name == "face" else None
+            face_polygons, used = _lists(path, element, corners, numbers)
+            polygons = face_polygons if element.name == "face" else polygons
+        numbers = numbers[used:]
+    return columns, polygons
+
+
+def text_numbers(path: Path, text: bytes) -> Floats:
+    """Return the numbers that white space parts in a text, (n,). SceneError where one is none."""
+    if not text.strip():
+        return np.empty(0)
+    with warnings.catch_warnings():
+        # numpy before 2.3 only warns of text that is no number, and stops there.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(text, np.float64, sep=" ")
+        except (ValueError, DeprecationWarning):
+            raise unreadable(path, "its rows are no text of numbers") from None
+
+
+def _typed(element: Element, table: Floats) -> Columns:
+    return {
+        column.name: typed(values, column.type)
+        for column, values in zip(element.properties, table.T, strict=True)
+    }
+
+
+def typed(values: Floats, name: str) -> NDArray[Any]:
+    """Return numbers of a text, (n,), in numpy's type `name`; those beyond an integer's range are its ends."""
+    kind = np.dtype(name)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        values = np.clip(np.nan_to_num(values), limits.min, limits.max)
+    with np.errstate(over="ignore"):
+        return values.astype(kind)
+
+
+def _lists(
+    path: Path, element: Element, corners: int | None, numbers: Floats
+) -> tuple[Polygons, int]:
+    """Return the lists of property `corners` by their length, and how many numbers the rows take."""
+    starts, lengths, used = _even(element, corners, numbers) or _walk(
+        path, element, corners, numbers
+    )
+    polygons: Polygons = {}
+    for length in np.unique(lengths[lengths >= 3]):
+        indices = numbers[starts[lengths == length, None] + np.arange(length)]
+        if not (np.abs(indices) < 2**53).all() or (indices != np.rint(indices)).any():
+            raise unreadable(path, "a face in it names a vertex that is no whole number")
+        polygons[int(length)] = indices.astype(np.int64)
+    return polygons, used
+
+
+Found = tuple[NDArray[np.int64], NDArray[np.int64], int]
+
+
+def _even(element: Element, corners: int | None, numbers: Floats) -> Found | None:
+    """Return where the lists begin, their lengths and the end, where all rows are as long as the first."""
+    position, heads, start = 0, [], 0
+    for i, column in enumerate(element.properties):
+        if column.count:
+            if position >= len(numbers) or numbers[position] not in range(len(numbers)):
+                return None
+            heads.append(position)
+            if i == corners:
+                start = position + 1
+            position += int(numbers[position])
+        position += 1
+    used = element.count * position
+    if used > len(numbers):
+        return None
+    table = numbers[:used].reshape(element.count, position)
+    if any((table[:, head] != table[0, head]).any() for head in heads):
+        return None
+    rows = np.arange(element.count, dtype=np.int64) * position
+    length = int(table[0, start - 1]) if corners is not None else 0
+    return rows + start, np.full(element.count, length, np.int64), used
+
+
+def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) -> Found:
+    """Return the same where rows differ in length, one row after the other."""
+    values = numbers.tolist()
+    starts, lengths, position = [], [], 0
+    lists = [bool(column.count) for column in element.properties]
+    try:
+        for _ in range(element.count):
+            for i, is_list in enumerate(lists):
+                if is_list:
+                    length = int(values[position])
+                    if length != values[position] or length < 0:
+                        raise unreadable(path, f"a list in it has {values[position]:g} entries")
+                    if i == corners:
+                        starts.append(position + 1)
+                        lengths.append(length)
+                    position += length
+                position += 1
+    except (IndexError, ValueError, OverflowError):  # ran out, or a length is NaN or infinite
+        raise cut_short(path, element) from None
+    if position > len(values):
+        raise cut_short(path, element)
+    return np.array(starts, np.int64), np.array(lengths, np.int64), position

@@ -1,0 +1,166 @@
+"""The header of a PLY file: its elements and their properties, and what it promises checked against the file's size.
+
+Format: Greg Turk, "The PLY Polygon File Format" (1994), with the sized type names that later
+programs write. No reader of a library is trusted with a file whose header may lie: the counts are
+compared with the file's size before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import SceneError
+from render_agent.scans.formats.cleaning import unreadable
+from render_agent.util.reasons import short_repr, shortened
+
+LONGEST_HEADER = 1 << 20
+
+TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1",
+    "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
+    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
+
+Columns = dict[str, NDArray[Any]]
+"""The numbers of an element's rows by property, (n,) each."""
+
+FORMATS: dict[str, Literal["", "<", ">"]] = {
+    "ascii": "",
+    "binary_little_endian": "<",
+    "binary_big_endian": ">",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A column: `type` is numpy's name of it; `count` that of a list's length, None for a number."""
+
+    name: str
+    type: str
+    count: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A table of `count` rows."""
+
+    name: str
+    count: int
+    properties: tuple[Property, ...]
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether its rows may differ in length."""
+        return any(column.count for column in self.properties)
+
+    def least_bytes(self, binary: bool) -> int:
+        """Return how long a row is at the least: lists may be empty, a number is a digit and a gap."""
+        if not binary:
+            return 2 * len(self.properties)
+        return sum(np.dtype(column.count or column.type).itemsize for column in self.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a PLY file promises; order: the byte order, empty for ASCII; size: its own bytes."""
+
+    order: Literal["", "<", ">"]
+    elements: tuple[Element, ...]
+    size: int
+
+    def needed(self) -> tuple[Element, ...]:
+        """The elements with rows, up to the last that is a surface: the vertices or the faces."""
+        filled = tuple(element for element in self.elements if element.count)
+        last = max((i for i, e in enumerate(filled) if e.name in ("vertex", "face")), default=-1)
+        return filled[: last + 1]
+
+
+def read_header(path: Path, start: bytes, file_size: int) -> Header:
+    """Return the header of a PLY file from its first bytes.
+
+    SceneError where it is no PLY header, or promises more rows than a file of that size can hold.
+    """
+    header_end = re.search(rb"(?:^|[\r\n])end_header[ \t]*(\r\n|\n|\r)", start)
+    if not header_end:
+        raise unreadable(path, "its PLY header has no end")
+    newline = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
+    if not newline:
+        raise unreadable(path, "it does not begin as a PLY file does")
+    end = header_end.start(1) + len(newline.group(1))
+    lines = start[: header_end.start(1)].decode("ascii", "replace").splitlines()
+    order, elements = _parse(path, lines)
+    header = Header(order, elements, min(end, file_size))
+    _check_promises(path, header, file_size - header.size)
+    return header
+
+
+def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[Element, ...]]:
+    order: Literal["", "<", ">"] | None = None
+    elements: list[Element] = []
+    for line in lines:
+        match line.split():
+            case ["format", name, *_] if name in FORMATS:
+                order = FORMATS[name]
+            case ["element", name, count] if re.fullmatch(r"\d{1,15}", count):
+                elements.append(Element(name, int(count), ()))
+            case ["property", *words] if elements and (column := _column(words)):
+                last = elements[-1]
+                elements[-1] = Element(last.name, last.count, (*last.properties, column))
+            case [] | ["ply" | "comment" | "obj_info" | "end_header", *_]:
+                pass
+            case _:
+                raise unreadable(
+                    path, f"its PLY header has a line that makes no sense: {short_repr(line)}"
+                )
+    if order is None:
+        raise unreadable(path, "its PLY header names no format")
+    if len({element.name for element in elements}) < len(elements):
+        raise unreadable(path, "its PLY header has two elements of one name")
+    return order, tuple(elements)
+
+
+def _column(words: list[str]) -> Property | None:
+    match words:
+        case ["list", count, kind, name] if kind in TYPES and TYPES.get(count, "f")[0] != "f":
+            return Property(name, TYPES[kind], TYPES[count])
+        case [kind, name] if kind in TYPES:
+            return Property(name, TYPES[kind])
+    return None
+
+
+def _check_promises(path: Path, header: Header, left: int) -> None:
+    # The last number of an ASCII file needs no gap behind it.
+    room = left if header.order else left + 1
+    for element in header.elements:
+        needed = element.count * element.least_bytes(bool(header.order))
+        if needed > room:
+            raise unreadable(
+                path,
+                f"its header promises {element.count:,} rows of {shortened(element.name, 40)},"
+                f" but the {left:,} bytes that follow cannot hold them",
+            )
+        room -= needed
+
+
+def cut_short(path: Path, element: Element) -> SceneError:
+    """Return the error of a file that ends before an element's last row."""
+    return unreadable(
+        path, f"it ends before its {element.count:,} rows of {shortened(element.name, 40)} do"
+    )
+
+
+def corner_list(path: Path, element: Element) -> int:
+    """Return which property of the faces lists their corners."""
+    for i, column in enumerate(element.properties):
+        if column.name in ("vertex_indices", "vertex_index") and column.count:
+            if column.type[0] == "f":
+                break
+            return i
+    raise unreadable(path, "its faces do not list their vertices")

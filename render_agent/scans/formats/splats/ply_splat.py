@@ -1,0 +1,226 @@
+"""PLY files of splats: those of the original work, a Gaussian a row, and PlayCanvas's, packed by 256.
+
+Formats: B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), as its
+program writes its PLY files; PlayCanvas's compressed PLY as its engine and SuperSplat document it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.file_frame import Axis
+from render_agent.scans.formats.cleaning import Scan, unreadable
+from render_agent.scans.formats.ply.header import Columns, Header, cut_short
+from render_agent.scans.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan
+from render_agent.scans.gaussians import CONSTANT_HARMONIC
+from render_agent.util.reasons import shortened
+
+SHAPE = {"opacity", "scale_0", "scale_1", "rot_0", "rot_1", "rot_2", "rot_3"}
+COLOUR = ("f_dc_0", "f_dc_1", "f_dc_2")
+PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
+LIMITS = tuple(
+    f"{end}_{name}"
+    for name in ("x", "y", "z", "scale_x", "scale_y", "scale_z", "r", "g", "b")
+    for end in ("min", "max")
+)
+PER_CHUNK = 256
+
+UP_COMMENT = re.compile(rb"[\r\n]comment up (-?[xyz])[\r\n]")
+"""How this program writes which way is up into a splat that it converted."""
+
+
+def up_comment(start: bytes) -> Axis | None:
+    """Return which axis the header says points up, None where it says nothing."""
+    match = UP_COMMENT.search(start.partition(b"end_header")[0])
+    return match[1].decode() if match else None  # type: ignore[return-value]
+
+
+def is_original(header: Header) -> bool:
+    """Whether the vertices of a PLY file have the shapes and the harmonics of Gaussians."""
+    names = _names(header, "vertex")
+    return names >= {*SHAPE, *COLOUR, "x", "y", "z"}
+
+
+def is_packed(header: Header) -> bool:
+    """Whether a PLY file is a compressed splat of PlayCanvas's."""
+    return _names(header, "vertex") >= set(PACKED) and bool(_names(header, "chunk"))
+
+
+def _names(header: Header, element: str) -> set[str]:
+    matching = (part for part in header.elements if part.name == element)
+    return {column.name for part in matching for column in part.properties}
+
+
+def original_scan(path: Path, columns: Columns) -> Scan:
+    """Return the splat of a PLY file's vertex columns. SceneError where they are not whole."""
+    check_count(path, len(columns["x"]))
+    return splat_scan(
+        path,
+        _stacked(columns, "x", "y", "z"),
+        _scales(columns),
+        _stacked(columns, *(f"rot_{i}" for i in range(4))),
+        _sigmoid(columns["opacity"].astype(np.float32)),
+        _harmonics(path, columns),
+    )
+
+
+def _stacked(columns: Columns, *names: str) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
+
+
+def _scales(columns: Columns) -> NDArray[np.float32]:
+    """Return the scales, (n, 3); those of flat Gaussians, which have two, get a third of nothing."""
+    names = [f"scale_{i}" for i in range(3) if f"scale_{i}" in columns]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = np.exp(_stacked(columns, *names))
+    return np.pad(scales, ((0, 0), (0, 3 - len(names))))
+
+
+def _sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
+
+
+def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
+    """Return the coefficients, (n, k, 3); those that vary stand channel by channel in the file."""
+    varying = sum(1 for name in columns if re.fullmatch(r"f_rest_\d{1,3}", name))
+    names = [f"f_rest_{i}" for i in range(varying)]
+    count = _coefficients(path, varying, all(name in columns for name in names))
+    harmonics = np.empty((len(columns["x"]), count, 3), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for channel in range(3):
+            harmonics[:, 0, channel] = columns[COLOUR[channel]]
+            for k in range(1, count):
+                harmonics[:, k, channel] = columns[names[channel * (varying // 3) + k - 1]]
+    return harmonics
+
+
+def _coefficients(path: Path, varying: int, whole: bool) -> int:
+    """Return how many coefficients a colour has whose `varying` ones stand in the file, at most 16."""
+    count = varying // 3 + 1
+    if not whole or varying % 3 or count not in (*COEFFICIENTS, 25):
+        raise unreadable(
+            path, f"its {varying} numbers f_rest are no spherical harmonics of a whole degree"
+        )
+    return min(count, COEFFICIENTS[-1])
+
+
+def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
+    """Return the splat of PlayCanvas's compressed PLY; `file` stands behind its header.
+
+    SceneError where it is not whole.
+    """
+    tables: dict[str, NDArray[Any]] = {}
+    for element in header.elements:
+        if element.has_lists or not header.order:
+            raise unreadable(path, "it is no binary compressed splat without lists")
+        kinds = [(column.name, header.order + column.type) for column in element.properties]
+        if len(dict(kinds)) < len(kinds):
+            raise unreadable(
+                path, f"its {shortened(element.name, 40)} has two properties of one name"
+            )
+        tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
+        if len(tables[element.name]) < element.count:
+            raise cut_short(path, element)
+    chunks, rows = tables["chunk"], tables["vertex"]
+    limits = set(chunks.dtype.names or ())
+    check_count(path, len(rows))
+    if len(chunks) * PER_CHUNK < len(rows) or not set(LIMITS[:12]) <= limits:
+        raise unreadable(path, f"its {len(chunks):,} chunks do not hold {len(rows):,} Gaussians")
+    if any(rows.dtype[name].kind not in "iu" for name in PACKED):
+        raise unreadable(path, "its packed words are no whole numbers")
+    words = {name: rows[name].astype(np.uint32) for name in PACKED}
+    bytes_ = _split(words["packed_color"], (8, 8, 8, 8))
+    colours = (
+        _within(chunks, bytes_[:, :3], ("r", "g", "b"))
+        if set(LIMITS[12:]) <= limits
+        else bytes_[:, :3]
+    )
+    constant = (colours - 0.5) / CONSTANT_HARMONIC
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = np.exp(
+            _within(
+                chunks,
+                _split(words["packed_scale"], (11, 10, 11)),
+                ("scale_x", "scale_y", "scale_z"),
+            )
+        )
+    return splat_scan(
+        path,
+        _within(chunks, _split(words["packed_position"], (11, 10, 11)), ("x", "y", "z")),
+        scales,
+        _rotations(words["packed_rotation"]),
+        bytes_[:, 3],
+        _with_packed(path, constant, tables.get("sh")),
+    )
+
+
+def _split(words: NDArray[np.uint32], bits: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return the parts of 32 bits, the highest first, each as a share of its largest: (n, k)."""
+    parts = np.empty((len(words), len(bits)), np.float32)
+    left = 32
+    for index, width in enumerate(bits):
+        left -= width
+        parts[:, index] = (words >> np.uint32(left) & np.uint32((1 << width) - 1)) / np.float32(
+            (1 << width) - 1
+        )
+    return parts
+
+
+def _within(
+    chunks: NDArray[Any], shares: NDArray[np.float32], names: tuple[str, str, str]
+) -> NDArray[np.float32]:
+    """Return shares, (n, 3) from 0 to 1, as values between the least and the most of their chunks."""
+    chunk = np.arange(len(shares)) // PER_CHUNK
+    values = np.empty_like(shares)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for axis, name in enumerate(names):
+            low, high = (
+                chunks[f"{end}_{name}"].astype(np.float32)[chunk] for end in ("min", "max")
+            )
+            values[:, axis] = low + shares[:, axis] * (high - low)
+    return values
+
+
+def _rotations(words: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Return quaternions, (n, 4): two bits say which part is the largest, the others stand in order."""
+    others = (_split(words, (2, 10, 10, 10))[:, 1:] - 0.5) * np.float32(np.sqrt(2))
+    largest = (words >> np.uint32(30)).astype(np.intp)
+    return with_largest(others, largest)
+
+
+def with_largest(others: NDArray[np.float32], largest: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return unit quaternions, (n, 4), of which the part `largest`, (n,), was left out of `others`, (n, 3)."""
+    quaternions = np.empty((len(others), 4), np.float32)
+    rest = np.array([[j for j in range(4) if j != i] for i in range(4)])
+    rows = np.arange(len(others))
+    quaternions[rows[:, None], rest[largest]] = others
+    quaternions[rows, largest] = np.sqrt(np.maximum(1 - (others**2).sum(axis=1), 0))
+    return quaternions
+
+
+def _with_packed(
+    path: Path, constant: NDArray[np.float32], table: NDArray[Any] | None
+) -> NDArray[np.float32]:
+    """Return the coefficients, (n, k, 3), the varying ones from bytes that run from -4 to 4."""
+    names = [] if table is None else list(table.dtype.names or ())
+    varying = [f"f_rest_{i}" for i in range(len(names))]
+    count = _coefficients(path, len(names), set(varying) == set(names))
+    harmonics = np.empty((len(constant), count, 3), np.float32)
+    harmonics[:, 0] = constant
+    if table is not None and count > 1:
+        if len(table) != len(constant):
+            raise unreadable(path, "its spherical harmonics are not as many as its Gaussians")
+        for channel in range(3):
+            for k in range(1, count):
+                shares = table[varying[channel * (len(names) // 3) + k - 1]].astype(np.float32)
+                # the ends stand for themselves, all else for the middle of its step
+                middle = np.where(shares <= 0, 0, np.where(shares >= 255, 256, shares + 0.5))
+                harmonics[:, k, channel] = (middle / 256 - 0.5) * 8
+    return harmonics

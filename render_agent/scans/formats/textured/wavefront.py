@@ -1,0 +1,247 @@
+"""Wavefront OBJ with its MTL files: geometry through trimesh, materials by our own few lines.
+
+trimesh drops a picture that it cannot open without a word, and vertex colours beside a material.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from render_agent.scans.formats.cleaning import Scan, triangles
+from render_agent.scans.formats.textured.parts import Part, joined
+from render_agent.scans.formats.textured.picture_files import (
+    Picture,
+    Unusable,
+    decoded,
+    file_beside,
+)
+from render_agent.scans.srgb import linear
+from render_agent.scans.texture import Material, Wrap
+
+OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
+"""What may stand before a picture's name."""
+
+MASK_CUTOFF = 0.5
+
+MAX_LINE_BYTES = 1 << 16
+"""Of a line: a face of thousands of corners has no more, and trimesh takes hundreds of bytes for each."""
+
+
+@dataclass(frozen=True)
+class _MtlMaterial:
+    """A material of an MTL file: its colour (a screen's, 0 to 1), its picture's name, and that of its alpha."""
+
+    colour: tuple[float, ...] = (1.0, 1.0, 1.0)
+    picture: str | None = None
+    alpha: str | None = None
+    scale: tuple[float, ...] = (1.0, 1.0)
+    shift: tuple[float, ...] = (0.0, 0.0)
+    clamped: bool = False
+
+
+class _Names:
+    """What trimesh asks for an OBJ's MTL file: materials with nothing but their names."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.text = "".join(f"newmtl {name}\n" for name in sorted(names)).encode()
+
+    def __getitem__(self, name: str) -> bytes:
+        return self.text
+
+
+def read_obj(path: Path, *, apart: bool) -> Scan:
+    """Return the scan of an OBJ file, its axes as in the file, with the materials that it names.
+
+    apart: whether this is a process of its own; NeedsProcess where its pictures need one. Refused where they are
+    too large; whatever trimesh raises where it is damaged.
+    """
+    from trimesh.exchange.obj import load_obj
+
+    data = path.read_bytes()
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
+    if longest > MAX_LINE_BYTES:
+        raise ValueError(f"a line of it has {longest:,} bytes")
+    text = data.decode("utf-8", "replace")
+    used = {
+        " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
+    }
+    libraries = re.findall(r"^\s*mtllib\s+(.+)$", text, re.MULTILINE)
+    if used:  # trimesh knows a material's name only where it finds a file of materials
+        text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
+    mesh = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
+    shown = list(mesh.get("geometry", {"": mesh}).values())
+    materials, notes = _materials(path.parent, libraries, used, apart=apart)
+    parts = []
+    for geometry in shown:
+        visual = geometry.get("visual")
+        name = None if visual is None else getattr(visual.material, "name", None)
+        parts.append(
+            _part(geometry, materials.get(str(name)), None if visual is None else visual.uv)
+        )
+    solid = [part for part in parts if part.faces is not None and len(part.faces)]
+    if not solid:
+        raise ValueError("it holds no surface")
+    return joined(solid, notes)
+
+
+def _part(
+    geometry: dict[str, Any],
+    appearance: tuple[Material, _MtlMaterial] | None,
+    uv: NDArray[Any] | None,
+) -> Part:
+    points = np.asarray(geometry["vertices"], np.float64)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise ValueError("its vertices have no three coordinates")
+    polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
+    faces = triangles({polygons.shape[1]: polygons})
+    colours = geometry.get("vertex_colors")
+    if colours is not None:
+        colours = np.asarray(colours)[:, :3]
+        if colours.shape != points.shape:
+            colours = None
+        else:
+            colours = linear(colours.astype(np.float64) / (255 if colours.dtype.kind == "u" else 1))
+            colours = np.clip(np.nan_to_num(colours), 0, 1)
+    if appearance is None:
+        return Part(points, faces, None, None, colours)
+    material, entry = appearance
+    if colours is not None and material.picture is None and entry.colour == _grey(entry.colour):
+        material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
+    placed = None
+    if uv is not None and np.shape(uv)[:1] == (len(points),):
+        with np.errstate(invalid="ignore", over="ignore"):
+            placed = np.asarray(uv, np.float64)[:, :2] * entry.scale[:2] + entry.shift[:2]
+        placed = placed * (1, -1) + (0, 1)  # v counts from the bottom
+    return Part(points, faces, material, placed, colours)
+
+
+def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the grey whose level a colour's first is: programs write one where they mean none."""
+    return (colour[0],) * len(colour)
+
+
+def _materials(
+    folder: Path, libraries: list[str], used: set[str], *, apart: bool
+) -> tuple[dict[str, tuple[Material, _MtlMaterial]], list[str]]:
+    """Return the materials that are used, by name, and notes about them."""
+    entries: dict[str, _MtlMaterial] = {}
+    notes = []
+    for line in libraries:
+        for name in dict.fromkeys([line.strip(), *line.split()]):
+            try:
+                entries |= _library(file_beside(folder, name).decode("utf-8", "replace"))
+                break
+            except Unusable as error:
+                reason = error
+        else:
+            notes.append(f"Its materials are not shown: {reason}.")
+    entries = {name: entry for name, entry in entries.items() if name in used}
+    wanted = {entry.picture: None for entry in entries.values() if entry.picture}
+    wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
+    pictures, picture_notes = decoded(
+        {name: partial(_opened, folder, name) for name in wanted if name}, apart=apart
+    )
+    made = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
+    return made, notes + picture_notes
+
+
+def _opened(folder: Path, name: str) -> Picture:
+    return Picture.of(file_beside(folder, name), name)
+
+
+def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
+    picture = pictures.get(entry.picture or "")
+    colour = entry.colour
+    if picture is not None and colour == _grey(colour):
+        # Beside a picture a grey is what exporters leave there, and most viewers do not use it.
+        colour = (1.0, 1.0, 1.0)
+    red, green, blue = (float(share) for share in linear(np.clip(np.array(colour), 0, 1)))
+    mask = pictures.get(entry.alpha or "")
+    cutoff = None
+    if picture is not None and mask is not None:
+        clear = mask[..., 3] if (mask[..., 3] < 255).any() else mask[..., 0]
+        size = (picture.shape[1], picture.shape[0])
+        picture = picture.copy()
+        picture[..., 3] = np.asarray(Image.fromarray(clear).resize(size))
+        cutoff = MASK_CUTOFF
+    wrap: Wrap = "clamp" if entry.clamped else "repeat"
+    return Material(
+        picture, (red, green, blue, 1.0), (wrap, wrap), cutoff, captured=picture is not None
+    )
+
+
+def _library(text: str) -> dict[str, _MtlMaterial]:
+    """Return the materials of an MTL file by name; what cannot be read in it is left out."""
+    entries: dict[str, _MtlMaterial] = {}
+    name: str | None = None
+    for line in text.splitlines():
+        key, _, rest = line.strip().partition(" ")
+        key, rest = key.lower(), rest.strip()
+        if key == "newmtl":
+            name = " ".join(rest.split())
+            entries[name] = _MtlMaterial()
+        elif name is None:
+            continue
+        elif key == "kd":
+            colour = _numbers(rest.split())
+            if colour:
+                entries[name] = replace(entries[name], colour=(colour * 3)[:3])
+        elif key == "map_kd":
+            entries[name] = replace(entries[name], **_picture_line(rest))
+        elif key == "map_d":
+            entries[name] = replace(entries[name], alpha=_picture_line(rest)["picture"])
+    return entries
+
+
+def _picture_line(rest: str) -> dict[str, Any]:
+    """Return the picture's name of a line `map_Kd [options] NAME`, and the options that are used."""
+    options: dict[str, Any] = {}
+    words = rest.split()
+    while words and OPTION.fullmatch(words[0]):
+        option, words = words[0].lower(), words[1:]
+        values: list[str] = []
+        while len(words) > 1 and (_numbers(words[:1]) or (not values and _is_word(option))):
+            values.append(words[0])
+            words = words[1:]
+            if _is_word(option):
+                break
+        numbers = _numbers(values)
+        if option == "-s" and numbers:
+            options["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
+        elif option == "-o" and numbers:
+            options["shift"] = (*numbers, 0.0)[:2]
+        elif option == "-clamp":
+            options["clamped"] = values[:1] == ["on"]
+    # A name with blanks in it is the rest of the line, as it stands there.
+    options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
+    return options
+
+
+def _is_word(option: str) -> bool:
+    """Whether an option is followed by one word, not by numbers."""
+    return option in ("-blendu", "-blendv", "-cc", "-clamp", "-imfchan", "-type")
+
+
+def _tail(text: str, count: int) -> str:
+    """Return the last `count` words of a text with the blanks between them."""
+    match = re.search(rf"(?:\S+\s*){{{count}}}$", text) if count else None
+    return match[0] if match else ""
+
+
+def _numbers(words: list[str]) -> tuple[float, ...]:
+    """Return the words as finite numbers, () where one is none."""
+    try:
+        values = tuple(float(word) for word in words)
+    except ValueError:
+        return ()
+    return values if np.isfinite(values).all() else ()

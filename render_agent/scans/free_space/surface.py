@@ -1,0 +1,197 @@
+"""The surface of a scan in small pieces: faces cut until none is long, and samples close enough together
+to keep a distance from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.scene import Scene
+from render_agent.scans.solid import surface_points
+
+FACES_PER_CHUNK = 1 << 19
+"""Faces that are cut at a time; bounds the memory that it takes."""
+
+Corners = NDArray[np.float32]
+
+
+def face_corners(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
+    """Give the corners of the faces, (k, 3, 3) metres, chunk after chunk."""
+    for first in range(0, len(faces), FACES_PER_CHUNK):
+        yield points[faces[first : first + FACES_PER_CHUNK]]
+
+
+def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return areas (k,) in square metres and unit normals (k, 3) of triangles (k, 3, 3)."""
+    cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    double = np.linalg.norm(cross, axis=1)
+    return double / 2, cross / np.maximum(double, np.float32(1e-20))[:, None]
+
+
+def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
+    a, b, c = np.ascontiguousarray(corners.transpose(1, 2, 0))
+    first, second, third = (
+        squares[0] + squares[1] + squares[2]
+        for squares in ((b - a) ** 2, (c - b) ** 2, (a - c) ** 2)
+    )
+    longer = np.maximum(first, second)
+    longest = np.where(third > longer, 2, (second > first).astype(np.intp))
+    return np.sqrt(np.maximum(longer, third)), longest
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Triangles cut into pieces.
+
+    corners: (p, 3, 3) metres. new: (v, 3) metres, the vertices that cutting added; those on an edge
+    of two triangles are there twice.
+    """
+
+    corners: Corners
+    new: NDArray[np.float32]
+
+
+def cut(
+    corners: Corners, longest: float, most: int, box: NDArray[np.float64] | None = None
+) -> Pieces | None:
+    """Cut triangles across their longest edge until no edge is longer than `longest` metres.
+
+    corners: (k, 3, 3) metres. box: (2, 3) metres; pieces wholly outside are dropped. None where
+    there would be more than `most` pieces.
+    """
+    done = [corners[:0]]
+    new = [corners[:0, 0]]
+    count = 0
+    while len(corners):
+        if box is not None:
+            high, low = corners.max(axis=1), corners.min(axis=1)
+            corners = corners[((high >= box[0]) & (low <= box[1])).all(axis=1)]
+        lengths, first = longest_edges(corners)
+        short = lengths <= longest
+        done.append(corners.take(np.flatnonzero(short), axis=0))
+        long = np.flatnonzero(~short)
+        count += len(corners) - len(long)
+        if count + 2 * len(long) > most:
+            return None
+        corners, middles = _halved(corners, long, first)
+        new.append(middles)
+    return Pieces(np.concatenate(done), np.concatenate(new))
+
+
+def _halved(
+    corners: Corners, which: NDArray[np.intp], first: NDArray[np.intp]
+) -> tuple[Corners, NDArray[np.float32]]:
+    """Return the two halves of the triangles `which`, (2k, 3, 3), and the vertices between them, (k, 3).
+
+    first: (n,) of all triangles, the corner at which the edge starts that is cut.
+    """
+    start, flat = first.take(which), corners.reshape(-1, 3)
+    a, b, c = (flat.take(3 * which + (start + turn) % 3, axis=0) for turn in range(3))
+    middle = (a + b) / np.float32(2)
+    halves = np.empty((2, len(a), 3, 3), np.float32)
+    halves[0, :, 0], halves[0, :, 1], halves[0, :, 2] = a, middle, c
+    halves[1, :, 0], halves[1, :, 1], halves[1, :, 2] = middle, b, c
+    return halves.reshape(-1, 3, 3), np.asarray(middle, np.float32)
+
+
+def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
+    """Return the indices of the first point in every cell of `cell` metres; points: (n, 3) metres."""
+    if not len(points):
+        return np.empty(0, np.intp)
+    keys, bits = cell_keys(points, cell), len(points).bit_length()
+    if int(keys.max()).bit_length() + bits > 63:
+        return np.unique(keys, return_index=True)[1]
+    # numpy sorts whole numbers faster than it finds a stable order
+    numbered = keys << bits | np.arange(len(points))
+    numbered.sort()
+    first = np.flatnonzero(np.diff(numbered >> bits, prepend=-1))
+    return numbered[first] & ((1 << bits) - 1)
+
+
+def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
+    """Return a number for the cubic cell that each point, (n, 3) metres, lies in."""
+    keys = np.zeros(len(points), np.int64)
+    for along in points.T:
+        # at most 21 bits an axis; where the points spread further than that many cells, cells repeat
+        steps = ((along - along.min()) / cell).astype(np.int64) & 0x1FFFFF
+        keys = keys << int(steps.max()).bit_length() | steps
+    return keys
+
+
+def inside_box(points: NDArray[Any], box: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which points, (n, 3) metres, lie in a box, (2, 3) metres."""
+    axes = zip(points.T, *box, strict=True)
+    inside: NDArray[np.bool_] = np.logical_and.reduce(
+        [(x >= low) & (x <= high) for x, low, high in axes]
+    )
+    return inside
+
+
+SPACING_METRES = 0.08
+"""Metres: no edge of a piece of surface is longer, and its corners are samples. A place 0.2 m away
+from a face or from its edge is then at most 0.205 m away from a sample."""
+
+CELL_METRES = 0.01
+"""Metres: of the samples in one such cell one is kept."""
+
+MAX_SAMPLES = 2_000_000
+"""Samples; of a scene that needs more, the spacing and the cells grow until it needs fewer."""
+
+COARSER_FACTOR = 1.5
+
+MARGIN_METRES = 0.5
+"""Metres: surface further than this outside of the bounds is out of reach."""
+
+
+def surface_samples(scene: Scene, most: int = MAX_SAMPLES) -> NDArray[np.float32]:
+    """Return samples of the surface within reach, (s, 3) metres; none where it is all outside."""
+    box = scene.bounds + np.array([[-MARGIN_METRES], [MARGIN_METRES]])
+    spacing, cell = SPACING_METRES, CELL_METRES
+    while True:
+        samples = _spread(scene, box, spacing, 2 * most)
+        if samples is not None:
+            samples = samples[one_each(samples, cell)]
+            if len(samples) <= most:
+                return samples
+        spacing *= COARSER_FACTOR
+        cell *= COARSER_FACTOR
+
+
+def _spread(
+    scene: Scene, box: NDArray[np.float64], spacing: float, most: int
+) -> NDArray[np.float32] | None:
+    """Return the vertices of all pieces in the box, (s, 3), or None where there are too many.
+
+    Vertices that two faces share may be there twice.
+    """
+    points, faces = surface_points(scene, spacing), scene.faces
+    inside = inside_box(points, box)
+    if faces is None:
+        samples: NDArray[np.float32] = points[inside]
+        return samples
+    used = np.zeros(len(points), bool)
+    used[faces] = True
+    parts, count = [points[used & inside]], 0
+    for first in range(0, len(faces), FACES_PER_CHUNK):
+        corners = points[faces[first : first + FACES_PER_CHUNK]]
+        pieces = cut(
+            corners[longest_edges(corners)[0] > spacing],
+            spacing,
+            most - count,
+            None if inside.all() else box,
+        )
+        if pieces is None:
+            return None
+        count += len(pieces.corners)
+        parts.append(pieces.new)
+    samples = np.concatenate(parts)
+    if inside.all():
+        return samples
+    kept: NDArray[np.float32] = samples[inside_box(samples, box)]
+    return kept

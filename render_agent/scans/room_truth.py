@@ -1,0 +1,239 @@
+"""The ground truth of a generated home: its objects' boxes, their counts and distances, its rooms and areas.
+
+Written as JSON beside the scan, with the names of VSI-Bench's own annotations (`object_bbox`,
+`centroid`, `axesLengths`, `normalizedAxes`, `object_counts`, `room_size`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta, Struct, field
+from numpy.typing import NDArray
+
+from render_agent.errors import QuestionsError
+from render_agent.scans.boxes import Array, OrientedBox, distance
+from render_agent.util.safe_parse import Count, decode, read_bounded
+
+DATASET = "rooms"
+
+Box2 = tuple[float, float, float, float]
+"""x low, y low, x high, y high, metres."""
+
+Metres = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Point = tuple[Metres, Metres, Metres]
+UnitAxes = Annotated[
+    list[Annotated[float, Meta(ge=-1.001, le=1.001)]], Meta(min_length=9, max_length=9)
+]
+
+
+class _Object(Struct):
+    number: Count
+    kind: str
+    room: Count
+    support: Count | None = field(name="on")
+    centre: Point = field(name="centroid")
+    size: Point = field(name="axesLengths")
+    axes: UnitAxes = field(name="normalizedAxes")
+
+
+class _Room(Struct):
+    purpose: str
+    polygon: list[tuple[Metres, Metres]]
+
+
+class _Home(Struct):
+    """The fields of a truth file that are read."""
+
+    scene: str
+    kind: str
+    height: Metres
+    rooms: list[_Room]
+    ways: list[tuple[Metres, Metres, Metres, Metres]]
+    boxes: dict[str, list[_Object]] = field(name="object_bbox")
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """A room: what it is for, and its floor as a polygon (k, 2), counter-clockwise, metres."""
+
+    purpose: str
+    corners: Array
+
+    @property
+    def area(self) -> float:
+        """Square metres, by the shoelace formula."""
+        x, y = self.corners.T
+        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+
+    @property
+    def box(self) -> Box2:
+        """The rectangle around it."""
+        (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
+        return float(a), float(b), float(c), float(d)
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
+        inside = np.zeros(len(points), bool)
+        x, y = points.T
+        for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
+            if ay != by:
+                crosses = (ay > y) != (by > y)
+                inside ^= crosses & (x < ax + (y - ay) * (bx - ax) / (by - ay))
+        return inside
+
+
+@dataclass(frozen=True, eq=False)
+class TrueObject:
+    """An object and its tight box.
+
+    centre: (3,) metres, world frame; size: (3,) metres along its axes; axes: (3, 3), a unit axis a
+    row. room: number of the room that it is in. support: number of the object that it stands on.
+    """
+
+    label: str
+    centre: Array
+    size: Array
+    axes: Array
+    kind: str
+    room: int
+    support: int | None = None
+
+    @cached_property
+    def box(self) -> OrientedBox:
+        """Its box."""
+        return OrientedBox(self.centre, self.size, self.axes)
+
+    @property
+    def longest(self) -> float:
+        """Its longest dimension in centimetres."""
+        return float(self.size.max()) * 100
+
+
+@dataclass(frozen=True, eq=False)
+class RoomTruth:
+    """Everything that is known about a home.
+
+    area: square metres of floor in all rooms. height: of the ceilings, metres. ways: rectangles
+    (x low, y low, x high, y high) in metres, the floor in doors and passages between rooms.
+    """
+
+    scene: str
+    kind: str
+    area: float
+    height: float
+    rooms: list[Room]
+    ways: list[Box2]
+    objects: list[TrueObject]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How many objects there are of every label."""
+        return Counter(thing.label for thing in self.objects)
+
+    def apart(self, first: TrueObject, second: TrueObject) -> float:
+        """Return the metres between the closest points of the boxes of two of its objects."""
+        key = frozenset((id(first), id(second)))
+        if key not in self._apart:
+            self._apart[key] = distance(first.box, second.box)
+        return self._apart[key]
+
+    @cached_property
+    def _apart(self) -> dict[frozenset[int], float]:
+        return {}
+
+    def only(self, label: str) -> TrueObject:
+        """Return the one object of a label. ValueError where there is none or more than one."""
+        (single,) = (thing for thing in self.objects if thing.label == label)
+        return single
+
+
+def to_json(truth: RoomTruth) -> dict[str, Any]:
+    """Return a truth as it is written.
+
+    `normalizedAxes` are the nine numbers of `axes`, row by row; `on` and `number` refer to the order
+    of the objects; `distances` holds the metres between the closest points of the boxes of objects
+    that are the only ones of their label.
+    """
+    boxes: dict[str, list[dict[str, Any]]] = {}
+    for number, thing in enumerate(truth.objects):
+        low, high = thing.box.bounds
+        boxes.setdefault(thing.label, []).append(
+            {
+                "number": number,
+                "kind": thing.kind,
+                "room": thing.room,
+                "on": thing.support,
+                "centroid": thing.centre.tolist(),
+                "axesLengths": thing.size.tolist(),
+                "normalizedAxes": thing.axes.ravel().tolist(),
+                "min": np.round(low, 5).tolist(),
+                "max": np.round(high, 5).tolist(),
+                "longest_cm": round(thing.longest, 1),
+            }
+        )
+    corners = np.concatenate([room.corners for room in truth.rooms])
+    middle = (corners.min(0) + corners.max(0)) / 2
+    return {
+        "dataset": DATASET,
+        "scene": truth.scene,
+        "kind": truth.kind,
+        "room_size": round(truth.area, 4),
+        "room_center": [round(float(value), 4) for value in (*middle, truth.height / 2)],
+        "height": truth.height,
+        "rooms": [
+            {"purpose": room.purpose, "area": round(room.area, 4), "polygon": room.corners.tolist()}
+            for room in truth.rooms
+        ],
+        "ways": [[round(value, 4) for value in way] for way in truth.ways],
+        "object_counts": dict(sorted(truth.counts.items())),
+        "object_bbox": boxes,
+        "distances": _distances(truth),
+    }
+
+
+def _distances(truth: RoomTruth) -> list[list[Any]]:
+    alone = sorted(label for label, count in truth.counts.items() if count == 1)
+    return [
+        [first, second, round(truth.apart(truth.only(first), truth.only(second)), 4)]
+        for index, first in enumerate(alone)
+        for second in alone[index + 1 :]
+    ]
+
+
+def read_truth(path: Path) -> RoomTruth:
+    """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
+    try:
+        home: _Home = decode(read_bounded(path), _Home)
+    except (OSError, ValueError) as error:
+        raise QuestionsError(
+            f"{path} is no truth of a room that make-rooms wrote: {error}"
+        ) from error
+    numbered = {
+        box.number: TrueObject(
+            label,
+            np.array(box.centre, float),
+            np.array(box.size, float),
+            np.array(box.axes, float).reshape(3, 3),
+            box.kind,
+            box.room,
+            box.support,
+        )
+        for label, boxes in home.boxes.items()
+        for box in boxes
+    }
+    rooms = [Room(room.purpose, np.array(room.polygon, float)) for room in home.rooms]
+    return RoomTruth(
+        home.scene,
+        home.kind,
+        sum(room.area for room in rooms),
+        home.height,
+        rooms,
+        list(home.ways),
+        [numbered[number] for number in sorted(numbered)],
+    )

@@ -1,0 +1,130 @@
+"""The surface of a splat: its opaque Gaussians that have neighbours, and samples of them; the rest are floaters.
+
+The rest are floaters and haze: they are drawn, but they neither block the way nor make the room larger.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.scans.gaussians import Gaussians
+
+if TYPE_CHECKING:
+    from render_agent.scans.scene import Scene
+
+SOLID_OPACITY = 0.3
+"""A Gaussian of a lower opacity is haze: three of them, one behind the other, let a third of the light through."""
+
+MIN_NEIGHBOURS = 8
+"""So many others of like size stand around a Gaussian of a surface, in the 27 cells around its centre. On a
+surface whose Gaussians touch each other there are more than fifteen; a floater is alone, or one of a few."""
+
+CELL_METRES = 0.1
+"""Metres: the side of such a cell, but at least twice a Gaussian's largest standard deviation."""
+
+SIMILAR_SIZE_RATIO = 2.0
+"""Gaussians less than this many times smaller than such a cell allows are of like size."""
+
+WIDEST_METRES = 1.0
+"""Metres: a Gaussian of a larger standard deviation is sky or haze."""
+
+MAX_SAMPLES_ACROSS = 24
+"""Samples along a side of a Gaussian, at the most."""
+
+
+def solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
+    """Return which Gaussians, (n,) bool, are surface; all that are opaque where none has neighbours.
+
+    points: (n, 3) metres.
+    """
+    sizes = 2 * gaussians.scales.max(axis=1)
+    opaque = np.flatnonzero((gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * WIDEST_METRES))
+    kept: NDArray[np.bool_] = np.zeros(len(points), bool)
+    cell, smallest = CELL_METRES, -np.inf
+    while smallest < 2 * WIDEST_METRES:
+        own = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
+        alike = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
+        kept[own[_counts(points, own, alike, cell) > MIN_NEIGHBOURS]] = True
+        smallest, cell = cell, 2 * cell
+    if not kept.any():
+        kept[opaque] = True
+    return kept if kept.any() else np.ones(len(points), bool)
+
+
+def _counts(
+    points: NDArray[Any], own: NDArray[np.intp], others: NDArray[np.intp], cell: float
+) -> NDArray[np.int64]:
+    """Return how many of `others` lie in the 27 cells around each of `own`, (k,), itself among them."""
+    if not len(own) or not len(others):
+        return np.zeros(len(own), np.int64)
+    low = points[others].min(axis=0) - 2 * cell
+    cells, counts = np.unique(_keys(points[others], low, cell), return_counts=True)
+    wanted, which = np.unique(_keys(points[own], low, cell), return_inverse=True)
+    sums = np.zeros(len(wanted), np.int64)
+    for step in np.ndindex(3, 3, 3):
+        x, y, z = (int(part) - 1 for part in step)
+        keys = wanted + ((x << 42) + (y << 21) + z)
+        at = np.minimum(np.searchsorted(cells, keys), len(cells) - 1)
+        sums += np.where(cells[at] == keys, counts[at], 0)
+    around: NDArray[np.int64] = sums[which]
+    return around
+
+
+def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.int64]:
+    """Return a number for the cell that each point, (n, 3), lies in; next cells along an axis differ by a power of two."""
+    steps = np.clip((points - low) / cell, 0, (1 << 20) - 1).astype(np.int64)
+    keys: NDArray[np.int64] = steps[:, 0] << 42 | steps[:, 1] << 21 | steps[:, 2]
+    return keys
+
+
+def solid_samples(
+    points: NDArray[np.float32], gaussians: Gaussians, spacing: float
+) -> NDArray[np.float32]:
+    """Return samples of the surface of a splat, (s, 3) metres: its Gaussians' discs, as far as they are opaque.
+
+    points: (n, 3) metres. spacing: metres between the samples of a disc at most, where it is not very
+    large. A Gaussian smaller than that is its centre.
+    """
+    kept = solid(points, gaussians) if gaussians.solid is None else gaussians.solid
+    points, gaussians = points[kept], gaussians.where(kept)
+    order = np.argsort(-gaussians.scales, axis=1)[:, :2]
+    reach = np.sqrt(2 * np.log(np.maximum(gaussians.opacities / SOLID_OPACITY, 1)))
+    sides = np.take_along_axis(gaussians.scales, order, axis=1) * reach[:, None]
+    across = np.minimum(2 * np.ceil(sides / spacing - 0.5).clip(0) + 1, MAX_SAMPLES_ACROSS).astype(
+        int
+    )
+    parts = []
+    for pair in np.unique(across, axis=0):
+        own = np.flatnonzero((across == pair).all(axis=1))
+        steps = [np.linspace(-1, 1, count) if count > 1 else np.zeros(1) for count in pair]
+        places = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2).astype(np.float32)
+        places = places[(places**2).sum(axis=1) <= 1 + 1e-6]
+        if len(places) == 1:
+            parts.append(points[own])
+            continue
+        for index in np.array_split(own, max(1, len(own) * len(places) // (1 << 20))):
+            axes = _axes(gaussians.rotations[index])
+            along = np.take_along_axis(axes, order[index][:, None], axis=2) * sides[index][:, None]
+            parts.append((points[index, None] + places @ along.transpose(0, 2, 1)).reshape(-1, 3))
+    return np.concatenate(parts).astype(np.float32, copy=False)
+
+
+def _axes(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the matrices, (n, 3, 3), of unit quaternions (n, 4); their columns are the Gaussians' axes."""
+    w, x, y, z = rotations.T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.array(rows, np.float32).transpose(2, 0, 1)
+
+
+def surface_points(scene: Scene, spacing: float) -> NDArray[np.float32]:
+    """Return points of a scene's surface, (s, 3) metres: those of a cloud or mesh, samples of a splat."""
+    if scene.gaussians is None:
+        return scene.points
+    return solid_samples(scene.points, scene.gaussians, spacing)

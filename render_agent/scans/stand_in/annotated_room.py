@@ -1,0 +1,170 @@
+"""A stand-in for a scan: the room that the official annotations describe, as coloured boxes."""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from render_agent.errors import SceneError
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.scene import Scene
+from render_agent.scans.stand_in.annotations import BoxedObject, SceneAnnotation
+from render_agent.scans.stand_in.floor import Floor, floor_under
+
+FloatArray = NDArray[np.float64]
+
+WALL_METRES = 0.5
+"""The height of the walls, low enough to look over."""
+
+ROOM_HEIGHT_METRES = 2.6
+"""At least so high above the floor a camera may rise."""
+
+WIDEST_METRES = 200.0
+"""Boxes that lie farther apart than this are a fault of the annotations."""
+
+TILE_METRES = 0.5
+TILE_COLOURS = ((206, 203, 196), (186, 182, 174))
+WALL_COLOUR = (226, 222, 214)
+
+BAR_METRES = 0.03
+"""How thick the edges are of a box that holds another one."""
+
+BOX_FACES = np.array(
+    [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
+)
+"""The corners around each face of a box: lower and upper end of axis 0, 1, 2."""
+
+LIGHT = np.array([0.35, 0.2, 0.9])
+
+
+@dataclass(frozen=True, eq=False)
+class _Quads:
+    """Rectangles, each with corners of its own: corners (n, 4, 3) metres, colours (n, 3) uint8."""
+
+    corners: FloatArray
+    colours: NDArray[np.uint8]
+
+
+def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> Scene:
+    """Return the room of an annotation: every box in its category's colour.
+
+    The floor has exactly the annotated area and lies at the lowest corner of all boxes; its tiles
+    are half a metre wide; the walls around it are low. A box that holds another one is drawn as its
+    edges. World frame: that of the annotations. SceneError where there are no boxes, or they lie
+    too far apart to be one room.
+    """
+    things = annotation.objects
+    if not things:
+        raise SceneError(f"the annotations of scene {annotation.scene} hold no boxes to build")
+    corners = np.array([thing.corners for thing in things])
+    if np.ptp(corners.reshape(-1, 3), axis=0).max() > WIDEST_METRES:
+        raise SceneError(f"the boxes of scene {annotation.scene} do not lie in one room")
+    level = float(corners[:, :, 2].min())
+    edges = np.concatenate([thing.axes[:, :2] * thing.size[:, None] for thing in things])
+    floor = floor_under(corners, edges, annotation.room_size)
+    parts = [_floor(floor, level), _walls(floor, level)]
+    for thing, holds in zip(things, _holders(things, corners), strict=True):
+        colour = category_colour(thing.label)
+        parts.append(_edges(thing, colour) if holds else _box(thing, colour))
+    return _scene(annotation.scene, parts, level, source)
+
+
+def category_colour(label: str) -> NDArray[np.uint8]:
+    """Return the colour, (3,) RGB, of a category: always the same, bright, from its name alone."""
+    digest = hashlib.sha256(label.encode()).digest()
+    hue = int.from_bytes(digest[:2], "big") / 65536
+    colour = colorsys.hsv_to_rgb(hue, 0.45 + digest[2] / 255 * 0.45, 0.65 + digest[3] / 255 * 0.3)
+    return np.round(255 * np.array(colour)).astype(np.uint8)
+
+
+def _box(thing: OrientedBox, colour: NDArray[np.uint8]) -> _Quads:
+    """Return the six faces of a box, each lighter or darker by its direction."""
+    normals = np.repeat(thing.axes, 2, axis=0) * np.tile([-1.0, 1.0], 3)[:, None]
+    shades = 0.8 + 0.2 * normals @ (LIGHT / np.linalg.norm(LIGHT))
+    return _Quads(thing.corners[BOX_FACES], _coloured(shades[:, None] * colour))
+
+
+def _edges(thing: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
+    """Return a box as the twelve bars of its edges, inside its outline."""
+    bar = np.minimum(BAR_METRES, thing.size / 3)
+    bars = []
+    for axis in range(3):
+        first, second = (axis + 1) % 3, (axis + 2) % 3
+        size = bar.copy()
+        size[axis] = thing.size[axis]
+        for sides in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
+            offset = np.zeros(3)
+            offset[[first, second]] = np.array(sides) * (thing.size - bar)[[first, second]] / 2
+            bars.append(OrientedBox(thing.centre + offset @ thing.axes, size, thing.axes))
+    return _joined(_box(bar, colour) for bar in bars)
+
+
+def _holders(things: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
+    """Return which boxes, (n,), hold another one wholly; corners: (n, 8, 3) metres."""
+    holds_another = np.zeros(len(things), bool)
+    volumes = np.array([thing.size.prod() for thing in things])
+    for number, thing in enumerate(things):
+        local = np.abs((corners - thing.centre) @ thing.axes.T)
+        inside = (local <= thing.size / 2 + 1e-3).all(axis=(1, 2))
+        holds_another[number] = bool((inside & (volumes < volumes[number])).any())
+    return holds_another
+
+
+def _floor(floor: Floor, level: float) -> _Quads:
+    tiles = (
+        np.floor((floor.cells + 0.5) * floor.side / TILE_METRES).sum(axis=1).astype(np.int64) % 2
+    )
+    return _Quads(_raised(floor.squares(), level), np.array(TILE_COLOURS, np.uint8)[tiles])
+
+
+def _walls(floor: Floor, level: float) -> _Quads:
+    ends = floor.border()
+    low, high = _raised(ends, level), _raised(ends, level + WALL_METRES)
+    corners = np.concatenate([low, high[:, ::-1]], axis=1)
+    along = np.abs((ends[:, 1] - ends[:, 0]) @ floor.turn.T)
+    shades = np.where(along[:, 0] > along[:, 1], 1.0, 0.9)
+    return _Quads(corners, _coloured(shades[:, None] * np.array(WALL_COLOUR)))
+
+
+def _raised(places: FloatArray, height: float) -> FloatArray:
+    """Return places (…, 2) as (…, 3) at a height in metres."""
+    raised: FloatArray = np.insert(places, 2, height, axis=-1)
+    return raised
+
+
+def _coloured(values: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.clip(np.round(values), 0, 255).astype(np.uint8)
+
+
+def _joined(parts: Iterable[_Quads]) -> _Quads:
+    listed = list(parts)
+    return _Quads(
+        np.concatenate([part.corners for part in listed]),
+        np.concatenate([part.colours for part in listed]),
+    )
+
+
+def _scene(name: str, parts: list[_Quads], level: float, source: Path | None) -> Scene:
+    quads = _joined(parts)
+    points = quads.corners.reshape(-1, 3)
+    first = 4 * np.arange(len(quads.corners), dtype=np.int32)[:, None, None]
+    faces = (first + np.array([[0, 1, 2], [0, 2, 3]], np.int32)).reshape(-1, 3)
+    bounds = np.array([points.min(axis=0), points.max(axis=0)])
+    bounds[1, 2] = max(bounds[1, 2], level + ROOM_HEIGHT_METRES)
+    return Scene(
+        id=name,
+        points=points.astype(np.float32),
+        colours=np.repeat(quads.colours, 4, axis=0),
+        faces=faces,
+        floor=level,
+        ceiling=float(bounds[1, 2]),
+        bounds=bounds,
+        source=source,
+    )

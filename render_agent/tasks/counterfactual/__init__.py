@@ -1,0 +1,21 @@
+"""The values of `--change`: counterparts of questions in rooms, or in words, that differ in one thing.
+
+Imports scenes, questions and their truth.
+Start with `base` and its `ChangePlan`; `pairs` gives every question its counterparts.
+"""
+
+CHANGES = {
+    "remove": "render_agent.tasks.counterfactual.objects:Remove",
+    "add": "render_agent.tasks.counterfactual.objects:Add",
+    "move": "render_agent.tasks.counterfactual.objects:Move",
+    "swap": "render_agent.tasks.counterfactual.objects:Swap",
+    "recolour": "render_agent.tasks.counterfactual.objects:Recolour",
+    "scale": "render_agent.tasks.counterfactual.objects:Scale",
+    "rotate": "render_agent.tasks.counterfactual.objects:Rotate",
+    "order": "render_agent.tasks.counterfactual.wordings:Order",
+    "letters": "render_agent.tasks.counterfactual.wordings:Letters",
+    "units": "render_agent.tasks.counterfactual.wordings:Units",
+    "inverse": "render_agent.tasks.counterfactual.wordings:Inverse",
+    "names": "render_agent.tasks.counterfactual.wordings:Names",
+}
+"""Values of `--change`, without their arguments."""

@@ -1,0 +1,219 @@
+"""Which questions a run asks: a benchmark, narrowed by the options, or the one that was typed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from render_agent import registry
+from render_agent.config import RunConfig
+from render_agent.config.option import did_you_mean
+from render_agent.dialogue.answer import MAX_OPTIONS, letters
+from render_agent.dialogue.state import Question
+from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.tasks.counterfactual.pairs import with_counterparts
+from render_agent.tasks.rooms import QUESTIONS, QuestionFile
+from render_agent.tasks.rows import NAME_COLUMNS, check_name
+from render_agent.tasks.scans import refuse_missing
+from render_agent.tasks.vsibench import read_ids
+from render_agent.util.display import counted
+from render_agent.util.reasons import short_repr
+from render_agent.util.sanitize import plain_name
+
+
+def choose_questions(config: RunConfig) -> list[Question]:
+    """Return the questions of a run in their order. SetupError where they or their scans are not at hand.
+
+    With --allow-missing only where no scan at all is; where nothing is shown none is looked for.
+    """
+    if config.ply is not None:
+        return [single_question(config)]
+    questions = narrowed(_benchmark(config), config)
+    if not questions:
+        raise QuestionsError(
+            "no question is left after --type, --dataset, --scene, --id and --exclude together: leave"
+            " one of them out"
+        )
+    if config.shuffle:
+        random.Random(config.seed).shuffle(questions)
+    chosen = shard_of(questions[: config.limit], config.shard)
+    if config.blind and not config.change:
+        return chosen
+    benchmark = _maker(config)
+    if find_scans := getattr(benchmark, "with_scans", None):
+        chosen = find_scans(config, chosen)
+    if not (config.allow_missing or config.blind):
+        searched = getattr(benchmark, "searched", None)
+        where = getattr(benchmark, "where", "by the package that brings them")
+        refuse_missing(chosen, searched(config) if searched else {q.dataset: where for q in chosen})
+    return with_counterparts(config, chosen) if config.change else chosen
+
+
+def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
+    """Return the questions of one shard, "I/N": every N-th scene, from the I-th on, in their order.
+
+    The N shards hold every question once, those of a scene together. UsageError where it is no such
+    pair, QuestionsError where the shard is empty.
+    """
+    if shard is None:
+        return list(questions)
+    part, slash, parts = shard.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise UsageError(f"--shard {shard!r} must be I/N with I from 1 to N, such as 2/8")
+    scenes = list(dict.fromkeys((question.dataset, question.scene) for question in questions))
+    mine = set(scenes[int(part) - 1 :: int(parts)])
+    chosen = [question for question in questions if (question.dataset, question.scene) in mine]
+    if not chosen:
+        raise QuestionsError(
+            f"--shard {shard} is empty: all questions are about {counted(len(scenes), 'scene')}; use fewer parts"
+        )
+    return chosen
+
+
+def question_files(config: RunConfig) -> list[Path]:
+    """Return the files that the questions of a run come from. SetupError where one is not at hand."""
+    if config.ply is not None:
+        return []
+    excluded = [] if config.exclude is None else [Path(config.exclude)]
+    files = getattr(_maker(config), "files", None)
+    if files is not None:
+        return [*files(config), *excluded]
+    # what a package reads is its own; a file that was named is known
+    return [*(path for path in [Path(config.questions or "")] if path.is_file()), *excluded]
+
+
+def single_question(config: RunConfig) -> Question:
+    """Return the question that was typed, about the scan that was named."""
+    scan = Path(config.ply or "").absolute()
+    if scan.is_dir() or not scan.exists():
+        state = "a folder" if scan.is_dir() else "no scan"
+        raise SetupError(
+            f"there is {state} at {config.ply}: give the path of a PLY, GLB or OBJ file"
+        )
+    return Question(
+        id="question",
+        benchmark="single",
+        dataset="single",
+        scene=plain_name(scan.stem),
+        type="single",
+        text=config.question or "",
+        wanted="letter" if config.option else "text",
+        options=lettered(config.option),
+        scan=scan,
+    )
+
+
+def lettered(options: Sequence[str]) -> tuple[str, ...]:
+    """Return choices with their letters; where all carry one already they are left as they are.
+
+    UsageError where one is empty, or there are more of them than letters.
+    """
+    if not all(option.strip() for option in options):
+        raise UsageError("an --option is empty: give each choice its text")
+    if len(options) == 1:
+        raise UsageError("one --option is no choice: give at least two, or none")
+    if len(options) > MAX_OPTIONS:
+        raise UsageError(f"{len(options)} choices are too many: give at most {MAX_OPTIONS}")
+    if repeated := [
+        option for option, count in Counter(map(str.strip, options)).items() if count > 1
+    ]:
+        raise UsageError(f"two choices are the same, {short_repr(repeated[0])}: leave one out")
+    texts = letters(options)
+    if list(texts.values()) != [option.strip() for option in options]:
+        return tuple(options)
+    return tuple(f"{letter}. {text}" for letter, text in texts.items())
+
+
+def is_file_of_questions(config: RunConfig) -> bool:
+    """Whether the benchmark is a file; one that is called like a part of a package goes before it."""
+    own = config.benchmark in registry.built_in("benchmark")
+    return not own and Path(config.benchmark).is_file()
+
+
+def _maker(config: RunConfig) -> Any:
+    """Return the benchmark of `--benchmark`: a file of questions, or a registered part. SetupError where there is no such benchmark."""
+    if is_file_of_questions(config):
+        path = Path(config.benchmark)
+        return QuestionFile(path, path.stem)
+    if config.benchmark not in registry.names("benchmark"):
+        known = registry.names("benchmark")
+        if Path(config.benchmark).is_dir():
+            raise SetupError(
+                f"--benchmark {config.benchmark} is a folder: name the file of questions in it, such as"
+                f" {Path(config.benchmark, QUESTIONS)}"
+            )
+        raise SetupError(
+            f"--benchmark {config.benchmark!r} is neither {', '.join(known)} nor a file of questions, and"
+            f" no installed package brings it{did_you_mean(config.benchmark, known)}"
+        )
+    return registry.load("benchmark", config.benchmark)
+
+
+def _benchmark(config: RunConfig) -> list[Question]:
+    """Return all questions of a benchmark, in its order.
+
+    QuestionsError where it gives something else than a list of questions with ids of their own;
+    SetupError where it cannot be imported or fails.
+    """
+    maker = _maker(config)
+    if isinstance(maker, QuestionFile):
+        return maker(config)
+    loaded = registry.load("benchmark", config.benchmark)(config)
+    package = registry.package("benchmark", config.benchmark)
+    if package is None:  # their rows were checked as they were read
+        return list(loaded)
+    source = f"the benchmark {config.benchmark!r} of {package}"
+    questions: dict[str, Question] = {}
+    for index, question in enumerate(loaded):
+        if not isinstance(question, Question):
+            raise QuestionsError(
+                f"{source}: entry {index} is no Question but {short_repr(question)}"
+            )
+        try:
+            named = question.id, question.dataset, question.scene
+            for column, name in zip(NAME_COLUMNS, named, strict=True):
+                check_name(column, name)
+        except QuestionsError as error:
+            raise QuestionsError(f"{source}, entry {index}: {error}") from error
+        if question.id in questions:
+            raise QuestionsError(
+                f"{source}: the id {question.id!r} stands twice; ids must be unique"
+            )
+        questions[question.id] = replace(question, benchmark=config.benchmark)
+    if not questions:
+        raise QuestionsError(f"{source} has no questions")
+    return list(questions.values())
+
+
+def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:
+    """Return the questions that --type, --dataset, --scene, --id and --exclude leave.
+
+    QuestionsError where one of them names none, or --exclude has an id that no question has.
+    """
+    excluded = set() if config.exclude is None else read_ids(Path(config.exclude))
+    if unknown := sorted(excluded - {question.id for question in questions}):
+        raise QuestionsError(
+            f"--exclude {config.exclude} has {len(unknown)} ids that no question has, such as"
+            f" {short_repr(unknown[0])}: is it another benchmark's?"
+        )
+    for name in ("type", "dataset", "scene", "id"):
+        known = {getattr(question, name) for question in questions}
+        for value in getattr(config, name):
+            if value not in known:
+                spelled = f": there are {', '.join(sorted(known))}" if len(known) < 20 else ""
+                raise QuestionsError(
+                    f"no question has the {name} {value!r}{spelled}{did_you_mean(value, known)}"
+                )
+    return [
+        question
+        for question in questions
+        if question.id not in excluded
+        and (not config.type or question.type in config.type)
+        and (not config.dataset or question.dataset in config.dataset)
+        and (not config.scene or question.scene in config.scene)
+        and (not config.id or question.id in config.id)
+    ]

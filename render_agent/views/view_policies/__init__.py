@@ -1,0 +1,16 @@
+"""The values of `--views`: the model chooses its views, or a fixed policy does as a fair baseline.
+
+Imports scenes, rendering and what questions name.
+Start with `base`; `built_in` has the program's own policies.
+"""
+
+VIEW_POLICIES = {
+    "free": "render_agent.views.view_policies.built_in:Free",
+    "none": "render_agent.views.view_policies.built_in:Blind",
+    "start": "render_agent.views.view_policies.built_in:Start",
+    "four": "render_agent.views.view_policies.built_in:Four",
+    "top": "render_agent.views.view_policies.built_in:Top",
+    "random-walk": "render_agent.views.view_policies.built_in:RandomWalkViews",
+    "tour": "render_agent.views.view_policies.tour:TourViews",
+}
+"""Values of `--views`."""

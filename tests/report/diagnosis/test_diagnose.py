@@ -1,0 +1,373 @@
+"""Diagnoses of real runs in the bundled rooms and in annotated ones."""
+
+import json
+import re
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from conftest import test_data
+from factories import TREE
+from factories.runs import SMALL, Silent, play
+
+from render_agent.cli.main import cli
+from render_agent.config import RunConfig
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.visibility.object_visibility import Sight
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Cause
+from render_agent.report.diagnosis.sentences import notes, reading
+from render_agent.report.diagnosis.summary import summary
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.room_truth import read_truth
+from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
+
+SCENES = TREE / "scenes"
+QUESTIONS = SCENES / "questions.jsonl"
+CORNER = "0.45,0.45,1.9,225"
+"""A place in room00 from which nothing but a corner is seen."""
+
+MIDDLE = "2.1,2.0,1.6,0"
+ROOM = read_truth(SCENES / "room00.json")
+CHAIRS, DIRECTION, LIGHT, DOOR, SIZE = "0", "7", "13", "14", "19"
+TURNS = 5
+
+
+def reply(**fields):
+    return json.dumps(fields)
+
+
+def looks_at(*labels, answer):
+    """Return replies that look at the only object of each label, then give an answer and are done."""
+    points = [ROOM.only(label).centre.tolist() for label in labels]
+    return [*(reply(look_at=point) for point in points), reply(answer=answer, done=True)]
+
+
+def run_of(folder, replies, start, **options):
+    """Play the named questions of room00 with these replies; return the run folder."""
+    given = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
+    path, _ = play(folder, QUESTIONS, ScriptedEngine(Replies(replies), 8), **given | options)
+    return RunFolder(path)
+
+
+STARING = {
+    LIGHT: [reply(answer="999", done=True)],
+    DOOR: [reply(rotation_angle_degrees=5), reply(answer="999")],
+    CHAIRS: ["no JSON"],
+}
+"""Replies that never look at what they are asked about."""
+
+LOOKING = {
+    DIRECTION: looks_at("bookshelf", "tv", "door", answer="A"),
+    DOOR: looks_at("door", answer="203"),
+    LIGHT: looks_at("door", "ceiling light", answer="1"),
+    SIZE: [reply(rotation_angle_degrees=90)] * 3 + [reply(answer="50", done=True)],
+}
+"""Replies that look at all of it; the door's answer is right, the others are wrong."""
+
+
+@pytest.fixture(scope="module")
+def staring(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp("staring"), STARING, CORNER)
+
+
+@pytest.fixture(scope="module")
+def looking(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp("looking"), LOOKING, MIDDLE)
+
+
+def test_an_object_never_looked_at_is_reported_so(staring):
+    found = diagnose_run(staring)
+    light, door, chairs = (found[name] for name in (LIGHT, DOOR, CHAIRS))
+    assert light.never_seen == ("ceiling light",)
+    assert door.never_seen == ("door",)
+    assert chairs.never_seen == ("chair",)
+    assert [box.category for box in chairs.boxes] == ["chair"] * 3
+    sightings = [s for one in (light, door) for turn in one.turns for s in turn.sightings]
+    assert [s.area for s in sightings] == [0.0] * len(sightings)
+    assert len(sightings) == 1 + TURNS
+    assert light.cause is Cause.STOPPED_EARLY
+    assert light.premature
+    assert door.cause is Cause.NEVER_LOOKED
+    assert not door.premature
+    assert chairs.cause is Cause.NO_ANSWER
+    assert chairs.repairs == TURNS
+
+
+def test_what_was_looked_at_was_seen_when_it_was(looking):
+    found = diagnose_run(looking)
+    assert found[DIRECTION].named == ("bookshelf", "tv", "door")
+    assert found[DIRECTION].first_seen["door"] in (0, 3)
+    assert all(turn is not None for turn in found[DIRECTION].first_seen.values())
+    assert found[LIGHT].first_seen == {"ceiling light": 2}
+    causes = {name: one.cause for name, one in found.items()}
+    assert causes == {
+        DIRECTION: Cause.MISJUDGED,
+        DOOR: Cause.RIGHT,
+        LIGHT: Cause.MISJUDGED,
+        SIZE: Cause.MISJUDGED,
+    }
+
+
+def test_sightings_are_those_of_sight(looking):
+    scene = load_scene(SCENES / "room00.ply", "room00")
+    labels = [thing.label for thing in ROOM.objects]
+    size = looking.config.image_size
+    sight = Sight(Rasteriser(1), scene, [thing.box for thing in ROOM.objects], size, size[0])
+    found = diagnose_run(looking)
+    compared = 0
+    for state in read_states(looking):
+        one = found[state.id]
+        for turn, told in zip(state.turns, one.turns, strict=True):
+            for sighting in told.sightings:
+                camera = next(v.camera for v in turn.views if v.number == sighting.view)
+                box = one.boxes[sighting.box]
+                first = labels.index(box.category)
+                (seen,) = sight.look(camera, [first + box.number])
+                assert sighting.area == pytest.approx(seen.area, abs=0.1)
+                assert sighting.share == pytest.approx(seen.share, abs=0.001)
+                assert sighting.distance == pytest.approx(seen.distance, abs=0.001)
+                compared += seen.well(size)
+    assert compared >= 6
+
+
+def test_every_box_of_a_counted_category_has_to_be_seen(tmp_path):
+    chairs = [thing.centre.tolist() for thing in ROOM.objects if thing.label == "chair"]
+    some = [reply(look_at=chairs[0]), reply(answer="1", done=True)]
+    every = [reply(look_at=point) for point in chairs] + [reply(answer="1", done=True)]
+    results = {}
+    for name, replies in (("some", some), ("every", every)):
+        folder = run_of(tmp_path / name, {CHAIRS: replies}, CORNER)
+        results[name] = diagnose_run(folder)[CHAIRS]
+        size = folder.config.image_size
+    for one in results.values():
+        seen = {s.box for turn in one.turns for s in turn.sightings if s.well(size)}
+        assert (one.first_seen["chair"] is not None) == (seen == {0, 1, 2})
+
+
+def test_coverage_grows_with_turning_around(looking):
+    around = [turn.coverage for turn in diagnose_run(looking)[SIZE].turns]
+    assert around == sorted(around)
+    assert around[0] < 0.15
+    assert 0.3 < around[-1] < 0.6
+
+
+def test_the_map_counts_for_nothing(tmp_path):
+    replies = {LIGHT: [reply(view="top"), reply(view="top"), reply(answer="1", done=True)]}
+    one = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("top",)))[LIGHT]
+    assert [turn.sightings for turn in one.turns] == [(), (), ()]
+    assert one.coverage == 0.0
+    assert one.cause is Cause.STOPPED_EARLY
+
+
+def test_around_counts_as_its_four_views(tmp_path):
+    done = [reply(answer="50", done=True)]
+    turns = [reply(rotation_angle_degrees=90)] * 3
+    around = run_of(tmp_path / "a", {SIZE: done, DOOR: done}, MIDDLE, kinds=("around",))
+    one_by_one = run_of(tmp_path / "b", {SIZE: turns + done}, MIDDLE, field_of_view=90.0)
+    whole, parts = (diagnose_run(run)[SIZE].coverage for run in (around, one_by_one))
+    assert whole == pytest.approx(parts, abs=0.02)
+    (turn,) = diagnose_run(around)[DOOR].turns
+    assert turn.sightings[0].share > 0.9
+
+
+@pytest.mark.slow
+def test_several_processes_find_the_same(tmp_path):
+    ids = ("0", "13", "20", "33")
+    replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
+    path, _ = play(
+        tmp_path, QUESTIONS, ScriptedEngine(Replies(replies), 8), id=ids, start=MIDDLE, max_turns=2
+    )
+    folder = RunFolder(path)
+    assert len({question.scene for question in folder.questions()}) == 2
+    alone = diagnose_run(folder, 1)
+    assert diagnose_run(folder, 2) == alone
+
+
+def test_without_the_scan_the_way_alone_is_told(tmp_path):
+    for name in ("room00.ply", "room00.json"):
+        shutil.copy(SCENES / name, tmp_path / name)
+    shutil.copy(QUESTIONS, tmp_path / "questions.jsonl")
+    walk = [reply(forward_meters=0.5), reply(answer="1", done=True)]
+    path, _ = play(
+        tmp_path,
+        tmp_path / "questions.jsonl",
+        ScriptedEngine(Replies({"*": walk}), 8),
+        id=(LIGHT,),
+        start=MIDDLE,
+        max_turns=3,
+    )
+    (tmp_path / "room00.ply").unlink()
+    one = diagnose_run(RunFolder(path))[LIGHT]
+    assert one.path == pytest.approx(0.5)
+    assert [turn.coverage for turn in one.turns] == [None, None]
+    assert (one.boxes, one.cause, one.coverage) == ((), Cause.UNKNOWN, None)
+
+
+@pytest.mark.parametrize("options", [{"views": "none"}, {"pictures": "black"}], ids=str)
+def test_who_was_shown_nothing_saw_nothing(tmp_path, options):
+    replies = {LIGHT: [reply(answer="1", done=True)], CHAIRS: ["nothing"]}
+    found = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options))
+    assert {name: one.cause for name, one in found.items()} == {
+        LIGHT: Cause.UNKNOWN,
+        CHAIRS: Cause.NO_ANSWER,
+    }
+    assert all(not turn.sightings for one in found.values() for turn in one.turns)
+
+
+def test_a_mirrored_room_shows_the_same_from_the_mirrored_place(tmp_path):
+    left, right = ({CHAIRS: [reply(rotation_angle_degrees=degrees)] * 4} for degrees in (90, -90))
+    runs = (
+        run_of(tmp_path / "real", left, "best"),
+        run_of(tmp_path / "mirrored", right, "best", pictures="mirrored"),
+    )
+    real, mirrored = (diagnose_run(run)[CHAIRS] for run in runs)
+    assert real.boxes[0].centre[1:] == mirrored.boxes[0].centre[1:]
+    assert any(s.area for turn in real.turns for s in turn.sightings)
+    for one, two in zip(real.turns, mirrored.turns, strict=True):
+        for a, b in zip(one.sightings, two.sightings, strict=True):
+            assert b.area == pytest.approx(a.area, rel=0.03, abs=3)
+            assert b.distance == pytest.approx(a.distance, abs=0.002)
+        assert two.coverage == pytest.approx(one.coverage, abs=0.05)
+
+
+def test_passive_views_are_watched_too(tmp_path):
+    replies = {LIGHT: [reply(answer="1", done=True)], DOOR: [reply(answer="203", done=True)]}
+    found = diagnose_run(run_of(tmp_path, replies, MIDDLE, views="tour", kinds=("ego", "top")))
+    (turn,) = found[DOOR].turns
+    assert len({s.view for s in turn.sightings}) > 1
+    assert turn.coverage > 0.4
+    assert (found[DOOR].path, found[DOOR].blocked) == (0.0, 0)
+    assert found[LIGHT].cause in (Cause.NEVER_LOOKED, Cause.MISJUDGED)
+
+
+def test_annotated_rooms_have_boxes(tmp_path):
+    data = test_data("vsibench", "test.jsonl").parent
+    given = {"questions": str(data / "test.jsonl"), "annotations": str(data), "limit": 6}
+    config = RunConfig(batch=True, output=str(tmp_path), max_turns=3, **SMALL, **given)
+    run = start_run(config)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    folder = RunFolder(run.path)
+    found = diagnose_run(folder)
+    with_boxes = [one for one in found.values() if one.boxes]
+    assert len(with_boxes) >= 3
+    assert any(s.area for one in with_boxes for turn in one.turns for s in turn.sightings)
+    assert all(0 < one.coverage <= 1 for one in found.values())
+
+
+def test_the_command_says_why(looking, staring):
+    told = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
+    assert told.exit_code == 0, told.output
+    assert re.search(r"^size_estimation +2 +0 +1 +1 +0", told.stdout, re.MULTILINE)
+    as_json = CliRunner().invoke(cli, ["diagnose", str(looking.path), "--json"])
+    figures = json.loads(as_json.stdout)
+    assert figures["all"]["causes"]["misjudged"] == 3
+    assert figures["all"]["seen"]["well"] == {"right": 1, "wrong": 3, "percent": 25.0}
+    assert figures["all"]["seen"]["not_well"] == {"right": 0, "wrong": 0, "percent": None}
+    assert figures["types"].keys() == {q.type for q in looking.questions()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"pictures": "mirrored"}, marks=pytest.mark.slow),
+        pytest.param({"views": "four"}, marks=pytest.mark.slow),
+        pytest.param({"views": "oracle"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
+    config = RunConfig(
+        batch=True, benchmark="rooms", scene=("room03",), model="witness",
+        output=str(tmp_path), **SMALL, **options,
+    )  # fmt: skip
+    run = start_run(config)
+    try:
+        run.go(Silent())
+    finally:
+        run.close()
+    folder = RunFolder(run.path)
+    states, diagnoses = read_states(folder), diagnose_run(folder)
+    told = {True: {REASONS[True], REASON_NO_BOX}, False: {REASONS[False]}, None: {REASONS[None]}}
+    for state in states:
+        one = diagnoses[state.id]
+        said = json.loads(state.turns[-1].reply)["reasoning"]
+        assert said in told[one.shown], state.id
+        if said == REASONS[True] and one.first_seen:  # it answers as soon as it has seen
+            assert max(one.first_seen.values()) == len(state.turns) - 1
+            assert one.cause is Cause.RIGHT
+    assert {one.shown for one in diagnoses.values()} >= (
+        {True} if "views" in options else {True, False}
+    )
+    figures = summary(states, diagnoses, (640, 480))
+    for entry in (figures["all"], *figures["types"].values()):
+        causes, seen = entry["causes"], entry["seen"]
+        assert seen["well"]["wrong"] == causes["misjudged"]
+        assert seen["not_well"]["wrong"] == causes["never looked"] + causes["stopped early"]
+        assert seen["well"]["right"] + seen["not_well"]["right"] == causes["right"]
+
+
+def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
+    """Of half-known questions the right ones counted as seen well, the wrong ones nowhere."""
+    for name in ("room00.ply", "room00.json"):
+        shutil.copy(SCENES / name, tmp_path / name)
+    rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
+    row = next(row for row in rows if str(row["id"]) == DIRECTION)
+    text = row["question"].replace("bookshelf", "unicorn")
+    asked = [row | {"id": n, "question": text} for n in range(2)]
+    order = {"question_type": "obj_appearance_order", "options": ["A. tv, door", "B. door, tv"]}
+    words = (
+        "What will be the first-time appearance order of the following categories in the video: "
+    )
+    order |= {"question": words + "tv, door?", "ground_truth": "A"}
+    asked += [row | order | {"id": 2 + n} for n in range(2)]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    right = row["ground_truth"]
+    answers = (right, "B" if right == "A" else "A", "A", "B")
+    replies = {str(n): looks_at("tv", "door", answer=answer) for n, answer in enumerate(answers)}
+    engine = ScriptedEngine(Replies(replies), 8)
+    path, _ = play(tmp_path, tmp_path / "questions.jsonl", engine, start=MIDDLE, max_turns=TURNS)
+    folder = RunFolder(path)
+    found = diagnose_run(folder)
+    causes = [found[str(n)].cause for n in range(4)]
+    assert causes == [Cause.RIGHT, Cause.UNKNOWN] * 2
+    assert {one.shown for one in found.values()} == {None}
+    assert {turn is None for turn in found["0"].first_seen.values()} == {False}
+    empty = {"right": 0, "wrong": 0, "percent": None}
+    assert summary(read_states(folder), found, (640, 480))["all"]["seen"] == {
+        "well": empty,
+        "not_well": empty,
+    }
+
+
+def test_figures_add_up(looking, staring):
+    for folder in (looking, staring):
+        states, found = read_states(folder), diagnose_run(folder)
+        figures = summary(states, found, (640, 480))
+        causes = Counter(str(one.cause) for one in found.values())
+        assert {k: v for k, v in figures["all"]["causes"].items() if v} == dict(causes)
+        for name in ("questions", "premature", "blocked", "returns", "repairs"):
+            parts = [line[name] for line in figures["types"].values()]
+            assert figures["all"][name] == sum(parts)
+        assert figures["all"]["coverage"] == sorted(figures["all"]["coverage"])
+        assert notes(figures)[0] == reading(figures["all"])
+
+
+def test_a_question_whose_truth_nobody_knows_is_open(looking):
+    states = read_states(looking)
+    for state in states:
+        state.question = replace(state.question, truth=None)
+    found = diagnose_run(looking, states=states)
+    assert {one.cause for one in found.values()} == {Cause.OPEN}
+    assert f"{len(found)} not judged" in reading(summary(states, found, (640, 480))["all"])
+    assert found[LIGHT].first_seen == {"ceiling light": 2}

@@ -1,0 +1,150 @@
+"""Recordings for Rerun, read back by its own library: the scene, the way, the views, the words."""
+
+import shutil
+from collections import defaultdict
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from factories import TREE
+from factories.exports import export
+from factories.runs import SMALL, Silent
+
+from render_agent.config import RunConfig
+from render_agent.errors import UsageError
+from render_agent.report.export.rerun_recording import write_rerun
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.runs.runner import start_run
+from render_agent.scans.cache import SceneCache
+from render_agent.tasks.ground_truth import known_facts, placed
+from render_agent.tasks.mentions import named_categories
+
+pytestmark = pytest.mark.skipif(
+    find_spec("rerun") is None, reason="the extra rerun is not installed"
+)
+
+LISTS = (pa.ListType, pa.FixedSizeListType)
+
+
+def play(folder: Path, **options):
+    """Run some questions about a bundled room and return the run folder."""
+    given = {"batch": True, "benchmark": "rooms", "output": str(folder / "runs"), "max_turns": 3}
+    run = start_run(RunConfig(**given | SMALL | {"scene": ("room01",), "limit": 3} | options))
+    run.go(Silent())
+    run.close()
+    return run.path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return play(tmp_path_factory.mktemp("run"), type=("object_rel_direction_hard",), limit=2)
+
+
+def recorded(file: Path) -> dict[str, dict[str, list]]:
+    """Return what a recording holds: by entity, every component's values with the turns and views."""
+    from rerun import chunk
+
+    reader = chunk.RrdReader(file)
+    assert len(reader.recordings()) == 1
+    assert len(reader.blueprints()) == 1
+    found: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    for part in reader.stream():
+        batch = part.to_record_batch()
+        for name in batch.schema.names:
+            column = batch.column(name)
+            if name.startswith(
+                "Mesh3D:"
+            ):  # flat, as there are too many numbers for lists of Python
+                while hasattr(column, "flatten") and isinstance(column.type, LISTS):
+                    column = column.flatten()
+                found[part.entity_path][name].append(column.to_numpy())
+            else:
+                found[part.entity_path][name] += column.to_pylist()
+    return found
+
+
+def test_a_recording_holds_the_scene_the_way_the_views_and_the_words(run, tmp_path):
+    states = read_states(RunFolder(run))
+    state = states[0]
+    export(run, "--format", "rerun", "--question", state.id, "--to", tmp_path / "a.rrd")
+    found = recorded(tmp_path / "a.rrd")
+    scene = SceneCache().get(state.question)
+    (points,) = found["/world/scene"]["Mesh3D:vertex_positions"]
+    (faces,) = found["/world/scene"]["Mesh3D:triangle_indices"]
+    (colours,) = found["/world/scene"]["Mesh3D:vertex_colors"]
+    assert np.array_equal(points.reshape(-1, 3), scene.points)
+    assert np.array_equal(faces.reshape(-1, 3), scene.faces)
+    packed = colours[:, None] >> np.array([24, 16, 8], np.uint32) & 255
+    assert np.array_equal(packed, scene.colours)
+    assert [texts[0] for texts in found["/replies"]["TextLog:text"]] == [
+        turn.reply for turn in state.turns
+    ]
+    assert found["/replies"]["turn"] == [turn.number for turn in state.turns] == [0, 1, 2]
+    way = found["/world/path"]["LineStrips3D:strips"][-1][0]
+    assert np.allclose(way, [turn.stood.position for turn in state.turns], atol=1e-6)
+    ego = [view for view in state.views if view.kind == "ego"]
+    pictures = [bytes(blobs[0]) for blobs in found["/world/camera"]["EncodedImage:blob"] if blobs]
+    assert pictures == [(run / view.file).read_bytes() for view in ego]
+    moved = [entry[0] for entry in found["/world/camera"]["Transform3D:translation"] if entry]
+    assert np.allclose(moved, [view.camera.position for view in ego], atol=1e-6)
+    lens = np.array(found["/world/camera"]["Pinhole:image_from_camera"][0][0]).reshape(3, 3).T
+    assert np.allclose(lens, ego[0].camera.intrinsics(96, 72))
+    tops = [view for view in state.views if view.kind == "top"]
+    assert len(found["/views/top"]["EncodedImage:blob"]) == len(tops) > 0
+
+
+def test_named_boxes_stand_where_they_do_in_the_scene(run, tmp_path):
+    export(run, "--format", "rerun", "--to", tmp_path / "all")
+    for state in read_states(RunFolder(run)):
+        found = recorded(tmp_path / "all" / f"{state.id}.rrd")
+        facts = known_facts([state.question])[state.question.scene]
+        boxes = placed(facts, SceneCache().get(state.question)).boxes
+        named = named_categories(state.question)
+        assert len(named) == 3
+        expected = {
+            f"/world/boxes/{label.replace(' ', chr(92) + ' ')}/{number}": box
+            for label in named
+            for number, box in enumerate(boxes[label])
+        }
+        assert {name for name in found if name.startswith("/world/boxes/")} == set(expected)
+        for name, box in expected.items():
+            (half,) = found[name]["Boxes3D:half_sizes"]
+            (centre,) = found[name]["Transform3D:translation"]
+            (axes,) = found[name]["Transform3D:mat3x3"]
+            assert np.allclose(half[0], box.size / 2, atol=1e-6)
+            assert np.allclose(centre[0], box.centre, atol=1e-6)
+            # Rerun's matrices go column by column: an axis of the box each
+            assert np.allclose(np.array(axes[0]).reshape(3, 3), box.axes, atol=1e-6)
+
+
+def test_a_scan_that_is_gone_leaves_what_was_seen_and_said(tmp_path):
+    for name in ("room01.ply", "room01.json", "questions.jsonl"):
+        shutil.copy(TREE / "scenes" / name, tmp_path / name)
+    run = play(tmp_path, benchmark=str(tmp_path / "questions.jsonl"), limit=1)
+    (tmp_path / "room01.ply").unlink()
+    export(run, "--format", "rerun", "--to", tmp_path / "a.rrd")
+    found = recorded(tmp_path / "a.rrd")
+    assert "/world/scene" not in found
+    assert len(found["/replies"]["turn"]) == 3
+
+
+def test_several_questions_are_several_recordings(run, tmp_path):
+    with pytest.raises(UsageError, match="one of 2 questions"):
+        export(run, "--format", "rerun", "--to", tmp_path / "a.rrd")
+    export(run, "--format", "rerun", "--to", tmp_path / "all")
+    with pytest.raises(UsageError, match="--force"):
+        export(run, "--format", "rerun", "--to", tmp_path / "all")
+    (tmp_path / "all" / "mine").write_text("kept")
+    export(run, "--format", "rerun", "--force", "--to", tmp_path / "all")
+    assert (tmp_path / "all" / "mine").read_text() == "kept"
+    assert len(list((tmp_path / "all").glob("*.rrd"))) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_said_and_not_waited_for(run):
+    state = read_states(RunFolder(run))[0]
+    with pytest.raises(OSError, match="No space left on device"):
+        write_rerun("run", state, run, None, None, (96, 72), Path("/dev/full"))

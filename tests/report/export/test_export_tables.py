@@ -1,0 +1,129 @@
+"""Rows of questions and of turns: typed, equal to the results, with what the diagnosis found."""
+
+import csv
+import math
+import shutil
+import sys
+
+import pyarrow as pa
+import pytest
+from factories.exports import export, make_run
+from pyarrow import parquet
+
+from render_agent.errors import SetupError
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.export.result_rows import (
+    COLUMNS_OF_QUESTIONS,
+)
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+def read_csv(file):
+    with file.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_a_row_a_question_is_the_row_of_the_results(run, tmp_path):
+    export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
+    rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    results = RunFolder(run).results()
+    for row, known in zip(rows, results["questions"], strict=True):
+        assert {name: row[name] for name in known} == known
+        assert row["run"] == run.name
+        assert (row["model"], row["views"], row["pictures"]) == ("explorer", "free", "real")
+        assert (row["image_width"], row["image_height"]) == (96, 72)
+    totals = results["totals"]
+    for name, total in (("tokens_in", "in"), ("tokens_out", "out")):
+        assert sum(row[name] for row in rows) == totals["tokens"][total] > 0
+    for name in ("rendering", "waiting", "generating"):
+        told = sum(row[f"seconds_{name}"] for row in rows)
+        assert math.isclose(told, totals["seconds"][name], abs_tol=1e-2)
+    assert sum(row["turns"] for row in rows) == totals["turns"]
+    assert sum(row["repairs"] for row in rows) == results["counts"]["repairs"] == 1
+
+
+def test_a_row_a_turn_is_the_turn_of_the_log(run, tmp_path):
+    export(run, "--format", "turns-parquet", "--to", tmp_path / "a.parquet")
+    rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    turns = [(state, turn) for state in read_states(RunFolder(run)) for turn in state.turns]
+    for row, (state, turn) in zip(rows, turns, strict=True):
+        assert (row["question_id"], row["turn"]) == (state.id, turn.number)
+        stood = tuple(row[f"stood_{axis}"] for axis in "xyz")
+        assert stood == turn.stood.position
+        assert (row["camera_yaw"], row["camera_pitch"]) == (turn.camera.yaw, turn.camera.pitch)
+        assert row["reply"] == turn.reply
+        assert row["tokens_in"] == turn.tokens.prompt
+        assert row["pictures_shown"] == len(turn.views)
+        assert (row["malformed"] is not None) == (turn.reply == "no JSON at all")
+        assert row["done"] == (turn is state.turns[-1])
+
+
+def test_columns_have_types_also_where_nothing_is_known(run, tmp_path):
+    export(run, "--format", "parquet", "--question", 3, "--to", tmp_path / "a.parquet")
+    table = parquet.read_table(tmp_path / "a.parquet")
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    assert {field.name: field.type for field in table.schema} == {
+        name: types[kind] for name, kind in COLUMNS_OF_QUESTIONS.items()
+    }
+    assert table.column("cause").to_pylist() == [None]
+    assert table.column("coverage").to_pylist() == [None]
+
+
+def test_csv_says_the_same_as_parquet(run, tmp_path):
+    other = make_run(tmp_path, seed=1, views="none")
+    for form in ("csv", "turns-csv"):
+        beside = form.replace("csv", "parquet")
+        export(run, other, "--format", form, "--to", tmp_path / form)
+        export(run, other, "--format", beside, "--to", tmp_path / beside)
+        rows = parquet.read_table(tmp_path / beside).to_pylist()
+        told = [
+            {name: "" if value is None else str(value) for name, value in row.items()}
+            for row in rows
+        ]
+        assert read_csv(tmp_path / form) == told
+    rows = read_csv(tmp_path / "csv")
+    assert [(row["seed"], row["views"]) for row in rows] == [("0", "free")] * 4 + [
+        ("1", "none")
+    ] * 4
+
+
+def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
+    same = tmp_path / run.name
+    shutil.copytree(run, same)
+    export(run, same, "--format", "csv", "--to", tmp_path / "a")
+    names = [row["run"] for row in read_csv(tmp_path / "a")]
+    assert names == [run.name] * 4 + [f"{run.name}~2"] * 4
+    pytest.importorskip("inspect_ai")
+    export(run, same, "--format", "inspect", "--to", tmp_path / "logs")
+    logs = sorted(path.name for path in (tmp_path / "logs").iterdir())
+    assert logs == [f"{run.name}.eval", f"{run.name}~2.eval"]
+
+
+def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
+    run = make_run(tmp_path)
+    found = diagnose_run(RunFolder(run))
+    export(run, "--format", "parquet", "--diagnose", "--to", tmp_path / "a")
+    export(run, "--format", "turns-parquet", "--diagnose", "--to", tmp_path / "b")
+    rows = {row["question_id"]: row for row in parquet.read_table(tmp_path / "a").to_pylist()}
+    for name, diagnosis in found.items():
+        assert rows[name]["cause"] == str(diagnosis.cause)
+        assert rows[name]["coverage"] == diagnosis.coverage
+        assert rows[name]["path_metres"] == diagnosis.path
+    turns = [turn for name in rows for turn in found[name].turns]
+    told = parquet.read_table(tmp_path / "b").to_pylist()
+    assert [row["coverage"] for row in told] == [turn.coverage for turn in turns]
+    assert any(row["coverage"] > 0 for row in told)
+
+
+def test_without_pyarrow_one_sentence_says_what_to_do(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SetupError, match=r'pip install "render_agent\[parquet\]".*--format csv'):
+        export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
+    assert list(tmp_path.iterdir()) == []
+    export(run, "--format", "csv", "--to", tmp_path / "a.csv")

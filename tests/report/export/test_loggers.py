@@ -1,0 +1,183 @@
+"""Runs in experiment trackers: live, resumed and exported; read back by the trackers' own readers."""
+
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from factories.exports import export, make_run
+from factories.runs import Silent, make_config, make_questions, walking
+
+from render_agent.config.paths import public_options
+from render_agent.errors import EngineError, SetupError
+from render_agent.report.export.loggers import TensorBoardLogger, TrackioLogger, logged
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import resume_run, start_run
+
+
+def go(run, engine, said=()):
+    """Take a run on, told to its loggers; give what they said."""
+    said = list(said)
+    try:
+        with logged(run, Silent(), said.append) as observer:
+            run.go(observer, lambda config, asked: engine)
+    finally:
+        run.close()
+    return said
+
+
+def gone_after(engine, calls):
+    """Return an engine that is gone after so many calls."""
+    answer, left = engine.answer, iter(range(calls))
+
+    def answering(requests):
+        if next(left, None) is None:
+            raise EngineError("the server is gone")
+        return answer(requests)
+
+    engine.answer = answering
+    return engine
+
+
+def scalars(folder):
+    """Return what TensorBoard's own reader finds: (step, value) by tag, and tags of texts."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+    tags = read.Tags()
+    found = {tag: [(e.step, e.value) for e in read.Scalars(tag)] for tag in tags["scalars"]}
+    return found, set(tags["tensors"])
+
+
+def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_afterwards(tmp_path):
+    pytest.importorskip("tensorboard")
+    questions = make_questions(tmp_path, 4)
+    config = make_config(tmp_path, questions, log_to=("tensorboard",), max_turns=4)
+    run = start_run(config)
+    with pytest.raises(EngineError):
+        go(run, gone_after(walking(4), 2))
+    run = resume_run(RunFolder(run.path), {})
+    assert run.log.folder.turns()
+    assert go(run, walking(4)) == []
+    folder = tmp_path / "runs" / "tensorboard" / run.path.name
+    live, texts = scalars(folder)
+    results = RunFolder(run.path).results()
+    turns = results["totals"]["turns"]
+    assert [step for step, _ in live["questions/done"]] == list(range(1, turns + 1))
+    assert live["tokens/out"][-1] == (turns, results["totals"]["tokens"]["out"])
+    score = results["official_over_scored"]["score"]
+    assert live["score"][-1] == (turns, pytest.approx(score))
+    assert live["final/score"] == [(turns, pytest.approx(score))]
+    assert "options/text_summary" in texts
+    for _ in range(2):  # exporting again replaces what is there
+        export(run.path, "--format", "tensorboard")
+        assert scalars(folder)[0] == live
+
+
+def test_a_run_says_at_its_end_where_it_was_logged(tmp_path):
+    pytest.importorskip("tensorboard")
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
+    noted = []
+    with logged(run, Silent(), pytest.fail, noted.append) as observer:
+        run.go(observer, lambda config, asked: walking(2))
+    run.close()
+    (line,) = noted
+    assert f"tensorboard --logdir {tmp_path}/runs/tensorboard" in line
+
+
+def test_trackio_is_driven_by_the_interface_of_wandb(tmp_path, monkeypatch, capsys):
+    logs, opened = [], {}
+
+    class Run:
+        def log(self, figures, step):
+            logs.append((step, figures))
+
+        def finish(self):
+            print("* Run finished")  # noqa: T201
+
+    def init(**given):
+        print("* trackio show")  # noqa: T201
+        opened.update(given)
+        return Run()
+
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
+    run = RunFolder(make_run(tmp_path))
+    trackio = TrackioLogger(run, anew=True)
+    trackio.log({"score": 50.0}, 3)
+    trackio.close()
+    assert capsys.readouterr().out == ""
+    assert logs == [(3, {"score": 50.0})]
+    assert opened["name"].startswith(run.name)
+    assert opened["config"]["report"] == f"{run.name}/report/index.html"
+
+
+def test_a_logger_that_fails_stops_no_run(tmp_path):
+    pytest.importorskip("tensorboard")
+    config = make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
+    run = start_run(config)
+    assert len([said for said in go(run, walking(2)) if "tensorboard" in said]) == 1
+    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+
+
+def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
+
+    def exits(*given, **more):
+        sys.exit("no such project")
+
+    monkeypatch.setattr(TensorBoardLogger, "__init__", exits)
+    (sentence,) = go(run, walking(2))
+    assert all(words in sentence for words in ("tensorboard", "no such project"))
+    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+
+
+def test_a_logger_that_is_not_installed_is_said_before_there_is_a_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    config = make_config(tmp_path, make_questions(tmp_path, 1), log_to=("mlflow",))
+    with pytest.raises(SetupError, match=r'--log-to mlflow needs mlflow.*"render_agent\[mlflow\]"'):
+        start_run(config)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_options_are_told_without_keys_paths_and_servers(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sesame-open-1234")
+    told = public_options(
+        {
+            "ply": "/srv/scans/room.ply",
+            "verifier": ["learned:/srv/scans/v", "geometry"],
+            "engine_option": ["api_key=sesame-open-1234", "top_k=3"],
+            "base_url": ["http://me:secret@host/v1"],
+            "output": "/srv/scans/runs",
+            "model": "Qwen/Qwen3-VL-8B-Instruct",
+            "question": "is sesame-open-1234 a key?",
+            "limit": 3,
+        }
+    )
+    assert told == {
+        "ply": "room.ply",
+        "verifier": ["learned:v", "geometry"],
+        "engine_option": ["top_k=3"],
+        "model": "Qwen/Qwen3-VL-8B-Instruct",
+        "question": "is [key] a key?",
+        "limit": 3,
+    }
+
+
+@pytest.mark.slow  # wandb starts a process of its own
+def test_wandb_offline_has_turns_and_scores(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.chdir(tmp_path)
+    for name in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = make_run(tmp_path)
+    export(run, "--format", "wandb")
+    (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    turns = RunFolder(run).results()["totals"]["turns"]
+    for _ in range(100):  # wandb's own process may write on after the run was finished
+        if file.read_bytes().count(b"tokens/out") >= turns:
+            break
+        time.sleep(0.1)
+    assert b"final/score" in file.read_bytes()

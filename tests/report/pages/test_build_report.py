@@ -1,0 +1,160 @@
+"""The report on disk: every link leads somewhere, and it may be built at any time, again and again."""
+
+import errno
+import json
+import shutil
+from urllib.parse import unquote
+
+import pytest
+from factories.reports import assert_whole, go, reported, run_hostile, run_rooms
+from factories.runs import SMALL, make_questions, play, walking
+from factories.scenes import room, write_ply
+
+from render_agent.cli.main import cli
+from render_agent.config import RunConfig
+from render_agent.errors import RunLogError
+from render_agent.report.pages.build import build
+from render_agent.report.pages.data import page_of
+from render_agent.report.pages.words import type_words
+from render_agent.runs.log.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = run_rooms(tmp_path_factory.mktemp("built"), limit=6, max_turns=3)
+    reported(folder)
+    return folder
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_link_and_picture_is_there_and_none_is_outside(run):
+    place = run.path / "report"
+    pages = [*place.rglob("*.html")]
+    assert len(pages) == 1 + 6
+    pictures = 0
+    for page in pages:
+        found = assert_whole(page).found
+        pictures += sum(tag == "img" for tag, _, _ in found)
+        files = [(page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in found]
+        assert all(file.is_relative_to(run.path) for file in files)
+    assert pictures >= 6 * 2
+
+
+def test_a_report_replaces_whatever_was_in_its_place(run, tmp_path):
+    place = run.path / "report"
+    before = contents(place)
+    for name in ("evil.html", "assets/evil.js", "questions/gone.html"):
+        (place / name).write_text("laid('by-a-stranger')")
+    next((place / "scenes3d").iterdir()).write_text("alert(1)")
+    build(run, processes=1)
+    assert contents(place) == before
+    victim = tmp_path / "outside"
+    victim.mkdir()
+    (victim / "kept.txt").write_text("mine")
+    shutil.rmtree(place)
+    place.symlink_to(victim)
+    build(run, processes=1)
+    assert not place.is_symlink()
+    assert contents(place) == before
+    assert contents(victim) == {"kept.txt": b"mine"}
+    assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
+
+
+def test_a_report_that_fails_leaves_the_earlier_one(run, monkeypatch):
+    place = run.path / "report"
+    before = contents(place)
+    monkeypatch.setattr("render_agent.report.pages.build.write_index", full_disk)
+    with pytest.raises(RunLogError):
+        build(run, processes=1)
+    assert contents(place) == before
+    assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
+
+
+def full_disk(report, pages):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
+    place = run.path / "report"
+    before = contents(place)
+    build(run, processes=2)
+    assert contents(place) == before
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = run_hostile(tmp_path_factory.mktemp("hostile"))
+    reported(folder)
+    return folder
+
+
+def test_a_hostile_name_leads_to_a_page_within_the_report(hostile):
+    place = hostile.path / "report"
+    for question in hostile.questions():
+        page = place / page_of(question.id)
+        assert page.is_file()
+        assert page.resolve().parent == place / "questions"
+
+
+def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
+    text = (hostile.path / "report" / "questions.js").read_bytes().decode("ascii")
+    data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
+    places = {name: place for place, name in enumerate(data["columns"])}
+    rows = hostile.results()["questions"]
+    assert len(rows) == len(data["rows"]) == 3
+    for row, compact in zip(rows, data["rows"], strict=True):
+        assert compact[places["id"]] == row["question_id"]
+        assert compact[places["score"]] == 100 * row["score"]
+        for name in ("scene", "status"):
+            assert compact[places[name]] == row[name]
+        assert compact[places["type"]] == type_words(row["type"])
+
+
+def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
+    questions = make_questions(tmp_path, 6)
+    path, _ = play(tmp_path, questions, walking(6))
+    done = RunFolder(path)
+    assert "IN PROGRESS" not in reported(done, diagnose=False).read_text("utf-8")
+    (path / "results.json").unlink()
+    (path / "results.csv").unlink()
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["turn"] < 3]
+    (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
+    index = reported(RunFolder(path))
+    stamp = "IN PROGRESS: 4 of 6 questions done"  # 2 and 5 would have said done in the fourth turn
+    for page in [index, *index.parent.glob("questions/*.html")]:
+        assert stamp in page.read_text("utf-8")
+
+
+def test_a_run_without_a_turn_is_reported(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    path, _ = play(tmp_path, questions, walking(2))
+    for name in ("results.json", "turns.jsonl"):
+        (path / name).unlink()
+    assert "IN PROGRESS: 0 of 2" in reported(RunFolder(path)).read_text("utf-8")
+
+
+def test_the_command_prints_the_file_to_open(run, capfd):
+    cli.main(
+        ["report", run.name, "--output", str(run.path.parent), "--no-diagnosis"],
+        standalone_mode=False,
+    )
+    told = capfd.readouterr()
+    assert told.out.strip() == str(run.path / "report" / "index.html")
+
+
+def test_one_question_without_a_truth_has_a_report(tmp_path):
+    write_ply(tmp_path / "room.ply", *room())
+    asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
+    folder = go(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
+    page = reported(folder).read_text("utf-8")
+    assert "No question is scored" in page
+    assert "What is red?" in page
+    assert "1 about 1 scene<" in page

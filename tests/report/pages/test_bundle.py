@@ -1,0 +1,125 @@
+"""A bundle of a run: whole wherever it is moved, opened in a browser, and without paths, keys and servers."""
+
+import json
+import shutil
+import zipfile
+
+import pytest
+from click.testing import CliRunner
+from factories.reports import assert_whole, reported
+from factories.runs import make_questions, play
+
+from render_agent.cli.main import cli
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.errors import RunLogError, UsageError
+from render_agent.report.pages.bundle import bundle
+from render_agent.report.pages.data import read_run
+from render_agent.runs.log.folder import RunFolder
+from render_agent.util.whole_files import write_whole
+
+USER = "zaphod"
+KEY = "sk-proj-0123456789"
+SERVER = "gpu7.zaphod.example"
+
+
+class Broken:
+    """Walks, and breaks down at one question with a path and a key in what it says."""
+
+    def __init__(self, home):
+        self.home = home
+
+    def reply(self, request):
+        if request.question_id == "1" and request.turn:
+            raise RuntimeError(f"File {self.home}/code/x.py: {KEY} is refused")
+        return json.dumps({"forward_meters": 0.3, "answer": "2", "done": request.turn == 1})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run in the home of a user, one question of which failed with a path and a key in its error."""
+    home = tmp_path_factory.mktemp("made") / "home" / USER
+    home.mkdir(parents=True)
+    path, _ = play(home, make_questions(home, 3), ScriptedEngine(Broken(home)), max_turns=3)
+    record = json.loads((path / "config.json").read_text())
+    record["engine"]["servers"] = [{"url": f"http://{SERVER}/v1"}]
+    record["config"]["base_url"] = [f"http://{SERVER}/v1"]
+    (path / "config.json").write_text(json.dumps(record))
+    (path / "views" / "stray.png").write_bytes(b"nobody names it")
+    return RunFolder(path)
+
+
+@pytest.fixture
+def home_is(monkeypatch, run):
+    """The run's user at work, with a key in the environment."""
+    home = run.path
+    while home.name != USER:
+        home = home.parent
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return home
+
+
+def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, page, tmp_path):
+    said = CliRunner().invoke(cli, ["bundle", str(run.path), "--to", str(tmp_path / "out.zip")])
+    assert said.exit_code == 0, said.output
+    with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+        assert packed.testzip() is None
+        packed.extractall(tmp_path / "elsewhere")
+    (root,) = (tmp_path / "elsewhere").iterdir()
+    hidden = run.path.rename(run.path.with_name("hidden"))
+    try:
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((root / "index.html").as_uri())
+        page.wait_for_selector("#table tbody tr")
+        page.click("#table tbody th a")
+        page.wait_for_selector(".view img")
+        page.locator(".view img").first.evaluate("image => image.decode()")
+        assert all(url.startswith(root.as_uri() + "/") for url in asked), asked
+    finally:
+        hidden.rename(run.path)
+    files = [path for path in root.rglob("*") if path.is_file()]
+    for path in files:
+        content = path.read_bytes()
+        assert USER.encode() not in content, path
+        assert KEY.encode() not in content, path
+        assert SERVER.encode() not in content, path
+        assert str(run.path.parents[2]).encode() not in content, path
+        if path.suffix == ".html" and path.name != "index.html":
+            for tag, _, value in assert_whole(path).found:
+                assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
+    names = {path.relative_to(root).as_posix() for path in files}
+    named = {file for line in run.turns() if line.turn for file in line.turn.drawn}
+    assert {name for name in names if name.startswith("views/")} == named
+    assert {"config.json", "results.json", "report/index.html"} <= names
+    assert not any(name.endswith((".jsonl", ".log")) for name in names)
+
+
+def test_a_folder_is_not_written_over(run, tmp_path):
+    pages = reported(run, diagnose=False).parent
+    report = read_run(run)
+    (tmp_path / "there").mkdir()
+    bundle(report, pages, tmp_path / "there")
+    with pytest.raises(UsageError, match="name a new folder"):
+        bundle(report, pages, tmp_path / "there")
+    shutil.copy(pages / "index.html", tmp_path / "page.zip")
+    with pytest.raises(UsageError, match="is no zip"):
+        bundle(report, pages, tmp_path / "page.zip")
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, monkeypatch, new):
+    """Half a bundle in a folder looks like a whole one."""
+    report, left = read_run(run), iter(range(5))
+
+    def full(path, content, *, durable):
+        if next(left, None) is None:
+            raise RunLogError("No space left on device")
+        return write_whole(path, content, durable=durable)
+
+    monkeypatch.setattr("render_agent.report.pages.bundle.write_whole", full)
+    if not new:
+        (tmp_path / "out").mkdir()
+    with pytest.raises(RunLogError):
+        bundle(report, reported(run, diagnose=False).parent, tmp_path / "out")
+    assert list(tmp_path.rglob("*")) == ([] if new else [tmp_path / "out"])

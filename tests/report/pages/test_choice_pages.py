@@ -1,0 +1,171 @@
+"""The candidates of turns on the pages of questions, in a browser."""
+
+import json
+
+import numpy as np
+import pytest
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole, plan_of, reported, run_rooms
+
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.pages.data import page_of
+from render_agent.runs.log.reader import read_states
+
+CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
+LOOKING = {**CHOOSING, "agent": "lookahead:3", "verifier": ("random",)}
+
+
+def state_of(folder):
+    (state,) = read_states(folder)
+    return state
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory):
+    """A run that looks ahead, and its report."""
+    folder = run_rooms(tmp_path_factory.mktemp("looked"), **LOOKING)
+    return folder, reported(folder).parent
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """The report of a run in whose log stands all that evidence can hold."""
+    folder = run_rooms(tmp_path_factory.mktemp("told"), **LOOKING | {"agent": "lookahead:3"})
+    file = folder.path / "turns.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    evidence = lines[0]["evidence"]
+    found = evidence["candidates"]
+    found.insert(1, found.pop(evidence["chosen"]))
+    for number, candidate in enumerate(found):
+        candidate["number"] = number
+    evidence["candidates"][2]["action"] = {"malformed": HOSTILE}
+    evidence["candidates"][1]["group"] = 1
+    evidence["tokens"] = {"in": 1234, "out": 5, "from_cache": 0}
+    evidence |= {
+        "chosen": 1,
+        "weighed": [0, 1],
+        "fused": [0.25, 0.75],
+        "wordings": ["Own?", HOSTILE],
+    }
+    evidence["judgements"] = [
+        {"verifier": "learned", "members": ["m1", "m2"], "scores": [[0.1, 0.9], [None, 2]],
+         "reasons": ["", HOSTILE]},
+        {"verifier": "random", "members": ["random"], "scores": [[0.5, 0.5]], "reasons": ["", ""]},
+    ]  # fmt: skip
+    lines[-1]["evidence"]["ballot"] = {
+        "votes": ["4", "8", None, "4"], "winner": "4", "agreement": 0.5, "expected": 0.6, "spread": 1.9
+    }  # fmt: skip
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return reported(folder).parent
+
+
+def opened(page, report):
+    page.goto((report / page_of("3")).as_uri())
+    return page
+
+
+def cells(table):
+    rows = table.locator("tr").all()
+    return [[cell.strip() for cell in row.locator("th, td").all_inner_texts()] for row in rows]
+
+
+def test_every_candidate_stands_with_its_picture_and_its_scores(page, looked):
+    folder, report = looked
+    state = state_of(folder)
+    assert_whole(report / page_of("3"))
+    opened(page, report)
+    for turn in state.turns:
+        evidence = turn.evidence
+        part = page.locator(f"#turn-{turn.number + 1} .choice")
+        own = evidence.candidates
+        shown = part.locator(".candidates > .candidate")
+        assert shown.count() == len(own) == 3
+        for place, candidate in enumerate(own):
+            one = shown.nth(place)
+            pictures = [image.get_attribute("src") for image in one.locator("img").all()]
+            assert pictures == [f"../../{c.view.file}" for c in (candidate,) if c.view]
+            taken = one.locator("> figure .mark.taken").all_inner_texts()
+            assert taken == (["✓ taken"] if candidate.number == evidence.chosen else [])
+        if not evidence.weighed:
+            assert part.locator(".scores").count() == 0
+            continue
+        scored = {
+            number: [f"{score:.3g}", f"{fused:.2f}"]
+            for number, score, fused in zip(
+                evidence.weighed, evidence.judgements[0].scores[0], evidence.fused, strict=True
+            )
+        }
+        assert cells(part.locator(".scores"))[0] == ["candidate", "random", "fused"]
+        assert [row[1:] for row in cells(part.locator(".scores"))[1:]] == [
+            scored[c.number] for c in own
+        ]
+    weighed = [turn for turn in state.turns if turn.evidence.weighed]
+    assert len(weighed) == 3
+    drawn = {file for turn in state.turns for file in turn.drawn}
+    facts = page.locator(".facts").inner_text()
+    assert f"{len(drawn)} drawn, {len(state.views)} shown" in facts
+
+
+def on_plan(report, points):
+    plan = plan_of(report, "room00")
+    return plan.camera.project(points, *plan.size)[0]
+
+
+def test_the_map_shows_where_the_others_led_while_a_turn_is_pointed_at(page, looked):
+    folder, report = looked
+    first = state_of(folder).turns[0]
+    opened(page, report)
+    assert page.locator(".map .might:visible").count() == 0
+    page.locator("#turn-1 .choice figcaption").first.hover()
+    marks = page.locator(".map .might:visible circle")
+    evidence = first.evidence
+    others = [c for c in evidence.candidates if c.number != evidence.chosen]
+    drawn = [[float(mark.get_attribute(name)) for name in ("cx", "cy")] for mark in marks.all()]
+    points = np.array([c.camera.position for c in others if c.camera != first.camera])
+    assert np.allclose(drawn, on_plan(report, points), atol=0.051)
+    assert len(drawn) >= 1
+
+
+def test_what_verifiers_and_votes_say_is_told_as_text(page, told):
+    assert_whole(told / page_of("3"))
+    opened(page, told)
+    part = page.locator("#turn-1 .choice")
+    assert cells(part.locator(".scores")) == [
+        ["candidate", "learned m1", "learned m2", "random", "fused", "what was said"],
+        ["1", "0.1", "–", "0.5", "0.25", ""],
+        ["2 ✓ taken", "0.9", "2", "0.5", "0.75", f"learned: {HOSTILE}"],
+        ["3", "not scored", "it could not be read"],
+    ]
+    assert "Verifiers read 1,234 and wrote 5 of the turn's tokens." in part.inner_text()
+    assert HOSTILE in part.locator(".candidate").nth(2).inner_text()
+    assert part.locator(".wordings li").all_inner_texts() == ["Own?", HOSTILE]
+    last = page.locator(".turn .choice").last
+    assert cells(last.locator(".votes"))[1:] == [
+        ["4 ✓ winner", "2"],
+        ["8", "1"],
+        ["no answer", "1"],
+    ]
+    assert page.title() != "taken"
+
+
+@IN_BOTH_LIGHTS
+def test_candidates_are_readable_in_both_lights(page, looked, told, width, scheme):
+    for report in (looked[1], told) if scheme == "dark" else (told,):
+        opened(page, report)
+        seen_at(page, width, scheme)
+        assert_nothing_serious(page, width)
+
+
+def test_views_of_moves_that_were_not_made_count_only_where_they_are_shown(page, tmp_path, looked):
+    shown = run_rooms(tmp_path, **CHOOSING | {"agent": "show:3"})
+    state = state_of(shown)
+    for folder in (looked[0], shown):
+        turns = diagnose_run(folder, 1)["3"].turns
+        counted = [[*dict.fromkeys(s.view for s in turn.sightings)] for turn in turns]
+        views = [[v.number for v in t.views if v.kind != "top"] for t in state_of(folder).turns]
+        assert counted == views
+    assert max(len(turn.views) for turn in state.turns) == 3
+    opened(page, reported(shown).parent)
+    led = page.locator("#turn-2 .view figcaption").all_inner_texts()
+    assert ["would have led" in words for words in led] == [False, True, True]
+    assert "where candidate 2 would have led" in led[1]

@@ -1,0 +1,274 @@
+"""The index in a browser: what it shows, filters, sorts and is led by; opened from disk."""
+
+import json
+import shutil
+
+import pytest
+from conftest import patient
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import reported, run_rooms
+
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.pages.data import read_run
+from render_agent.report.pages.index.index_page import COLUMNS, question_rows
+from render_agent.report.pages.table import table_script
+from render_agent.runs.log.folder import RunFolder
+
+TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """The report of a run that saw, with its diagnoses."""
+    folder = run_rooms(
+        tmp_path_factory.mktemp("seen"), scene=("room03", "room06"), type=TYPES, max_turns=3
+    )
+    return reported(folder)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """The report of a run over all bundled rooms, blind, and its rows."""
+    folder = run_rooms(tmp_path_factory.mktemp("many"), views="none", max_turns=3)
+    return reported(folder), question_rows(read_run(folder))
+
+
+def shown(page):
+    """Return the ids in the table, in order."""
+    return page.locator("#table tbody th a").all_inner_texts()
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def opened(page, index, after=""):
+    page.goto(index.as_uri() + after)
+    page.wait_for_selector("#filter:visible")
+
+
+def test_what_the_index_says_is_what_the_results_say(page, seen):
+    opened(page, seen)
+    results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))
+    assert page.inner_text(".headline .figure b") == f"{results['official']:.1f}"
+    assert results["intervals"]["official"] is None
+    assert "no interval" in page.inner_text(".headline")
+    assert "PARTIAL" in page.inner_text(".stamps")
+    plots = page.locator("img.plot").evaluate_all("all => all.map(image => image.src)")
+    assert [src.rpartition("/")[2] for src in plots] == [
+        "types.svg",
+        "turns.svg",
+        "causes.svg",
+        "seen.svg",
+        "coverage.svg",
+        "time.svg",
+    ]
+    causes = page.locator("#table tbody tr td:nth-child(8)").all_inner_texts()
+    assert set(causes) <= {"right", "misjudged", "stopped early", "never looked", "unknown"}
+    coverage = page.locator("#table tbody tr td:nth-child(9)").all_inner_texts()
+    assert all(0 < int(share) <= 100 for share in coverage)
+
+
+def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
+    """As the page is written, and as its script draws it."""
+    report = read_run(RunFolder(seen.parents[1]))
+    report.diagnoses = diagnose_run(report.folder, 1, report.states)
+    rows = question_rows(report)
+    context = patient(browser.new_context(java_script_enabled=False))
+    for looked in (context.new_page(), page):
+        looked.goto(seen.as_uri())
+        heads = looked.locator("#table thead th")
+        names = heads.evaluate_all("all => all.map(head => head.dataset.column)")
+        assert names == [column.name for column in COLUMNS]
+        drawn = looked.locator("#table tbody tr")
+        assert drawn.count() == len(rows)
+        for row, cells in zip(rows[:3], drawn.all()[:3], strict=True):
+            texts = cells.locator("> *").all_text_contents()
+            assert len(texts) == len(COLUMNS)
+            for column, text in zip(COLUMNS, texts, strict=True):
+                said = row[column.name]
+                assert (
+                    "–" if said is None else f"{said:g}" if isinstance(said, float) else str(said)
+                ) in text
+    context.close()
+
+
+def test_each_row_shows_the_last_view_of_its_question(page, seen):
+    opened(page, seen)
+    results = json.loads((seen.parents[1] / "results.json").read_text("utf-8"))["questions"]
+    shown_last = {}
+    for line in (seen.parents[1] / "turns.jsonl").read_text("utf-8").splitlines():
+        turn = json.loads(line)
+        for view in turn["views"]:
+            shown_last[turn["question_id"]] = (seen.parents[1] / view["file"]).as_uri()
+    drawn = page.locator("#table tbody img.thumb").evaluate_all(
+        "all => all.map(image => image.src)"
+    )
+    assert drawn == [shown_last[row["question_id"]] for row in results]
+    load = "image => { image.loading = 'eager'; return image.decode() }"
+    page.locator("#table tbody img.thumb").first.evaluate(load)
+
+
+def test_rows_come_a_hundred_at_a_time(page, many):
+    index, rows = many
+    opened(page, index)
+    assert len(rows) == 160
+    assert shown(page) == ids(rows)[:100]
+    assert page.inner_text("#count") == "160 questions, 1 to 100 shown"
+    page.click("#page-after")
+    assert shown(page) == ids(rows)[100:]
+    assert page.inner_text("#count") == "160 questions, 101 to 160 shown"
+    assert page.is_disabled("#page-after")
+    page.click("#page-before")
+    assert shown(page) == ids(rows)[:100]
+
+
+def test_a_filter_keeps_the_rows_of_one_value(page, many):
+    index, rows = many
+    opened(page, index)
+    for column in ("type", "scene", "outcome"):
+        values = sorted({row[column] for row in rows})
+        offered = page.locator(f"#filter select[name={column}] option").evaluate_all(
+            "all => all.map(option => option.value)"
+        )
+        assert offered == ["", *values]
+        for wanted in values[:2]:
+            page.select_option(f"#filter select[name={column}]", wanted)
+            kept = [row for row in rows if row[column] == wanted]
+            assert 0 < len(kept) < len(rows)
+            assert shown(page) == ids(kept)[:100]
+            assert page.inner_text("#count").startswith(f"{len(kept)} questions of 160")
+        page.select_option(f"#filter select[name={column}]", "")
+
+
+def test_filters_and_words_together_and_all_again(page, many):
+    index, rows = many
+    opened(page, index)
+    page.select_option("#filter select[name=scene]", "room03")
+    page.fill("#filter input", "HOW chair")
+    kept = [
+        row
+        for row in rows
+        if row["scene"] == "room03"
+        and all(word in row["text"].lower() for word in ("how", "chair"))
+    ]
+    assert shown(page) == ids(kept)
+    assert kept
+    page.fill("#filter input", "no such words")
+    assert shown(page) == []
+    assert page.inner_text("#count") == "0 questions of 160"
+    page.click("#reset")
+    assert shown(page) == ids(rows)[:100]
+
+
+def test_a_column_sorts_up_and_down_and_not(page, many):
+    index, rows = many
+    opened(page, index)
+
+    def natural(value):
+        if isinstance(value, str) and value.replace(".", "", 1).isdigit():
+            return (0, float(value), "")
+        return (1, 0, value.lower()) if isinstance(value, str) else (0, value, "")
+
+    for column in ("score", "id", "answer"):  # numbers, numbers in texts, and texts
+        head = page.locator(f"#table th[data-column={column}]")
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "ascending"
+        by_id = {row["id"]: row[column] for row in rows}
+        wanted = sorted(natural(row[column]) for row in rows)
+        assert [natural(by_id[name]) for name in shown(page)] == wanted[:100]
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "descending"
+        assert [natural(by_id[name]) for name in shown(page)] == wanted[::-1][:100]
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") is None
+        assert shown(page) == ids(rows)[:100]
+
+
+def test_the_filter_stands_in_the_address_and_goes_along(page, many):
+    index, rows = many
+    opened(page, index, "#scene=room02&outcome=wrong&sort=-id")
+    kept = [r for r in rows if r["scene"] == "room02" and r["outcome"] == "wrong"]
+    wanted = sorted(ids(kept), key=int, reverse=True)
+    assert shown(page) == wanted
+    assert page.input_value("#filter select[name=scene]") == "room02"
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#after")
+    assert page.get_attribute("body", "data-question") == wanted[1]
+    page.keyboard.press("n")
+    page.wait_for_selector(f"body[data-question='{wanted[2]}']")
+    page.keyboard.press("u")
+    page.wait_for_selector("#table tbody tr")
+    assert shown(page) == wanted
+    assert page.evaluate("document.activeElement.textContent") == wanted[2]
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"body[data-question='{wanted[2]}']")
+    page.go_back()
+    page.wait_for_selector("#filter:visible")
+    assert shown(page) == wanted
+
+
+def test_keys_lead_through_the_table(page, many):
+    index, rows = many
+    opened(page, index)
+    active = "document.activeElement.textContent"
+    page.keyboard.press("j")
+    assert page.evaluate(active) == rows[0]["id"]
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(active) == rows[2]["id"]
+    page.keyboard.press("k")
+    assert page.evaluate(active) == rows[1]["id"]
+    page.locator("#table tbody th a").nth(99).focus()
+    page.keyboard.press("j")
+    assert page.evaluate(active) == rows[100]["id"]
+    page.keyboard.press("k")
+    assert page.evaluate(active) == rows[99]["id"]
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("xj?")
+    assert page.input_value("#filter input") == "xj?"
+    page.keyboard.press("Escape")
+    page.keyboard.press("x")
+    assert shown(page) == ids(rows)[:100]
+    page.keyboard.press("?")
+    assert page.is_visible("#help")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#help")
+
+
+def test_an_answer_of_many_words_takes_three_lines(page, seen, tmp_path):
+    opened(page, seen)
+    cell = page.locator("#table td.answer .clamped").first
+    cell.evaluate("cell => { cell.textContent = 'and '.repeat(900); }")
+    assert page.locator("#table tbody tr").first.bounding_box()["height"] < 120
+
+
+@IN_BOTH_LIGHTS
+def test_anyone_can_read_it(page, seen, width, scheme):
+    seen_at(page, width, scheme)
+    page.goto(seen.as_uri())
+    assert_nothing_serious(page, width)
+
+
+@pytest.mark.slow
+def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, tmp_path):
+    index, rows = many
+    copy = tmp_path / "report"
+    shutil.copytree(index.parent, copy, ignore=shutil.ignore_patterns("questions", "plans"))
+    all_rows = [
+        {**rows[number % len(rows)], "id": f"q{number}", "text": f"question {number} of many"}
+        for number in range(5_130)
+    ]
+    (copy / "questions.js").write_bytes(table_script(all_rows, COLUMNS))
+    opened(page, copy / "index.html", "#sort=-id")
+    assert page.inner_text("#count") == "5,130 questions, 1 to 100 shown"
+    assert shown(page) == [f"q{number}" for number in range(5_129, 5_029, -1)]
+    page.evaluate("for (let n = 0; n < 51; n++) document.getElementById('page-after').click()")
+    assert page.inner_text("#count") == "5,130 questions, 5,101 to 5,130 shown"
+    assert shown(page) == [f"q{number}" for number in range(29, -1, -1)]
+    page.fill("#filter input", "question 77 many")
+    kept = [row["id"] for row in all_rows if "77" in row["text"]]
+    assert set(shown(page)) == set(kept)

@@ -1,0 +1,396 @@
+"""The pages of questions in a browser, opened from disk: what they show, where, and how one gets about."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import HOSTILE, assert_whole, go, plan_of, reported, run_hostile, run_rooms
+from factories.runs import make_config, make_questions, play
+from playwright.sync_api import expect
+
+from render_agent.engines.scripted import ScriptedEngine
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.pages.build import build
+from render_agent.report.pages.data import page_of, read_run
+from render_agent.runs.log.folder import RunFolder
+from render_agent.scans.camera import Camera
+from render_agent.util.safe_parse import convert
+
+THOUGHT = "It must be <b>behind</b> me."
+
+REPLIES = {
+    "3": [
+        {"reasoning": "On.", "forward_meters": 2, "view": "around"},
+        {"rotation_angle_degrees": 90, "forward_meters": 2},
+        {"view": 1},
+        {"view": "top"},
+        {"answer": "A", "done": True},
+    ],
+    "4": [f"<think>{THOUGHT}</think>\n{HOSTILE}", {"answer": "B", "done": True}],
+    "0": [{"answer": "3", "done": True}],
+}
+"""Replies to four questions of the first bundled room; the policy breaks down at the fourth."""
+
+
+class Written:
+    """Gives the replies that are written down, and breaks down at question 17."""
+
+    def reply(self, request):
+        if request.question_id == "17":
+            if request.turn:
+                raise RuntimeError(f"the lamp went out {HOSTILE}")
+            return json.dumps({"rotation_angle_degrees": -45})
+        reply = REPLIES[request.question_id][request.turn]
+        return reply if isinstance(reply, str) else json.dumps(reply)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The folder of the report of a run with all that a dialogue can hold."""
+    path, _ = play(
+        tmp_path_factory.mktemp("told"),
+        "rooms",
+        ScriptedEngine(Written()),
+        benchmark="rooms",
+        id=("0", "3", "4", "17"),
+        max_turns=6,
+    )
+    return reported(RunFolder(path)).parent
+
+
+@pytest.fixture(scope="module")
+def lines(report):
+    """The logged turns by question."""
+    found = {}
+    for line in RunFolder(report.parent).lines():
+        if line["error"] is None:
+            found.setdefault(line["question_id"], []).append(line)
+    return found
+
+
+def pages_of(folder, **options):
+    """Write the pages of the questions alone; return the folder of the report."""
+    return build(folder, processes=1, **options)[0].parent
+
+
+def address(report, question_id, after=""):
+    return (report / page_of(question_id)).as_uri() + after
+
+
+def plan_camera(report, scene="room00"):
+    """Return the camera and the size of a plan."""
+    plan = plan_of(report, scene)
+    return plan.camera, plan.size
+
+
+def on_plan(report, points):
+    camera, (width, height) = plan_camera(report)
+    return camera.project(np.array(points, float), width, height)[0]
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(r"-?[\d.]+", text)]
+
+
+def test_stops_stand_where_the_map_shows_their_poses(page, report, lines):
+    page.goto(address(report, "3"))
+    image = page.locator(".map image")
+    assert image.get_attribute("href") == "../plans/room00.png"
+    _, size = plan_camera(report)
+    assert numbers(page.get_attribute(".map svg", "viewBox")) == [0, 0, *size]
+    assert numbers(image.get_attribute("width")) + numbers(image.get_attribute("height")) == [*size]
+    places = page.locator(".map .stop .place")
+    drawn = [[float(p.get_attribute(name)) for name in ("cx", "cy")] for p in places.all()]
+    poses = [line["stood"]["position"] for line in lines["3"]]
+    assert np.allclose(drawn, on_plan(report, poses), atol=0.051)
+    assert page.locator(".map .stop text").all_text_contents() == ["1", "2", "3", "4", "5"]
+    path = np.reshape(numbers(page.locator(".map .path").last.get_attribute("points")), (-1, 2))
+    assert np.allclose(path, on_plan(report, poses), atol=0.051)
+
+
+def test_wedges_open_where_the_camera_looked(page, report, lines):
+    page.goto(address(report, "3"))
+    wedges = page.locator(".map .wedge:not(.halo)")
+    logged = lines["3"]
+    kinds = [[view["kind"] for view in line["views"]] for line in logged]
+    assert kinds == [["top", "ego"], ["around"], ["ego"], ["ego"], ["top"]]
+    dashed = ["map-only" in wedge.get_attribute("class") for wedge in wedges.all()]
+    assert dashed == [False, False, False, True, True]  # turn 4 showed view 1 again, turn 5 the map
+    for number in (0, 2):
+        apex, left, _, right = np.split(
+            np.array(numbers(wedges.nth(number).get_attribute("d")))[[0, 1, 2, 3, 4, 5, 9, 10]], 4
+        )
+        stood = convert(logged[number]["stood"], Camera)
+        assert np.allclose(apex, on_plan(report, [stood.position])[0], atol=0.051)
+        to_left, to_right = left - apex, right - apex
+        middle = to_left + to_right
+        assert math.degrees(math.atan2(-middle[1], middle[0])) == pytest.approx(stood.yaw, abs=0.3)
+        opening = math.degrees(
+            math.acos(to_left @ to_right / np.linalg.norm(to_left) / np.linalg.norm(to_right))
+        )
+        assert opening == pytest.approx(75, abs=0.3)
+    circle = wedges.nth(1).get_attribute("d")
+    assert circle.count("a") == 2
+    assert circle.endswith("Z")
+
+
+def test_named_boxes_are_outlined_where_they_are(page, report):
+    page.goto(address(report, "3"))
+    found = diagnose_run(RunFolder(report.parent), 1)["3"]
+    assert found.named
+    assert {box.category for box in found.boxes} <= set(found.named)
+    outlines = page.locator(".map .box:not(.halo)")
+    assert outlines.count() == len(found.boxes) > 3
+    for box, outline in zip(found.boxes, outlines.all(), strict=True):
+        signs = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)]) / 2
+        corners = np.array(box.centre) + (signs * box.size) @ np.array(box.axes)
+        pixels = on_plan(report, corners)
+        drawn = np.reshape(numbers(outline.get_attribute("points")), (-1, 2))
+        apart = np.linalg.norm(drawn[:, None] - pixels[None], axis=2)
+        assert (apart.min(axis=1) < 0.08).all()  # every corner of the outline is one of the box
+        around = (pixels.min(0), pixels.max(0))
+        assert np.allclose((drawn.min(0), drawn.max(0)), around, atol=0.08)  # and none lies outside
+        assert outline.locator("title").text_content().startswith(box.category)
+        if box.category in found.never_seen:
+            assert outline.locator("title").text_content().endswith(", never seen well")
+
+
+def test_a_stopped_move_is_marked_where_it_was_stopped(page, report, lines):
+    turn = lines["3"][1]
+    assert " of 2 m forward" in turn["happened"]
+    page.goto(address(report, "3"))
+    bar = page.locator(".map .block")
+    assert bar.count() == 1  # the other moves went where they were to
+    assert bar.locator("title").text_content() == f"Turn 2: {turn['happened']}"
+    ends = np.array([[float(bar.get_attribute(f"{axis}{n}")) for axis in "xy"] for n in (1, 2)])
+    stopped = convert(turn["camera"], Camera)
+    assert np.allclose(
+        ends.mean(0), on_plan(report, [stopped.position + stopped.offset(0.2, 0, 0)]), atol=0.06
+    )
+    along = ends[1] - ends[0]
+    assert along @ (stopped.forward[:2] * (1, -1)) == pytest.approx(0, abs=0.2)
+
+
+def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
+    page.goto(address(report, "3"))
+    first, second = page.locator("#turn-1"), page.locator("#turn-2")
+    assert first.locator("h3").inner_text() == "Turn 1 of 6"
+    assert first.locator(".reply").text_content() == lines["3"][0]["reply"]
+    assert json.loads(first.locator(".json").text_content()) == REPLIES["3"][0]
+    did = first.locator(".did dd").all_inner_texts()
+    assert did[0] == "move 2 m forward; show around"
+    assert did[1] == lines["3"][0]["happened"]
+    assert second.locator(".did dd").first.inner_text() == "turn 90° left; move 2 m forward"
+    assert "batched, 4 requests in the batch" in first.inner_text()
+    tokens = lines["3"][0]["tokens"]
+    assert f"{tokens['in']:,} tokens read, {tokens['out']} written" in first.inner_text()
+    pictures = page.locator(".view img")
+    assert [p.get_attribute("alt").split(":")[0] for p in pictures.all()] == [
+        f"View {n}" for n in (0, 1, 2, 3, 1, 4)
+    ]
+    assert "yaw 0°, pitch 0°" in pictures.nth(1).get_attribute("alt")
+    assert {p.get_attribute("loading") for p in pictures.all()} == {"lazy"}
+    assert {p.get_attribute("width") for p in pictures.all()} == {"96"}
+    assert "shown again" in page.locator("#turn-4 figcaption").inner_text()
+
+
+def test_what_was_in_sight_is_what_the_diagnosis_says(page, report):
+    page.goto(address(report, "3"))
+    found = diagnose_run(RunFolder(report.parent), 1)["3"]
+    for turn in found.turns:
+        seen = [sighting for sighting in turn.sightings if sighting.area > 0]
+        rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
+        assert rows.count() == len(seen)
+        shares = sorted(f"{100 * s.share:.0f}" if 100 * s.share >= 1 else "<1" for s in seen)
+        several = len({s.view for s in seen}) > 1
+        cells = [row.locator("td").nth(int(several)).inner_text() for row in rows.all()]
+        assert sorted(cells) == shares
+    head = page.locator(".seen thead th").all_inner_texts()
+    assert head == ["turn", "1", "2", "3", "4", "5"]
+    coverage = page.locator(".seen tbody tr").first.locator("td").all_inner_texts()
+    assert [int(cell) for cell in coverage] == [round(100 * t.coverage) for t in found.turns]
+    names = page.locator(".seen tbody th").all_inner_texts()
+    assert names == [
+        "room so far",
+        *(n for n in found.named if n in {b.category for b in found.boxes}),
+    ]
+
+
+def test_thinking_is_folded_and_what_cannot_be_read_is_marked(page, report):
+    page.goto(address(report, "4"))
+    turn = page.locator("#turn-1")
+    assert turn.locator(".thinking pre").text_content() == THOUGHT
+    assert not turn.locator(".thinking pre").is_visible()
+    turn.locator(".thinking summary").click()
+    assert turn.locator(".thinking pre").is_visible()
+    assert turn.locator(".reply").text_content() == HOSTILE
+    assert (
+        "could not be read" in turn.locator(".malformed").inner_text()
+        or turn.locator("dd .mark.wrong").inner_text() == "could not be read"
+    )
+    assert page.title().startswith("Question 4")
+
+
+def test_a_question_that_failed_has_a_page_with_its_error(page, report):
+    page.goto(address(report, "17"))
+    assert "the lamp went out" in page.inner_text(".error > p")
+    assert "failed" in page.inner_text(".facts")
+    assert page.locator(".turn").count() == 1
+    assert page.title().startswith("Question 17")
+
+
+def test_keys_lead_to_the_neighbours_up_and_to_turns(page, report):
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(address(report, "0"))
+    assert page.inner_text("#place") == "1 of 4"
+    assert page.get_attribute("#before", "href") is None
+    page.keyboard.press("p")
+    page.keyboard.press("n")
+    page.wait_for_url("**/3.html")
+    page.keyboard.press("2")
+    assert page.evaluate("document.activeElement.id") == "turn-2"
+    assert page.evaluate("document.getElementById('turn-2').getBoundingClientRect().top") < 100
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**/4.html")
+    page.keyboard.press("p")
+    page.wait_for_url("**/3.html")
+    page.keyboard.press("u")
+    page.wait_for_url("**/index.html*")
+    page.wait_for_selector("#table tbody tr")
+
+
+def test_keys_follow_the_order_of_the_filter(page, report):
+    kept = "#type=relative+distance&sort=-turns"
+    page.goto(address(report, "3", kept))
+    assert page.inner_text("#place") == "1 of 2 kept by the filter"
+    page.click(".map .stop[data-for=turn-2]")
+    assert "sort=-turns" in page.url
+    assert page.evaluate("document.activeElement.id") == "turn-2"
+    page.keyboard.press("n")
+    page.wait_for_url("**/4.html#type=relative+distance&sort=-turns")
+    assert page.get_attribute("#after", "href") is None
+    page.keyboard.press("u")
+    page.wait_for_url("**/index.html#*")
+    assert page.locator("#table tbody tr").count() == 2
+
+
+def test_a_turn_and_its_place_on_the_map_light_up_together(page, report):
+    page.goto(address(report, "3"))
+    lit = ".map .wedge.lit"
+    assert page.locator(lit).count() == 0
+    page.hover("#turn-2 h3")
+    assert page.get_attribute(lit, "data-for") == "turn-2"
+    page.hover(".map .stop[data-for=turn-1] .disc", force=True)
+    assert page.get_attribute(lit, "data-for") == "turn-1"
+    assert page.locator(".turn.lit").get_attribute("id") == "turn-1"
+    page.focus(".map .stop[data-for=turn-3]")
+    assert page.get_attribute(lit, "data-for") == "turn-3"
+
+
+def test_everything_that_a_page_refers_to_is_there(report):
+    pages = sorted((report / "questions").iterdir())
+    assert len(pages) == 4
+    for file in pages:
+        assert_whole(file)
+
+
+def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
+    page.goto(address(report, "3"))
+    files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
+    assert len(files) == 6
+    page.locator("a.enlarge").nth(2).focus()
+    page.keyboard.press("Enter")
+    film = page.locator("dialog.film")
+    assert film.is_visible()
+    assert film.locator("img").get_attribute("src") == files[2]
+    assert film.locator(".caption b").inner_text() == "Turn 2 of 6, view 3 of 6"
+    page.keyboard.press("ArrowRight")
+    assert film.locator("img").get_attribute("src") == files[3]
+    page.keyboard.press("n")  # the page behind it stays
+    page.keyboard.press("Escape")
+    assert not film.is_visible()
+    # the dialog tells of its end a task later
+    expect(page.locator("a.enlarge").nth(3)).to_be_focused()
+    page.click("#play-turns")
+    assert film.locator("img").get_attribute("src") == files[0]
+    page.wait_for_selector(f"dialog.film img[src='{files[1]}']")
+    page.get_by_role("button", name="Pause").click()
+    assert_nothing_serious(page)
+    film.get_by_role("button", name="Close").click()
+    assert address(report, "3") == page.url
+
+
+def test_the_page_of_a_wrong_answer_begins_with_why(page, report):
+    rows = {row["question_id"]: row for row in RunFolder(report.parent).results()["questions"]}
+    for question_id, row in rows.items():
+        page.goto(address(report, question_id))
+        told = page.locator(".verdict").all_inner_texts()
+        assert len(told) == (row["score"] is not None and row["score"] < 0.5)
+        if told:
+            assert told[0].startswith("Why:")
+            assert "Wrong: it " in told[0]
+            above = [page.locator(name).bounding_box()["y"] for name in (".verdict", "#question")]
+            assert above[0] < above[1]
+
+
+@IN_BOTH_LIGHTS
+def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
+    seen_at(page, width, scheme)
+    for question_id in ("3", "17") if scheme == "dark" else ("3",):
+        page.goto(address(report, question_id))
+        assert_nothing_serious(page, width)
+
+
+def test_hostile_texts_stay_texts(page, tmp_path):
+    folder = run_hostile(tmp_path)
+    place = pages_of(folder)
+    for state in read_run(folder).states:
+        page.goto(address(place, state.id))
+        assert page.title().startswith("Question ")  # a script that ran would have changed it
+        heading = page.locator("#question").text_content()
+        assert heading == state.question.text.encode("utf-8", "replace").decode()
+        options = page.locator(".options li").all_text_contents()
+        assert len(options) == len(state.question.options)
+        assert all(HOSTILE in text for text in options[:1])
+
+
+def test_questions_without_a_scan_have_pages(page, tmp_path):
+    questions = make_questions(tmp_path, 2)
+    row = json.loads(questions.read_text().splitlines()[0])
+    with questions.open("a") as file:
+        file.write(json.dumps(row | {"id": 7, "scene_name": "gone"}) + "\n")
+    folder = go(make_config(tmp_path, questions, allow_missing=True, max_turns=3))
+    (tmp_path / "room.ply").unlink()
+    place = pages_of(folder)
+    page.goto(address(place, "7"))
+    assert "its scan was not found" in page.inner_text(".facts")
+    assert page.locator(".map").count() == 0
+    page.goto(address(place, "0"))
+    assert page.locator(".map image").count() == 0
+    assert page.locator(".map .stop").count() == 3
+    assert "positions alone" in page.inner_text(".map figcaption")
+
+
+def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
+    page.emulate_media(reduced_motion="reduce")
+    folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
+    place = pages_of(folder)
+    page.goto(address(place, "3"))
+    (state,) = read_run(folder).states
+    cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
+    assert len(cameras) == 4
+    stops = page.locator(".map .stop")
+    assert [int(text) for text in stops.locator("text").all_text_contents()] == [
+        view.number for view in state.views if isinstance(view.camera, Camera)
+    ]
+    places = [float(circle.get_attribute("cx")) for circle in stops.locator(".place").all()]
+    assert np.allclose(places, on_plan(place, [c.position for c in cameras])[:, 0], atol=0.051)
+    assert page.locator(".map .path").count() == 0
+    number = state.views[-1].number
+    page.keyboard.press(str(number))
+    assert page.evaluate("document.activeElement.id") == f"view-{number}"
+    assert page.get_attribute(".wedge.lit", "data-for") == f"view-{number}"
+    assert page.locator(".seen thead th").all_inner_texts() == ["view", *map(str, range(4))]

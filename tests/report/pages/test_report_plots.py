@@ -1,0 +1,99 @@
+"""Plots: their figures, and that they are harmless drawings."""
+
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+from render_agent.report.diagnosis.model import Cause, Diagnosis
+from render_agent.report.diagnosis.summary import summary
+from render_agent.report.pages.plots import run_plots
+from render_agent.report.pages.plots.svg import draw_svg, legend, name_rows
+
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def words_of(svg):
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(TEXT)]
+
+
+def test_texts_are_drawn_as_they_are():
+    names = ["<script>x()</script>", "$\\frac{", "a & b", "a\ud800\x1b[2J"]
+
+    def paint(figure):
+        axes = figure.subplots()
+        axes.barh(range(4), 1, label="a <b> & 'c'")
+        name_rows(axes, names)
+        legend(axes)
+
+    svg = draw_svg(paint)
+    assert {*names[:3], "a <b> & 'c'", r"a\ud800\u001b[2J"} <= set(words_of(svg))
+    assert "<script" not in svg
+
+
+def test_the_intervals_of_plots_are_over_scenes():
+    """Questions of one scene that agree count as one; of too few scenes there is no interval."""
+    apart = [(("d", str(number)), float(number % 2)) for number in range(24)]
+    together = [(("d", str(number // 4)), float(number // 4 % 2)) for number in range(24)]
+    alone, clustered = (run_plots.share(values) for values in (apart, together))
+    assert alone.percent == clustered.percent == 50
+    assert clustered.bounds[0] < alone.bounds[0] < 50 < alone.bounds[1] < clustered.bounds[1]
+    few = run_plots.share([(("d", str(number % 5)), 1.0) for number in range(20)])
+    assert few == (20, 100, None)
+
+
+def judged(cause, shown, score):
+    """A question of a report as far as the plots look: its row and its diagnosis."""
+    name = f"{cause} {shown} {score}"
+    first = {"lamp": 0 if shown is not False else None}
+    row = {
+        "question_id": name,
+        "type": "object_counting",
+        "score": score,
+        "dataset": "d",
+        "scene": name,
+    }
+    return name, row, Diagnosis(name, cause, ("lamp",), (), (), first, shown)
+
+
+def report_of(made):
+    stress = SimpleNamespace(changes_truth=False)
+    return SimpleNamespace(
+        rows={name: row for name, row, _ in made},
+        own_diagnoses={name: diagnosis for name, _, diagnosis in made},
+        config=SimpleNamespace(picture_stress=stress, passive=False),
+    )
+
+
+def test_right_where_seen_is_counted_as_the_causes_are():
+    """Half-known questions count on neither side, and in mirrored rooms right is as the cause has it."""
+    made = [
+        judged(Cause.RIGHT, True, 1.0),
+        judged(Cause.RIGHT, True, 0.0),  # right in the mirrored room, wrong by the original truth
+        judged(Cause.MISJUDGED, True, 0.2),
+        judged(Cause.NEVER_LOOKED, False, 0.0),
+        judged(Cause.STOPPED_EARLY, False, 0.0),
+        judged(Cause.RIGHT, False, 1.0),
+        judged(Cause.RIGHT, None, 1.0),
+        judged(Cause.UNKNOWN, None, 0.0),
+        judged(Cause.NO_ANSWER, True, 0.0),
+        judged(Cause.OPEN, True, None),
+    ]
+    report = report_of(made)
+    plot = run_plots.seen(report)
+    assert [row[0] for row in plot.rows] == [run_plots.ALL_TYPES, "object count"]
+    for _, n, right, _, other_n, other_right, _ in plot.rows:
+        assert (n, right, other_n, other_right) == (3, "66.7", 3, "33.3")
+    states = [
+        SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]), change=None)
+        for name, row, _ in made
+    ]
+    told = summary(states, report.own_diagnoses, (640, 480))["all"]["seen"]
+    assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
+    assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
+
+
+def test_causes_are_counted_by_type():
+    made = [judged(Cause.RIGHT, True, 1.0), judged(Cause.MISJUDGED, True, 0.0)]
+    plot = run_plots.causes(report_of(made))
+    assert plot.columns == ("type", "n", "right", "misjudged")
+    assert plot.rows == [("object count", 2, 1, 1)]
+    assert run_plots.causes(report_of([judged(Cause.OPEN, None, None)])) is None

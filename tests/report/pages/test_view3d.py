@@ -1,0 +1,281 @@
+"""The 3D view of a question's page: the file of a scene, and what a browser shows of it, opened from disk."""
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from conftest import patient
+from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
+from factories.reports import reported, run_rooms
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+from render_agent.dialogue.state import View
+from render_agent.render.around import direction_of, draw_around
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.pages.view3d import page_data, scene_file
+from render_agent.report.pages.view3d.scene_file import MAX_FACES, coarser, scene_script
+from render_agent.runs.log.folder import RunFolder
+from render_agent.scans.camera import Camera
+from render_agent.scans.gaussians import Gaussians
+from render_agent.scans.scene import Scene
+from render_agent.util.web.templates import ASSETS
+
+
+def scene_of(points, colours, faces):
+    """Return a scene of these arrays."""
+    bounds = np.array([points.min(0), points.max(0)], np.float64)
+    return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
+
+
+def read_back(file):
+    """Return header, points, colours and faces of a scene's file."""
+    header, text = re.fullmatch(r'renderAgentScene\((.*), "(.*)"\);\n', file.read_text()).groups()
+    header, numbers = json.loads(header), zlib.decompress(base64.b64decode(text))
+    count, faces = header["vertices"], header["faces"]
+    steps = np.frombuffer(numbers, "<u2", 3 * count).reshape(-1, 3)
+    colours = np.frombuffer(numbers, np.uint8, 3 * count, 6 * count).reshape(-1, 3)
+    corners = np.frombuffer(numbers, "<u4", 3 * faces, 9 * count).reshape(-1, 3)
+    return header, np.array(header["low"]) + header["step"] * steps, colours, corners
+
+
+def test_a_small_scene_is_written_as_it_is(tmp_path, small_scene):
+    (tmp_path / "scene.js").write_bytes(scene_script(small_scene))
+    _, points, colours, faces = read_back(tmp_path / "scene.js")
+    assert np.abs(points - small_scene.points).max() < 1e-3
+    assert np.array_equal(colours, small_scene.colours)
+    assert np.array_equal(faces, small_scene.faces)
+
+
+def test_a_large_mesh_is_made_coarser_where_it_is(large_scene):
+    points, colours, faces = coarser(large_scene)
+    assert MAX_FACES / 4 < len(faces) <= MAX_FACES < len(large_scene.faces)
+    assert np.abs(points.min(0) - large_scene.points.min(0)).max() < 0.1
+    assert np.abs(points.max(0) - large_scene.points.max(0)).max() < 0.1
+    left = points[:, 0] < 4.9
+    assert (colours[left, 0] > colours[left, 2]).all()
+    assert (colours[points[:, 0] > 5.1, 2] > 200).all()
+
+
+def test_a_large_cloud_is_thinned(large_scene):
+    cloud = replace(large_scene, faces=None)
+    points, colours, faces = coarser(cloud)
+    assert len(points) == len(colours) <= len(cloud.points)
+    assert len(faces) == 0
+
+
+@pytest.fixture(scope="module")
+def small_scene():
+    """Two triangles, red and blue."""
+    points = np.array([[0, 0, 0], [2, 0, 0], [0, 3, 0], [2, 3, 1]], np.float32)
+    colours = np.array([[200, 0, 0]] * 3 + [[0, 0, 200]], np.uint8)
+    return scene_of(points, colours, np.array([[0, 1, 2], [1, 3, 2]], np.int32))
+
+
+@pytest.fixture(scope="module")
+def large_scene():
+    """A floor of 10 × 5 m, 360,000 faces, its left half red, its right half blue."""
+    x, y = np.meshgrid(np.linspace(0, 10, 601), np.linspace(0, 5, 301), indexing="ij")
+    points = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)]).astype(np.float32)
+    colours = np.where(points[:, :1] < 5, [[220, 30, 30]], [[30, 30, 220]]).astype(np.uint8)
+    corner = (np.arange(600)[:, None] * 301 + np.arange(300)).ravel()
+    faces = np.concatenate(
+        [
+            np.column_stack([corner, corner + 301, corner + 1]),
+            np.column_stack([corner + 1, corner + 301, corner + 302]),
+        ]
+    )
+    return scene_of(points, colours, faces.astype(np.int32))
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    """The page of one question of a run of several turns, which has a counterpart."""
+    if not (ASSETS / "view3d.js").is_file():
+        pytest.skip("the 3D view is not built here: see scripts/view3d/build")
+    folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("rotate",))
+    return reported(folder).parent / "questions" / "3.html"
+
+
+@pytest.fixture
+def opened(window):
+    """What opens a page with its 3D view drawn, and tells what it asked for; the page is closed at the end."""
+    pages = []
+
+    def opens(page_file):
+        page, asked = window.new_page(), []
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(page_file.as_uri())
+        assert not any("view3d.js" in url for url in asked), "loaded only when it is opened"
+        page.click("details.view3d summary")
+        page.wait_for_selector("details.view3d[data-drawn]", timeout=120_000)
+        return page, asked
+
+    yield opens
+    for page in pages:
+        page.close()
+
+
+def colours_of(page, file):
+    """Return the pixels of the canvas's place, (H, W, 3)."""
+    page.locator("details.view3d .stage").screenshot(path=file)
+    return np.asarray(Image.open(file).convert("RGB"))
+
+
+def test_the_view_shows_the_room_the_turns_and_asks_nobody(opened, page_file, tmp_path):
+    page, asked = opened(page_file)
+    assert all(url.startswith("file:") for url in asked)
+    above = colours_of(page, tmp_path / "above.png")
+    assert len(np.unique(above.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
+    number = page.locator("details.view3d .turn-number")
+    assert number.text_content().startswith("Turn 1 of")
+    page.focus("details.view3d canvas")
+    page.keyboard.press("ArrowRight")
+    assert number.text_content().startswith("Turn 2 of")
+    page.keyboard.press("ArrowLeft")
+    assert number.text_content().startswith("Turn 1 of")
+
+
+def view_of(page_file):
+    """Return the data of the 3D view on a page."""
+    found = re.search(r'data-view="([^"]*)"', page_file.read_text())
+    return json.loads(unescape(found[1]))
+
+
+def test_boxes_are_seen_in_the_turns_whose_pictures_show_them(page_file):
+    turns = view_of(page_file)["turns"]
+    sightings = [
+        turn.sightings for turn in diagnose_run(RunFolder(page_file.parents[2]), 1)["3"].turns
+    ]
+    assert any(s.area == 0 for turn in sightings for s in turn), "something was not in a picture"
+    assert [turn["seen"] for turn in turns] == [
+        sorted({s.box for s in turn if s.area > 0}) for turn in sightings
+    ]
+
+
+@pytest.mark.parametrize("size", [(320, 240), (320, 120)])
+def test_a_view_all_around_hangs_in_its_four_directions(size, small_scene):
+    renderer = Rasteriser()
+    picture, ahead = draw_around(renderer, small_scene, Camera((1, 1, 0.5), 30, 0, 60), size)
+    parts = page_data._parts(View(0, "around", "views/0.png", ahead), size, "")
+    assert len(parts) == 4
+    for number, part in enumerate(parts):
+        left, top, width, height = part["part"]
+        own = direction_of(ahead, size, number)
+        assert part["position"] == pytest.approx(own.position)
+        assert part["fov"] == own.vertical_fov
+        drawn = renderer.draw(small_scene, own, width, height).colours
+        shown = picture[top : top + height, left : left + width]
+        words = height // 5  # its name stands above
+        assert np.array_equal(shown[words:], drawn[words:])
+
+
+@IN_BOTH_LIGHTS
+def test_nothing_is_in_anybodys_way_with_the_room_in_3d_and_beside_pairs(
+    opened, page_file, width, scheme
+):
+    page, _ = opened(page_file)
+    seen_at(page, width, scheme)
+    assert_nothing_serious(page, width)
+    page.goto((page_file.parents[1] / "pairs.html").as_uri())
+    assert_nothing_serious(page, width)
+
+
+def stood(page, file):
+    """Return what the 3D view shows from where its page's first view was taken."""
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
+    drawn = page.locator("details.view3d").get_attribute("data-drawn")
+    page.click("details.view3d [name=stand]")
+    page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
+    return colours_of(page, file)
+
+
+def test_standing_there_shows_what_the_view_showed(opened, page_file, tmp_path):
+    page, _ = opened(page_file)
+    source = page.locator("details.view3d .stage img").get_attribute("src")
+    seen = stood(page, tmp_path / "seen.png")
+    with Image.open((page_file.parent / source).resolve()) as picture:
+        view = picture.convert("RGB").resize((seen.shape[1], seen.shape[0]))
+    # Compared coarsely: lines of boxes and views lie over the 3D view, and its scan may be coarser.
+    small = (32, 24)
+    coarse = [np.asarray(Image.fromarray(np.asarray(p)).resize(small), float) for p in (seen, view)]
+    close = (np.abs(coarse[0] - coarse[1]).max(axis=2) < 24).mean()
+    mirrored = (np.abs(coarse[0] - coarse[1][:, ::-1]).max(axis=2) < 24).mean()
+    assert close > 0.9
+    assert close > mirrored + 0.2
+
+
+@pytest.fixture
+def kept_scene(page_file):
+    """The file of the page's scene, which is put back."""
+    file = page_file.parents[1] / "scenes3d" / "room00.js"
+    content = file.read_bytes()
+    yield
+    file.write_bytes(content)
+
+
+def test_a_splat_is_drawn_as_its_gaussians_lie(opened, page_file, tmp_path, kept_scene):
+    pose = view_of(page_file)["turns"][0]["views"][0]
+    place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
+    right = np.cross(ahead, up)
+    middles = [place + 2 * ahead + side * 0.6 * right for side in (-1, 1)]
+    turn = Rotation.from_matrix(np.column_stack([right, ahead, up])).as_quat()[[3, 0, 1, 2]]
+    shapes = Gaussians(
+        np.array([[0.25, 0.05, 0.05], [0.05, 0.05, 0.25]], np.float32),
+        np.tile(turn, (2, 1)).astype(np.float32),
+        np.full(2, 1.0, np.float32),
+        np.zeros((2, 1, 3), np.float32),
+        np.eye(3),
+    )
+    colours = np.array([[255, 0, 0], [0, 0, 255]], np.uint8)
+    scene = scene_of(np.array(middles, np.float32), colours, None)
+    file = page_file.parents[1] / "scenes3d" / "room00.js"
+    file.write_bytes(scene_script(replace(scene, gaussians=shapes)))
+    seen = stood(opened(page_file)[0], tmp_path / "seen.png")
+    spread = {}
+    for name, channel in (("red", 0), ("blue", 2)):
+        others = np.delete(seen, channel, axis=2).max(axis=2)
+        strength = seen[..., channel].astype(int) - others
+        v, u = np.nonzero(strength > 150)
+        assert len(u) > 50, name
+        spread[name] = (u.mean() / seen.shape[1], np.ptp(u), np.ptp(v))
+    assert spread["red"][0] < 0.45 < 0.55 < spread["blue"][0]
+    assert spread["red"][1] > 2.5 * spread["red"][2], "it lies along the picture's width"
+    assert spread["blue"][2] > 2.5 * spread["blue"][1], "it stands upright"
+
+
+def test_of_a_large_splat_the_gaussians_that_hide_most_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(scene_file, "MAX_POINTS", 2)
+    points = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [50, 0, 0]], np.float32)
+    shapes = Gaussians(
+        np.array([[0.1] * 3, [0.01] * 3, [0.1] * 3, [9.0] * 3], np.float32),
+        np.tile(np.float32([1, 0, 0, 0]), (4, 1)),
+        np.array([0.9, 0.9, 0.5, 0.9], np.float32),
+        np.zeros((4, 1, 3), np.float32),
+        np.eye(3),
+    )
+    scene = replace(scene_of(points, np.zeros((4, 3), np.uint8), None), gaussians=shapes)
+    scene = replace(scene, bounds=np.array([[0, -1, -1], [2.0, 1, 1]]))
+    assert scene_file.most_visible(scene).points[:, 0].tolist() == [0, 2]
+
+
+def test_where_it_cannot_be_shown_the_page_says_so(browser, page_file):
+    page = patient(browser.new_context()).new_page()
+    try:
+        page.add_init_script(
+            "HTMLCanvasElement.prototype.getContext = function () { return null; };"
+        )
+        page.goto(page_file.as_uri())
+        page.click("details.view3d summary")
+        page.wait_for_selector("details.view3d .refusal:not([hidden])", timeout=60_000)
+        assert page.locator("details.view3d .stage").is_hidden()
+    finally:
+        page.context.close()

@@ -1,0 +1,72 @@
+"""The report of a run in progress: rewritten as its log grows, and served on this machine alone."""
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+
+import pytest
+from factories.reports import run_rooms
+
+from render_agent.report.pages import watch as module
+from render_agent.report.pages.watch import watch
+from render_agent.runs.log.folder import RunFolder
+
+
+def fetched(address):
+    with urllib.request.urlopen(address) as got:
+        return got.read()
+
+
+class Ended(Exception):
+    """Ends a report that would be watched for ever."""
+
+
+@pytest.fixture
+def going(tmp_path):
+    """A run in progress, with the rest of its log and its results."""
+    done = run_rooms(tmp_path / "done", id=("0", "1"), max_turns=2).path
+    path = shutil.copytree(done, tmp_path / "going")
+    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
+    (path / "results.json").unlink()
+    return RunFolder(path), b"".join(lines[2:]), (done / "results.json").read_bytes()
+
+
+def test_new_turns_come_by_themselves(going, monkeypatch):
+    folder, rest, results = going
+    seen, measured, addresses = [], [], []
+    diagnose_run = module.build.__globals__["diagnose_run"]
+
+    def diagnosed(folder, processes, states):
+        measured.append([state.id for state in states])
+        return diagnose_run(folder, 1, states)
+
+    def between(seconds):
+        assert seconds >= module.LEAST_SECONDS
+        seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
+        view = json.loads((folder.path / "turns.jsonl").read_bytes().splitlines()[0])["views"][0]
+        assert fetched(addresses[0] + view["file"]) == (folder.path / view["file"]).read_bytes()
+        with (folder.path / "turns.jsonl").open("ab") as log:
+            log.write(rest)
+        (folder.path / "results.json").write_bytes(results)
+
+    def over(self):
+        seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
+        for name in ("turns.jsonl", "config.json", "report/../config.json", "views/../config.json"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                fetched(addresses[0] + name)
+            refused.value.close()
+        raise Ended
+
+    monkeypatch.setitem(module.build.__globals__, "diagnose_run", diagnosed)
+    monkeypatch.setattr(module.time, "sleep", between)
+    monkeypatch.setattr(module.LocalServer, "wait", over)
+    with pytest.raises(Ended):
+        watch(folder, 0, addresses.append, processes=1)
+    before, after = seen
+    assert b"IN PROGRESS" in before
+    assert b"IN PROGRESS" not in after
+    assert after.count(b'class="turn"') == before.count(b'class="turn"') + 1
+    assert addresses[0].startswith("http://127.0.0.1:")
+    assert measured == [["0", "1"], ["0", "1"]]

@@ -1,0 +1,93 @@
+"""LLM-Match: what the judge is asked, how its marks are read, and what they come to."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from factories.runs import make_questions, play, walking
+from factories.scenes import room, write_ply
+
+from render_agent.dialogue.state import Question
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.report.llm_match import mark_answers, prompt, read_mark
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+
+QUESTION = Question(
+    "q", "own", "d", "s", "own", "What is red?", "text", truth="the door", metric="llm-match"
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "mark"),
+    [("4", 4), (" 5\n", 5), ("Your mark: 3", 3), ("So.\nYour mark: 2\nThanks", 2), ("Your mark: 6", None),
+     ("0", None), ("five", None), ("I give 4", None), ("", None), ("Your mark: 45", None)],
+)  # fmt: skip
+def test_marks_are_read_as_openeqa_reads_them(reply, mark):
+    assert read_mark(reply) == mark
+
+
+def test_the_judge_is_asked_with_the_published_prompt():
+    asked = prompt(QUESTION, "A door. I think")
+    assert asked.endswith("Your Turn:\nQuestion: What is red?\nAnswer: the door\nResponse: A door.")
+    assert "Extra Answers" not in asked
+    more = prompt(replace(QUESTION, answers=("door {x}",)), "no {brace}")
+    assert more.endswith("Answer: the door\nExtra Answers: ['door {x}']\nResponse: no {brace}")
+
+
+class Judge:
+    """Marks by whether the answer names the door."""
+
+    def reply(self, request):
+        said = request.messages[0]["content"][0]["text"].rsplit("Response:", 1)[1]
+        return "no idea" if "odd" in said else f"Your mark: {5 if 'door' in said else 2}"
+
+
+@pytest.fixture
+def run(tmp_path):
+    write_ply(tmp_path / "room.ply", *room())
+    row = {"dataset": "rooms", "scene_name": "room", "question_type": "own", "question": "What is red?",
+           "ground_truth": ["the door", "a door"], "metric": "llm-match"}  # fmt: skip
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row | {"id": number}) + "\n" for number in range(4)))
+    answers = {"0": "a red door", "1": "a sofa", "2": "something odd", "3": None}
+    replies = {name: [json.dumps({"answer": text, "done": True})] for name, text in answers.items()}
+    return play(tmp_path, path, ScriptedEngine(Replies(replies)), max_turns=1, views="none")
+
+
+def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in):
+    path, results = run
+    assert [row["score"] for row in results["questions"]] == [None] * 4
+    assert "4 of 4 questions are for a judge: render-agent score RUN --judge" in results["notes"]
+    assert results["official_over_scored"]["n"] == 0
+    marked = mark_answers(read_states(RunFolder(path)), ScriptedEngine(Judge()), 32)
+    assert marked.marks == {"0": 5, "1": 2, "3": 1}
+    assert marked.scores == {"0": 1, "1": 0.25, "3": 0}
+    assert list(marked.faults) == ["2"]
+    marks = {"2": "Your mark: 4", "0": "5", "1": "2"}
+    lines = [json.dumps({"id": name, "replies": [mark]}) for name, mark in marks.items()]
+    (tmp_path / "judge.jsonl").write_text("\n".join(lines))
+    code, out, told = type_in(
+        "score",
+        str(path),
+        "--judge",
+        "--engine",
+        "scripted",
+        "--model",
+        "judge.jsonl",
+        "--json",
+        folder=tmp_path,
+    )
+    assert code == 0, told
+    found = json.loads((path / "results.llm-match.json").read_text())
+    assert found["llm_match"] == json.loads(out)["llm_match"]
+    assert found["llm_match"]["score"] == pytest.approx(50)  # 1, 0.25, 0.75, 0
+    assert [row["score"] for row in found["questions"]] == [1, 0.25, 0.75, 0]
+    assert found["official_over_scored"] == {"score": pytest.approx(50), "n": 4}
+
+
+def test_a_run_without_such_questions_is_told(tmp_path, type_in):
+    path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1))
+    code, _, told = type_in("score", str(path), "--judge", folder=tmp_path)
+    assert code == 2
+    assert "has no free-text question" in told

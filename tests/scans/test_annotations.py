@@ -1,0 +1,137 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from conftest import test_data
+
+from render_agent.errors import QuestionsError
+from render_agent.scans.stand_in.annotations import read_annotations
+
+BOX = {
+    "centroid": [1.0, 2.0, 0.5],
+    "axesLengths": [2.0, 1.0, 0.5],
+    "normalizedAxes": [0, 1, 0, -1, 0, 0, 0, 0, 1],
+    "min": [0.5, 1.0, 0.25],
+    "max": [1.5, 3.0, 0.75],
+}
+ENTRY = {
+    "room_size": 12.5,
+    "room_center": [0, 0, 1],
+    "object_counts": {"table": 1},
+    "object_bbox": {"table": [BOX]},
+}
+
+
+def write(folder, entries, name="scannet_meta_info_val.json"):
+    path = folder / name
+    path.write_text(json.dumps(entries))
+    return path
+
+
+@pytest.fixture(scope="module")
+def official():
+    return read_annotations(test_data("vsibench", "scannet_meta_info_val.json").parent)
+
+
+def test_all_scenes_of_the_benchmark_are_annotated(official):
+    assert Counter(scene.dataset for scene in official.values()) == {
+        "arkitscenes": 150,
+        "scannet": 88,
+        "scannetpp": 50,
+    }
+    assert all(name == scene.scene for name, scene in official.items())
+    assert all(scene.objects and scene.room_size > 0 for scene in official.values())
+
+
+def test_a_box_is_as_large_as_the_official_file_says_in_its_own_words(official):
+    for name in ("arkitscenes", "scannet", "scannetpp"):
+        rows = json.loads(test_data("vsibench", f"{name}_meta_info_val.json").read_text())
+        for scene, row in rows.items():
+            boxes = [box for some in row["object_bbox"].values() for box in some]
+            for thing, box in zip(official[scene].objects, boxes, strict=True):
+                np.testing.assert_allclose(thing.corners.min(axis=0), box["min"], atol=1e-6)
+                np.testing.assert_allclose(thing.corners.max(axis=0), box["max"], atol=1e-6)
+
+
+def test_the_answers_of_the_benchmark_follow_from_the_annotations(official):
+    rows = [
+        json.loads(line)
+        for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
+    ]
+    sizes = [row for row in rows if row["question_type"] == "room_size_estimation"]
+    same = [
+        abs(official[row["scene_name"]].room_size - float(row["ground_truth"])) < 0.051
+        for row in sizes
+    ]
+    assert sum(same) == len(same) == 288
+
+
+def test_the_axes_of_a_box_are_its_rows_and_its_objects_keep_their_names(tmp_path):
+    [(name, scene)] = read_annotations(write(tmp_path, {"room7": ENTRY})).items()
+    assert (name, scene.dataset, scene.room_size, scene.counts) == (
+        "room7", "scannet", 12.5, {"table": 1},
+    )  # fmt: skip
+    [table] = scene.objects
+    assert table.label == "table"
+    np.testing.assert_array_equal(table.axes[0], [0, 1, 0])
+    np.testing.assert_allclose(table.corners.min(axis=0), BOX["min"])
+    np.testing.assert_allclose(table.corners.max(axis=0), BOX["max"])
+
+
+def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
+    texts = {
+        **ENTRY,
+        "object_bbox": str(ENTRY["object_bbox"]),
+        "object_counts": str(ENTRY["object_counts"]),
+    }
+    [plain] = read_annotations(write(tmp_path, {"s": ENTRY})).values()
+    [text] = read_annotations(write(tmp_path, {"s": texts})).values()
+    assert text.counts == plain.counts
+    np.testing.assert_array_equal(text.objects[0].corners, plain.objects[0].corners)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"object_bbox": "{'table': [print()]}"}, "malformed"),
+        ({"object_bbox": {"table": [{**BOX, "centroid": [1, 2]}]}}, "is no list of 3 numbers"),
+        ({"object_bbox": {"table": [{**BOX, "axesLengths": [1, -1, 1]}]}}, "a table has a negative size"),
+        ({"object_bbox": {"table": [{**BOX, "normalizedAxes": [1] * 9}]}}, "the axes of a table are not at right angles"),
+        ({"room_size": -1}, "no area"),
+        ({"room_size": None}, "float"),
+        ({"object_bbox": "[" * 100_000}, "scene 's1': "),
+        ({"object_counts": {"table": float("inf")}}, "infinity"),
+        ({"object_bbox": {"table": BOX}}, "scene 's1': "),
+        ({"object_bbox": {"table": None}}, "not iterable"),
+        ({"room_size": 1e9}, "no area"),
+        ({"room_size": 1e-7}, "no area"),
+        ({"room_size": 5e-324}, "no area"),
+        ({"object_bbox": {"\ud800": [BOX]}}, "a category has a character that cannot be seen"),
+        ({"object_counts": None}, "None is no table of categories"),
+    ],
+)  # fmt: skip
+def test_malformed_annotations_are_told_with_file_and_scene(tmp_path, changes, sentence):
+    path = write(tmp_path, {"s1": {**ENTRY, **changes}})
+    with pytest.raises(QuestionsError, match=sentence) as caught:
+        read_annotations(path)
+    assert f"{path}, scene 's1': " in str(caught.value)
+
+
+def test_a_missing_field_is_named(tmp_path):
+    entry = {name: value for name, value in ENTRY.items() if name != "object_bbox"}
+    with pytest.raises(QuestionsError, match="'object_bbox' is missing"):
+        read_annotations(write(tmp_path, {"s": entry}))
+
+
+def test_a_folder_without_annotations_is_refused(tmp_path):
+    with pytest.raises(QuestionsError, match="scannet_meta_info"):
+        read_annotations(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
+def test_a_file_without_annotations_is_refused(tmp_path, text):
+    path = tmp_path / "scannet_meta_info_val.json"
+    path.write_text(text)
+    with pytest.raises(QuestionsError, match="annotations"):
+        read_annotations(path)

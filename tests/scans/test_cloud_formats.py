@@ -1,0 +1,435 @@
+"""LAS, LAZ, E57, PCD, columns of text and USD: what their own libraries write is read back equal."""
+
+import os
+import struct
+import sys
+from pathlib import Path
+
+import laspy
+import numpy as np
+import psutil
+import pytest
+import trimesh
+from conftest import mostly_slow
+from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
+from factories.scans import RGB, XYZ, block, ply, room, sampled
+from factories.splats import some_splat, spz
+
+from render_agent.errors import SceneError
+from render_agent.scans.formats import readers as registry
+from render_agent.scans.formats import reading_process
+from render_agent.scans.formats.clouds import e57
+from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scans.formats.clouds.pcd import decompressed
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.reading_process import read_apart
+
+MESH = room(block((1, 1, 0), (2, 2, 0.75)))
+POINTS = np.round(sampled(*MESH, 4000), 3)
+RANDOM = np.random.default_rng(11)
+COLOURS = RANDOM.integers(0, 256, POINTS.shape).astype(np.uint8)
+INTENSITY = RANDOM.integers(0, 4000, len(POINTS))
+UTM = np.array([512345.0, 5412345.0, 431.0])
+
+
+def in_file(scene):
+    """Return the points as the file has them."""
+    return scene.points.astype(np.float64) + scene.origin
+
+
+def is_grey_by(intensity, colours):
+    """Whether colours are greys that grow with the intensity, from dark to bright."""
+    assert (colours == colours[:, :1]).all()
+    grey = colours[np.argsort(intensity, kind="stable"), 0].astype(int)
+    return (np.diff(grey) >= 0).all() and grey[0] < 40 and grey[-1] > 220
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "times"),
+    [
+        ("a.las", 7, 256),
+        ("a.laz", 7, 257),
+        ("a.las", 2, 1),
+        pytest.param("a.laz", 3, 256, marks=pytest.mark.slow),
+    ],
+)
+def test_las_keeps_millimetres_at_utm_offsets(tmp_path, name, form, times):
+    path = tmp_path / name
+    write_las(path, POINTS + UTM, COLOURS, INTENSITY, form=form, times=times)
+    scene = load_scene(path)
+    assert np.abs(in_file(scene) - (POINTS + UTM)).max() < 1e-6
+    assert np.array_equal(scene.colours, COLOURS)
+    assert scene.is_cloud
+    assert scene.frame.up == "z"
+    assert scene.ceiling - scene.floor == pytest.approx(2.7, abs=0.03)
+
+
+def geo_keys(**values):
+    keys = laspy.vlrs.known.GeoKeyDirectoryVlr()
+    keys.geo_keys = []
+    for number, value in values.items():
+        key = laspy.vlrs.known.GeoKeyEntryStruct()
+        key.id, key.count, key.value_offset = int(number[1:]), 1, value
+        keys.geo_keys.append(key)
+    return keys
+
+
+WKT = (
+    'PROJCS["NAD83 / State Plane",GEOGCS["NAD83",UNIT["degree",0.0174532925199433]],'
+    'PROJECTION["Lambert"],UNIT["US survey foot",0.3048006096012192]]'
+)
+
+
+@pytest.mark.parametrize(
+    ("vlr", "metres"),
+    [
+        (geo_keys(k1024=1, k3076=9001), 1.0),
+        (geo_keys(k1024=1, k3076=9002), 0.3048),
+        (laspy.vlrs.known.WktCoordinateSystemVlr(WKT), 0.3048006096012192),
+    ],
+)
+def test_the_unit_of_a_coordinate_system_is_believed(tmp_path, vlr, metres):
+    path = tmp_path / "a.las"
+    write_las(path, POINTS / metres, form=1, intensity=INTENSITY, scale=1e-4, vlrs=[vlr])
+    scene = load_scene(path)
+    assert scene.frame.metres == metres
+    assert scene.notes == ()
+    assert np.abs(scene.points - POINTS).max() < 1e-4
+    assert is_grey_by(INTENSITY, scene.colours)
+
+
+def test_coordinates_in_degrees_are_refused(tmp_path):
+    path = tmp_path / "a.las"
+    write_las(path, POINTS, form=1, vlrs=[geo_keys(k1024=2)])
+    with pytest.raises(SceneError, match="degrees"):
+        load_scene(path)
+
+
+def test_e57_scans_stand_at_their_poses(tmp_path):
+    path = tmp_path / "a.e57"
+    half = len(POINTS) // 2
+    scans = []
+    for part, angle, shift in (
+        (slice(half), 0.4, (3, 2, 1)),
+        (slice(half, None), -2.0, (-1, 5, 0)),
+    ):
+        turn = trimesh.transformations.rotation_matrix(angle, (0.1, 0.2, 0.9))[:3, :3]
+        local = (POINTS[part] - shift) @ turn
+        scans.append((e57_fields(local, COLOURS[part], INTENSITY[part]), turn, shift))
+    write_e57(path, scans)
+    scene = load_scene(path)
+    assert np.abs(in_file(scene) - POINTS).max() < 2e-6
+    assert np.array_equal(scene.colours, COLOURS)
+    assert (scene.frame.unit, scene.notes) == ("metres", ())
+
+
+def test_invalid_points_of_e57_are_left_out_and_intensities_are_greys(tmp_path):
+    path = tmp_path / "a.e57"
+    invalid = np.arange(len(POINTS)) % 7 == 0
+    fields = e57_fields(np.where(invalid[:, None], 99.0, POINTS), intensity=INTENSITY)
+    fields["cartesianInvalidState"] = invalid.astype(np.int8)
+    write_e57(path, [(fields, np.eye(3), (0, 0, 0))])
+    scene = load_scene(path)
+    assert np.abs(scene.points - POINTS[~invalid]).max() < 1e-6
+    assert is_grey_by(INTENSITY[~invalid], scene.colours)
+
+
+def test_polar_coordinates_of_e57_are_placed(tmp_path, monkeypatch):
+    path = tmp_path / "a.e57"
+    place = np.array([1.5, 1.5, 1.2])
+    x, y, z = (POINTS - place).T
+    distance = np.linalg.norm(POINTS - place, axis=1)
+    polar = np.column_stack([distance, np.arctan2(y, x), np.arcsin(z / distance)])
+    write_e57(path, [(e57_fields(polar), np.eye(3), place)])
+    # the library writes none, so that its names of other coordinates are read as theirs
+    monkeypatch.setattr(e57, "SPHERICAL", e57.CARTESIAN)
+    monkeypatch.setattr(e57, "CARTESIAN", ("no", "such", "fields"))
+    assert np.abs(e57.read_whole(path, path.stat().st_size).points - POINTS).max() < 2e-6
+
+
+@pytest.mark.parametrize("kind", ["ascii", "binary", "compressed"])
+def test_pcd_points_colours_and_intensities_come_back(tmp_path, kind):
+    path = tmp_path / "a.pcd"
+    write_pcd(path, POINTS, COLOURS, kind=kind)
+    scene = load_scene(path)
+    assert np.abs(scene.points - POINTS).max() < 1e-6
+    assert np.array_equal(scene.colours, COLOURS)
+    write_pcd(path, POINTS, intensity=INTENSITY, kind=kind)
+    scene = load_scene(path)
+    assert np.abs(scene.points - POINTS).max() < 1e-6
+    assert is_grey_by(INTENSITY, scene.colours)
+
+
+def test_lzf_comes_back_or_is_refused():
+    data = b"\x02abc\xe0\x64\x02\x00z"  # abc, then 109 bytes from three back, then z
+    whole = (b"abc" * 40)[:112] + b"z"
+    assert decompressed(data, len(whole)) == whole
+    for wrong in (data[:-1], data + b"\x05", data.replace(b"\x02\x00", b"\x09\x00")):
+        assert decompressed(wrong, len(whole)) is None
+    assert decompressed(data, len(whole) - 1) is None
+
+
+def rows(*columns):
+    return np.column_stack([POINTS, *columns])
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "head", "between", "numbers"),
+    [
+        ("a.xyz", rows(COLOURS), "", " ", "%.3f"),
+        ("a.txt", rows(COLOURS / 255), "", "\t", "%.6f"),
+        ("a.csv", rows(COLOURS, INTENSITY), '"X","Y","Z","R","G","B","Intensity"', ",", "%.3f"),
+        ("a.csv", rows(INTENSITY, COLOURS)[:, [0, 2, 1, 3, 4, 5, 6]], "x;z;y;i;r;g;b", ";", "%.3f"),
+        ("a.pts", rows(INTENSITY - 2048, COLOURS), str(len(POINTS)), " ", "%.3f"),
+        ("a.asc", rows(COLOURS, POINTS - 3), "# made by hand", " ", "%.3f"),
+        ("a.txt", rows(POINTS / 9 - 1, COLOURS), "//X Y Z Nx Ny Nz R G B", " ", "%.3f"),
+        ("a.txt", rows(np.tile([0.0, -0.6, 0.8], (len(POINTS), 1)), COLOURS), "", " ", "%.3f"),
+    ],
+)
+def test_columns_of_text_are_told_by_name_or_content(tmp_path, name, table, head, between, numbers):
+    path = tmp_path / name
+    np.savetxt(path, table, numbers, between, header=head, comments="")
+    scene = load_scene(path)
+    assert np.abs(scene.points - POINTS).max() < 1e-6
+    assert np.array_equal(scene.colours, COLOURS)
+
+
+def test_columns_of_text_without_colours(tmp_path):
+    path = tmp_path / "a.xyz"
+    np.savetxt(path, rows(INTENSITY), "%.3f")
+    assert is_grey_by(INTENSITY, load_scene(path).colours)
+    path.write_bytes(path.read_bytes().replace(b".", b",").replace(b" ", b";"))  # as in Europe
+    assert np.abs(load_scene(path).points - POINTS).max() < 1e-6
+    np.savetxt(path, rows(np.tile([0.6, 0.0, -0.8], (len(POINTS), 1))), "%.3f")  # normals
+    assert len(np.unique(load_scene(path).colours)) > 20
+
+
+def test_several_counted_scans_in_one_pts_file(tmp_path):
+    path = tmp_path / "a.pts"
+    lines = [" ".join(f"{value:.3f}" for value in row) for row in rows(INTENSITY, COLOURS)]
+    parts = [[str(len(part)), *part] for part in (lines[:1500], lines[1500:])]
+    path.write_text("\r\n".join(line for part in parts for line in part))
+    assert np.array_equal(load_scene(path).colours, COLOURS)
+
+
+def test_intensities_of_a_ply_cloud_are_greys(tmp_path):
+    path = tmp_path / "a.ply"
+    kinds = (*XYZ, ("float", "scalar_Intensity"))
+    path.write_bytes(ply([("vertex", kinds, rows(INTENSITY))]))
+    assert is_grey_by(INTENSITY, load_scene(path).colours)
+    kinds = (*XYZ, *RGB, ("float", "scalar_Intensity"))
+    path.write_bytes(ply([("vertex", kinds, rows(COLOURS, INTENSITY))]))
+    assert np.array_equal(load_scene(path).colours, COLOURS)
+
+
+def test_a_glb_cloud_keeps_its_colours(tmp_path):
+    path = tmp_path / "a.glb"
+    opaque = np.column_stack([COLOURS, np.full(len(COLOURS), 255)]).astype(np.uint8)
+    trimesh.PointCloud(POINTS[:, [0, 2, 1]] * [1, 1, -1], opaque).export(path)
+    scene = load_scene(path)
+    assert scene.is_cloud
+    assert np.abs(scene.points - POINTS).max() < 1e-6
+    assert np.array_equal(scene.colours, COLOURS)
+
+
+@pytest.mark.parametrize(
+    ("name", "up", "metres"),
+    [("a.usda", "Y", 0.01), pytest.param("a.usdc", "Z", 1.0, marks=pytest.mark.slow)],
+)
+def test_usd_meshes_come_back_in_metres(tmp_path, name, up, metres):
+    path = tmp_path / name
+    points, faces = MESH
+    light = RANDOM.random(points.shape)
+    write_usd(path, points, faces, up=up, metres=metres, colours=light)
+    scene = load_scene(path)
+    assert np.abs(scene.points[scene.faces] - points[faces] - [1, 2, 3]).max() < 1e-5
+    shown = 255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    assert np.abs(scene.colours - shown).max() < 0.51
+    assert (scene.frame.up, scene.frame.metres, scene.notes) == (up.lower(), metres, ())
+
+
+def test_usd_polygons_with_a_colour_a_face_in_a_package(tmp_path):
+    from pxr import Sdf, UsdUtils
+
+    points = np.array([[0, 0, 0], [3, 0, 0], [4, 2, 0], [2, 3, 0], [0, 3, 0], [0, 0, 2.5]], float)
+    faces = [(0, 1, 2, 3, 4), (0, 4, 5)]
+    write_usd(tmp_path / "a.usdc", points, faces, colours=np.eye(3)[:2], kind="uniform")
+    UsdUtils.CreateNewUsdzPackage(Sdf.AssetPath(str(tmp_path / "a.usdc")), str(tmp_path / "a.usdz"))
+    scene = load_scene(tmp_path / "a.usdz")
+    corners = scene.points[scene.faces].astype(float)
+    areas = (
+        np.linalg.norm(
+            np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+        )
+        / 2
+    )
+    red = (scene.colours[scene.faces] == (255, 0, 0)).all(axis=(1, 2))
+    assert (red.sum(), areas[red].sum()) == (3, pytest.approx(10))
+    assert (scene.colours[scene.faces][~red] == (0, 255, 0)).all()
+
+
+def test_a_textured_usd_has_its_picture(tmp_path):
+    from PIL import Image
+    from pxr import Sdf, UsdGeom, UsdShade
+
+    quarters = np.array([[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 0)]], np.uint8)
+    Image.fromarray(quarters.repeat(16, 0).repeat(16, 1)).save(tmp_path / "picture.png")
+    points = np.array([[0, 0, 0], [4, 0, 0], [4, 3, 0], [0, 3, 0]], float)
+    stage = write_usd(tmp_path / "a.usda", points, [(0, 1, 2, 3)])
+    mesh = stage.GetPrimAtPath("/room/mesh")
+    corners = [(0.1, 0.1), (0.9, 0.1), (0.9, 0.9), (0.1, 0.9)]  # v counts from the bottom
+    kind = Sdf.ValueTypeNames.TexCoord2fArray
+    UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("st", kind, "faceVarying").Set(corners)
+    material = UsdShade.Material.Define(stage, "/look")
+    surface, picture = (UsdShade.Shader.Define(stage, f"/look/{name}") for name in "sp")
+    surface.CreateIdAttr("UsdPreviewSurface")
+    picture.CreateIdAttr("UsdUVTexture")
+    picture.CreateInput("file", Sdf.ValueTypeNames.Asset).Set("./picture.png")
+    colour = picture.CreateOutput("rgb", Sdf.ValueTypeNames.Float3)
+    surface.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).ConnectToSource(colour)
+    material.CreateSurfaceOutput().ConnectToSource(surface.ConnectableAPI(), "surface")
+    UsdShade.MaterialBindingAPI.Apply(mesh).Bind(material)
+    stage.Save()
+    scene = load_scene(tmp_path / "a.usda")
+    assert scene.colours.tolist() == [[0, 0, 255], [255, 255, 0], [0, 255, 0], [255, 0, 0]]
+    assert np.allclose(scene.texture.uv, np.array(corners) * [1, -1] + [0, 1])
+    assert np.array_equal(scene.texture.materials[0].picture[::16, ::16, :3], quarters)
+
+
+def test_a_huge_cloud_is_gathered_in_little_memory():
+    cloud = CloudBuilder(most=6000)
+    for part in np.array_split(np.arange(40_000), 20):
+        points = sampled(*room(), len(part), seed=int(part[0]))
+        colours = np.where(points[:, :1] < 3, (200, 0, 0), (0, 0, 200))
+        cloud.add(points, colours)
+        assert sum(len(points) for points, _ in cloud._parts) <= 6000
+    scan = cloud.scan()
+    assert 2000 < len(scan.points) <= 6000
+    off_wall = np.minimum(np.abs(scan.points), np.abs(scan.points - [6, 4, 2.7])).min(axis=1)
+    assert np.quantile(off_wall, 0.9) < 0.1
+    clear = np.abs(scan.points[:, 0] - 3) > 0.5
+    expected = np.where(scan.points[clear, :1] < 3, (200, 0, 0), (0, 0, 200))
+    assert np.array_equal(scan.colours[clear], expected)
+
+
+def refusal(path):
+    with pytest.raises(SceneError) as refused:
+        load_scene(path)
+    text = str(refused.value)
+    assert str(path) in text
+    assert "\n" not in text
+    return text
+
+
+def test_las_with_wrong_counts_is_refused(tmp_path):
+    path = tmp_path / "a.las"
+    write_las(path, POINTS, COLOURS, form=2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:107] + struct.pack("<I", 2**31) + whole[111:])
+    assert "promises 2,147,483,648 points" in refusal(path)
+    path.write_bytes(whole[:-500])
+    assert "cannot hold" in refusal(path)
+    path.write_bytes(whole[:100] + struct.pack("<I", 2**30) + whole[104:])
+    assert "more records than" in refusal(path)
+    path = tmp_path / "a.laz"
+    write_las(path, POINTS, COLOURS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refusal(path)
+    path.write_bytes(whole[:200])
+    assert "header" in refusal(path)
+
+
+def test_pcd_with_wrong_counts_is_refused(tmp_path):
+    path = tmp_path / "a.pcd"
+    write_pcd(path, POINTS, COLOURS, kind="compressed")
+    whole = path.read_bytes()
+    count = str(len(POINTS)).encode()
+    path.write_bytes(whole.replace(count, b"9" * 12))
+    assert "promises 999,999,999,999 points" in refusal(path)
+    start = whole.index(b"binary_compressed\n") + len(b"binary_compressed\n")
+    path.write_bytes(whole[: start + 4] + b"\xff\xff\xff\xff" + whole[start + 8 :])
+    assert "long" in refusal(path)
+    path.write_bytes(whole[:-50])
+    assert "long" in refusal(path)
+    path.write_bytes(b"FIELDS x\nDATA binary\n")
+    assert "makes no sense" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "name", mostly_slow(["a.e57", "a.usdc", "a.usdz", "a.csv"], "a.e57", "a.usdc", "a.csv")
+)
+def test_torn_and_mislabelled_files_are_refused(tmp_path, name):
+    path = tmp_path / name
+    if name == "a.e57":
+        write_e57(path, [(e57_fields(POINTS), np.eye(3), (0, 0, 0))])
+    elif name == "a.usdc":
+        write_usd(path, *MESH)
+    else:
+        path.write_bytes(b"PK\x03\x04" + b"1,2,3\n1,2\n" * 40)
+    path.write_bytes(path.read_bytes()[:-300])
+    assert "Error in" not in refusal(path)  # nor where in a library's source
+
+
+def test_colours_that_are_no_colours_stop_nothing(tmp_path):
+    path = tmp_path / "a.xyz"
+    rows = [f"{x} {y} {z} 1e300 {x} -1e300" for x, y, z in POINTS[:500].tolist()]
+    path.write_text("\n".join(["//X Y Z R G B", *rows]))
+    assert len(load_scene(path).points) == 500
+    path.write_text("\n".join(rows))
+    assert len(load_scene(path).points) == 500
+
+
+def crash(path, size):
+    os.abort()
+
+
+def test_a_library_that_crashes_costs_a_sentence(tmp_path):
+    with pytest.raises(SceneError, match="SIGABRT"):
+        read_apart(crash, tmp_path / "a.e57", 1)
+
+
+def endless(path, size):
+    while True:
+        pass
+
+
+def test_a_library_that_never_ends_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading_process, "LEAST_SECONDS", 1.0)
+    with pytest.raises(SceneError, match="1 s"):
+        read_apart(endless, tmp_path / "a.usd", 0)
+
+
+def greedy(path, size):
+    try:
+        bytearray(psutil.virtual_memory().available * 6 // 10)
+    except MemoryError:
+        score = Path("/proc/self/oom_score_adj").read_text().strip()
+        raise SceneError(f"no memory, score {score}") from None
+
+
+def test_a_library_that_takes_all_memory_is_stopped_before_the_run_is(tmp_path):
+    with pytest.raises(SceneError, match="no memory, score 1000"):
+        read_apart(greedy, tmp_path / "a.e57", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"), [("a.las", "LAS needs laspy"), ("a.spz", "SPZ of version 4 needs zstandard")]
+)
+def test_a_format_whose_library_is_missing_names_the_extra(tmp_path, monkeypatch, name, needs):
+    path = tmp_path / name
+    if name == "a.las":
+        write_las(path, POINTS)
+    else:
+        path.write_bytes(spz(some_splat(), 4))
+    monkeypatch.setitem(sys.modules, needs.split()[-1], None)
+    text = refusal(path)
+    assert needs in text
+    assert '"render_agent[scans]"' in text
+
+
+def test_no_two_formats_begin_or_are_called_alike():
+    magics = [magic for form in registry.FORMATS for magic in form.magic]
+    assert not [a for a in magics for b in magics if a is not b and a.startswith(b)]
+    suffixes = [suffix for form in registry.FORMATS for suffix in form.suffixes]
+    assert len(suffixes) == len(set(suffixes))

@@ -1,0 +1,180 @@
+"""A scene that was edited: its pictures, its boxes and its mesh say the same."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from factories.changes import OBJECTS, changeable_room
+from factories.scenes import GREEN, RED, write_ply
+
+from render_agent.errors import SceneError
+from render_agent.render.make_renderer import make_renderer
+from render_agent.scans.boxes import upright
+from render_agent.scans.cache import SceneFiles
+from render_agent.scans.camera import Camera
+from render_agent.scans.edits import Edit, Parts, edited_boxes, edited_scene
+
+AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
+"""Looks from the middle of the room towards the second chair, which is right ahead to the left."""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("edits")
+    changeable_room(folder)
+    return SceneFiles().read(folder / "room.ply", "room")
+
+
+@pytest.fixture(scope="module")
+def boxes():
+    found = {}
+    for label, low, high, _ in OBJECTS:
+        found.setdefault(label, []).append(upright(low, high))
+    return found
+
+
+def red(scene):
+    """Return where a camera sees red: how many pixels, and their mean column."""
+    picture = make_renderer().draw(scene, AT_CHAIR, 160, 120).colours.astype(int)
+    mask = (picture[..., 0] > 100) & (picture[..., 1:].max(-1) < 60)
+    return mask.sum(), np.nonzero(mask)[1].mean() if mask.any() else None
+
+
+def test_a_removed_object_is_gone_from_images_and_boxes(scene, boxes):
+    edits = [Edit("remove", "chair", 0), Edit("remove", "shelf")]
+    gone = edited_scene(scene, boxes, edits)
+    one, none = red(gone)[0], red(edited_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
+    assert red(scene)[0] > one > none == 0
+    left = edited_boxes(boxes, edits)
+    assert left["shelf"] == []
+    assert left["chair"] == boxes["chair"][1:]
+    assert len(gone.points) == len(scene.points)
+    assert gone.bounds is scene.bounds
+
+
+def test_a_moved_object_is_drawn_where_its_box_is(scene, boxes):
+    edit = Edit("transform", "chair", 1, degrees=90.0, shift=(3.4, -1.0, 0.0))
+    moved = edited_scene(scene, boxes, [edit])
+    box = edited_boxes(boxes, [edit])["chair"][1]
+    own = Parts(scene, boxes).things["chair", 1]
+    assert np.abs(box.local(moved.points[own])).max(0) == pytest.approx(box.size / 2, abs=1e-5)
+    others = np.setdiff1d(np.arange(len(scene.points)), own)
+    assert (moved.points[others] == scene.points[others]).all()
+
+
+def test_an_object_to_the_left_goes_to_the_right(scene, boxes):
+    left = edited_scene(scene, boxes, [Edit("remove", "chair", 0)])
+    right = edited_scene(left, boxes, [Edit("transform", "chair", 1, shift=(-2.0, 0.0, 0.0))])
+    assert red(left)[1] < 80 < red(right)[1]
+
+
+def test_a_copy_is_one_more(scene, boxes):
+    edit = Edit("copy", "chair", 0, shift=(0.8, 0.9, 0.0))
+    copied = edited_scene(scene, boxes, [edit])
+    found = edited_boxes(boxes, [edit])
+    assert red(copied)[0] > red(scene)[0]
+    assert Parts(copied, found).things.keys() == Parts(scene, boxes).things.keys() | {("chair", 2)}
+
+
+def test_paint_changes_colours_alone(scene, boxes):
+    painted = edited_scene(scene, boxes, [Edit("recolour", "chair", n, degrees=240.0) for n in (0, 1)])  # fmt: skip
+    changed = (painted.colours != scene.colours).any(1)
+    assert (scene.colours[changed] == RED).all()
+    assert changed.sum() == (scene.colours == RED).all(1).sum()
+    assert (painted.colours[changed].argmax(1) == 2).all()
+    assert painted.points is scene.points
+    assert red(painted)[0] == 0
+
+
+@pytest.mark.parametrize(("degrees", "factor"), [(90.0, 1.0), (30.0, 1.0), (0.0, 1.5), (-45.0, 0.5)])  # fmt: skip
+def test_a_room_that_is_turned_or_scaled_is_itself_from_where_the_camera_goes(scene, boxes, degrees, factor):  # fmt: skip
+    edit = Edit("transform", degrees=degrees, factor=factor, shift=(1.0, -2.0, 0.3))
+    origin = (10.0, 20.0, 0.5)
+    whole = edited_scene(replace(scene, origin=origin), boxes, [edit])
+    there = edit.moved(np.array(AT_CHAIR.position), np.array(origin))
+    camera = replace(AT_CHAIR, position=tuple(map(float, there)), yaw=AT_CHAIR.yaw + degrees)
+    before = make_renderer().draw(scene, AT_CHAIR, 160, 120)
+    after = make_renderer().draw(whole, camera, 160, 120)
+    far = np.isfinite(before.depth)
+    assert np.median(np.abs(after.depth[far] / before.depth[far] - factor)) < 1e-4
+    assert np.ptp(whole.bounds[:, 2]) == pytest.approx(factor * np.ptp(scene.bounds[:, 2]))
+    assert whole.ceiling - whole.floor == pytest.approx(factor * (scene.ceiling - scene.floor))
+    (box,), (old,) = edited_boxes(boxes, [edit])["shelf"], boxes["shelf"]
+    assert box.size == pytest.approx(factor * old.size)
+    assert box.corners == pytest.approx(edit.moved(old.corners), abs=1e-9)
+
+
+def test_floor_is_laid_where_nothing_was_scanned_and_nowhere_else(scene, boxes):
+    down = Camera((0.8, 3.35, 2.2), 0.0, -90.0)
+    level = (scene.points[scene.faces][:, :, 2] < 0.01).all(1)
+    middle = scene.points[scene.faces].mean(1)
+    under = level & (middle[:, 0] < 1.4) & (middle[:, 1] > 2.9)
+    bare = replace(scene, faces=scene.faces[~under])
+    for room, laid in ((bare, True), (scene, False)):
+        gone = edited_scene(room, boxes, [Edit("remove", "sofa")])
+        depth = make_renderer().draw(gone, down, 64, 48).depth
+        assert depth[17:31, 27:37] == pytest.approx(2.2, abs=0.02)
+        assert (len(gone.points) > len(scene.points)) is laid
+    shelf = Edit("transform", "shelf", shift=(-3.85, 2.7, 0.0))
+    swapped = edited_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
+    assert not (swapped.colours[len(scene.points) :] == GREEN).all(1).any()
+
+
+def test_an_object_that_cannot_be_told_from_others_is_not_edited(scene, boxes):
+    wall = scene.faces[0, 0]
+    welded = replace(
+        scene,
+        points=np.concatenate([scene.points, np.float32([(0.8, 0.8, 0.4)])]),
+        colours=np.concatenate([scene.colours, scene.colours[:1]]),
+        faces=np.concatenate([scene.faces, np.int32([(wall, wall + 1, len(scene.points))])]),
+    )
+    with pytest.raises(SceneError, match="chair 1"):
+        edited_scene(welded, boxes, [Edit("remove", "chair")])
+    with pytest.raises(SceneError, match="no mesh"):
+        edited_scene(replace(scene, faces=None), boxes, [Edit("remove", "chair")])
+
+
+def test_a_scan_whose_objects_grow_out_of_the_floor_is_edited_by_its_instance_labels(
+    scene, boxes, tmp_path
+):
+    """ScanNet's meshes hang together; files beside them say which vertex belongs to which object."""
+    chair = np.flatnonzero((scene.points[:, 0] < 1.01) & (scene.colours == RED).all(1))
+    web = [(0, int(corner), int(chair[0])) for corner in chair]
+    faces = np.concatenate([scene.faces, np.array(web, np.int32)])
+    path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", scene.points, scene.colours, faces)
+    grown = SceneFiles().read(path, "scene0_00")
+    with pytest.raises(SceneError, match="chair 1"):
+        edited_scene(grown, boxes, [Edit("remove", "chair")])
+
+    segments = np.isin(np.arange(len(scene.points)), chair) * 7
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": segments.tolist()}))  # fmt: skip
+    (tmp_path / "scene0_00.aggregation.json").write_text(json.dumps({"segGroups": [{"objectId": 0, "segments": [7], "label": "office chair"}]}))  # fmt: skip
+    gone = edited_scene(grown, boxes, [Edit("remove", "chair")])
+    assert not np.isin(gone.faces, chair).any()
+    assert red(gone)[0] == red(edited_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
+    assert Parts(grown, boxes).things.keys() == {("chair", 0)}
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text('{"segIndices": [7, 7]}')
+    with pytest.raises(SceneError, match="2 vertices"):
+        Parts(grown, boxes)
+
+
+def test_no_ring_is_left_bare_around_a_labelled_object_that_the_floor_was_one_mesh_with(tmp_path):
+    steps = np.linspace(0, 4, 17)
+    x, y = np.meshgrid(steps, steps)
+    chair = (np.abs(x - 2) < 0.6) & (np.abs(y - 2) < 0.6)
+    seat = (np.abs(x - 2) < 0.3) & (np.abs(y - 2) < 0.3)
+    points = np.column_stack([x.ravel(), y.ravel(), 0.8 * seat.ravel()]).astype(np.float32)
+    corner = np.arange(17 * 17).reshape(17, 17)
+    a, b, c, d = (corner[i, j].ravel() for i in (slice(16), slice(1, 17)) for j in (slice(16), slice(1, 17)))  # fmt: skip
+    faces = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)]).astype(np.int32)
+    colours = np.where(chair.reshape(-1, 1), RED, (120, 120, 120)).astype(np.uint8)
+    path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", points, colours, faces)
+    (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": chair.ravel().astype(int).tolist()}))  # fmt: skip
+    (tmp_path / "scene0_00.aggregation.json").write_text('{"segGroups": [{"segments": [1]}]}')
+    scene = SceneFiles().read(path, "scene0_00")
+    boxes = {"chair": [upright((1.5, 1.5, 0.0), (2.5, 2.5, 0.8))]}
+    down = Camera((2.0, 2.0, 1.5), 0.0, -90.0)
+    for edit in (Edit("remove", "chair"), Edit("transform", "chair", shift=(9.0, 0.0, 0.0))):
+        depth = make_renderer().draw(edited_scene(scene, boxes, [edit]), down, 64, 48).depth
+        assert depth == pytest.approx(1.5, abs=0.01)

@@ -1,0 +1,68 @@
+"""GLB, glTF, OBJ, STL and OFF, written by trimesh and by hand."""
+
+import numpy as np
+import pytest
+import trimesh
+from factories.scans import block, room
+
+from render_agent.errors import SceneError
+from render_agent.scans.formats.load import load_scene
+
+POINTS, FACES = room(block((1, 1, 0), (2, 2, 0.75)))
+COLOURS = np.random.default_rng(5).integers(0, 256, (len(POINTS), 3)).astype(np.uint8)
+Y_UP = POINTS[:, [0, 2, 1]] * [1, 1, -1]
+UP = {"glb": Y_UP, "obj": Y_UP, "stl": POINTS, "off": POINTS}
+
+
+def written(tmp_path, suffix, points, colours=None):
+    mesh = trimesh.Trimesh(points, FACES, process=False, vertex_colors=colours)
+    path = tmp_path / f"scan.{suffix}"
+    mesh.export(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", UP)
+def test_every_format_stands_upright(tmp_path, suffix):
+    scene = load_scene(written(tmp_path, suffix, UP[suffix]))
+    assert np.allclose(scene.points[scene.faces], POINTS[FACES], atol=1e-5)
+    assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.7), abs=1e-4)
+    assert scene.colours.shape == scene.points.shape
+
+
+@pytest.mark.parametrize("suffix", ["glb", "obj"])
+def test_vertex_colours_come_back(tmp_path, suffix):
+    scene = load_scene(written(tmp_path, suffix, UP[suffix], COLOURS))
+    assert np.abs(scene.colours[scene.faces].astype(int) - COLOURS[FACES]).max() <= 1
+
+
+def test_parts_lie_where_their_nodes_put_them(tmp_path):
+    part = trimesh.creation.box((1, 1, 1))
+    scene = trimesh.Scene()
+    for x in (0.0, 3.0):
+        scene.add_geometry(part, transform=trimesh.transformations.translation_matrix((x, 2, 0)))
+    path = tmp_path / "parts.glb"
+    scene.export(path)
+    loaded = load_scene(path)
+    assert len(loaded.faces) == 24
+    assert np.allclose(loaded.bounds, [[-0.5, -0.5, 1.5], [3.5, 0.5, 2.5]])
+
+
+def test_a_ply_by_another_name_is_read_as_what_it_is(tmp_path):
+    path = tmp_path / "scan.obj"
+    path.write_bytes(trimesh.Trimesh(POINTS, FACES, process=False).export(file_type="ply"))
+    assert np.allclose(load_scene(path).points, POINTS, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("points.obj", "v 0 0 0\nv 1 0 0\n# nothing\n"),
+        ("empty.gltf", '{"asset": {"version": "2.0"}, "scenes": [{"nodes": []}], "scene": 0}'),
+        ("empty.stl", "solid x\nendsolid x\n"),
+    ],
+)
+def test_a_file_without_surface_is_refused(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SceneError, match=name):
+        load_scene(path)

@@ -1,0 +1,151 @@
+"""Counterparts of questions: what is changed, what is right then, and what has none."""
+
+import numpy as np
+import pytest
+from factories.changes import changeable_room
+from factories.runs import make_config
+
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.scans.boxes import overlap
+from render_agent.tasks.counterfactual.pairs import left_out
+from render_agent.tasks.exact_solver import true_answer
+from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.selection import choose_questions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("changes")
+    changeable_room(folder)
+    return folder
+
+
+def chosen(folder, *changes, **options):
+    return choose_questions(make_config(folder, folder / "questions.jsonl", change=changes, **options))  # fmt: skip
+
+
+CHANGES = (
+    "remove remove:lamp remove:piano add move move:other move:clock swap recolour scale:1.5 rotate:90 rotate:30"
+    " order letters units:cm units:ft inverse names"
+).split()
+
+
+@pytest.fixture(scope="module")
+def family(folder):
+    """All questions of the room with their counterparts by every change."""
+    return chosen(folder, *CHANGES)
+
+
+def of(family, *changes):
+    return [q for q in family if q.change and q.change.asked in changes]
+
+
+def told(family, change):
+    """Return the truth of every counterpart, and whether the answer must change, by the id of its question."""
+    return {q.change.of: (q.truth, q.change.must) for q in of(family, change)}
+
+
+@pytest.mark.parametrize(
+    ("change", "truths"),
+    [
+        ("scale:1.5", {"count": ("2", False), "size": ("180", True), "far": ("4.5", True), "near": ("B", False), "side": ("A", False), "area": ("45.0", True), "way": ("B", False)}),
+        ("rotate:90", {"count": ("2", False), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False), "way": ("B", False)}),
+        ("remove", {"count": ("1", True), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False)}),
+        ("remove:lamp", {"count": ("2", False), "size": ("120", False), "area": ("20.0", False)}),
+        ("add", {"count": ("3", True), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False)}),
+        ("units:ft", {"size": ("3.94", False), "far": ("9.8", False), "area": ("215.3", False)}),
+        ("units:cm", {"far": ("300", False), "area": ("200000", False)}),
+        ("inverse", {"side": ("B", False)}),
+        ("names", {"far": ("3.0", False), "near": ("B", False)}),
+        ("letters", {"near": ("lamp", False), "side": ("left", False), "way": ("Turn Right", False)}),
+    ],
+)  # fmt: skip
+def test_what_is_right_follows_from_what_was_changed(family, change, truths):
+    assert told(family, change) == truths
+
+
+def test_only_what_is_named_must_change_the_answer(family):
+    named, other = told(family, "move"), told(family, "move:other")
+    assert {name for name, (_, must) in named.items() if must} == {"far", "near", "side"}
+    assert other.keys() == named.keys()
+    assert not any(must for _, must in other.values())
+    assert not any(must for _, must in told(family, "recolour").values())
+
+
+def test_every_truth_is_what_the_boxes_of_the_changed_room_tell(family):
+    questions = [q for q in family if q.change and q.type != "route_planning"]
+    facts = known_facts(questions)
+    assert {q.change.asked for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
+    for question in questions:
+        before, after = question.change.before, question.truth
+        assert true_answer(question, facts[question.scene]) == after
+        if not question.change.must:
+            assert float(before) == pytest.approx(float(question.change.as_before(after)), rel=0.05) if question.wanted == "number" else before == question.change.as_before(after)  # fmt: skip
+
+
+def test_nothing_touches_what_was_put_elsewhere(family):
+    questions = of(family, "move", "move:other", "add", "swap")
+    facts = known_facts(questions)
+    for question in questions:
+        boxes = [box for some in facts[question.scene].boxes.values() for box in some]
+        assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+        corners = np.concatenate([box.bounds[:, :2] for box in boxes])
+        assert ((corners > -1e-3) & (corners < (5.001, 4.001))).all()
+        hanging = facts[question.scene].boxes["clock"]
+        floors = {round(float(b.bounds[0, 2]), 3) for b in boxes if all(b is not h for h in hanging)}  # fmt: skip
+        assert floors == {0.0}
+
+
+def test_the_other_order_has_every_option_once_and_none_at_its_place(family):
+    pairs = {q.id: q for q in family}
+    before, after = pairs["near"], pairs["near-order"]
+    texts = [option[3:] for option in before.options], [option[3:] for option in after.options]
+    assert sorted(texts[0]) == sorted(texts[1])
+    assert all(a != b for a, b in zip(*texts, strict=True))
+    assert after.change.as_before(after.truth) == before.truth != after.truth
+    assert after.scene == before.scene
+    assert after.change.as_before(None) is None
+
+
+def test_words_are_read_as_the_letters_that_they_stand_for(family):
+    (question,) = (q for q in family if q.id == "side-letters")
+    assert question.options == ()
+    assert "left, right" in question.text
+    assert [question.change.as_before(word) for word in ("left", "The right.", "up")] == ["A", "B", None]  # fmt: skip
+
+
+def test_what_has_no_counterpart_is_kept_with_its_reason(family):
+    assert len([q for q in family if q.change is None]) == 7
+    reasons = left_out(family)
+    assert reasons["remove", "no box tells its truth"] == 1
+    assert reasons["inverse", "it asks for no direction"] == 6
+    assert reasons["move:clock", "the clock hangs"] == 7
+    assert reasons["remove:piano", "the room has no piano"] == 7
+    for change in CHANGES:
+        missing = sum(number for (asked, _), number in reasons.items() if asked == change)
+        assert missing + len(of(family, change)) == 7
+
+
+def test_the_same_seed_changes_the_same(folder):
+    first, again, other = (chosen(folder, "recolour", "order", seed=seed) for seed in (3, 3, 8))
+    assert first == again != other
+
+
+def test_a_run_without_any_pair_is_refused(folder):
+    with pytest.raises(QuestionsError, match="the room has no piano"):
+        chosen(folder, "remove:piano")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"change": ("scale:1",)}, "write one of"),
+        ({"change": ("units",)}, "write one of"),
+        ({"change": ("swap:chair",)}, "write one of"),
+        ({"change": ("rotate:nan",)}, "write one of"),
+        ({"change": ("move", "move")}, "named twice"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(folder, options, said):
+    with pytest.raises(UsageError, match=said):
+        make_config(folder, folder / "questions.jsonl", **options)

@@ -1,0 +1,30 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from render_agent.scans.boxes import OrientedBox, rotation
+from render_agent.scans.scene import Scene
+from render_agent.tasks.ground_truth import Facts, placed
+
+BOX = OrientedBox(np.array([3.0, 1.0, 0.5]), np.array([2.0, 1.0, 1.0]), rotation(30).T)
+SCENE = Scene(
+    "s", np.zeros((1, 3), "f4"), np.zeros((1, 3), "u1"), None, 0, 2, np.zeros((2, 3)), Path("s.ply")
+)
+
+
+def test_boxes_are_moved_with_the_coordinates_of_their_file():
+    moved = placed(Facts({"bed": 1}, 9.0, {"bed": [BOX]}), replace(SCENE, origin=(1.0, 2.0, 3.0)))
+    np.testing.assert_allclose(moved.boxes["bed"][0].corners, BOX.corners - (1, 2, 3))
+    assert (moved.counts, moved.room_size) == ({"bed": 1}, 9.0)
+
+
+def test_a_mirrored_box_has_the_mirrored_corners_and_right_handed_axes():
+    (mirrored,) = placed(Facts({}, 9.0, {"bed": [BOX]}), replace(SCENE, mirrored_at=2.0)).boxes[
+        "bed"
+    ]
+    expected = BOX.corners * (-1, 1, 1) + (4, 0, 0)
+    assert {tuple(np.round(c, 9)) for c in mirrored.corners} == {
+        tuple(np.round(c, 9)) for c in expected
+    }
+    assert np.linalg.det(mirrored.axes) > 0

@@ -1,0 +1,74 @@
+import pytest
+from conftest import test_data
+
+from render_agent.dialogue.state import Question
+from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.mentions import named_categories, subjects
+from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.tasks.rows import load_rows
+
+ALWAYS = ("object_rel_direction", "object_abs_distance", "object_counting", "obj_appearance_order")
+
+
+def question(kind, text, options=()):
+    return Question("q", "rooms", "rooms", "s", kind, text, "letter", options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "named"),
+    [
+        ("object_counting", "How many trash can(s) are in this room?", ("trash can",)),
+        (
+            "object_rel_distance",
+            "Measuring from the closest point of each object, which of these objects (chair, stove,"
+            " sofa) is the closest to the tv?",
+            ("tv", "chair", "stove", "sofa"),
+        ),
+        (
+            "obj_appearance_order",
+            "What will be the first-time appearance order of the following categories in the video:"
+            " cup, heater, door?",
+            ("cup", "heater", "door"),
+        ),
+        (
+            "route_planning",
+            "You are a robot beginning at the bed and facing the TV. You want to navigate to the trash"
+            " bin. You will perform the following actions: 1. Go forward until the TV 2. [please fill"
+            " in] 3. Go forward until the shower is on your right. You have reached the final"
+            " destination.",
+            ("bed", "tv", "trash bin", "shower"),
+        ),
+        ("room_size_estimation", "What is the size of this room (in square meters)?", ()),
+        ("other", "How many chairs are there?", ()),
+    ],
+)
+def test_the_objects_that_a_question_names(kind, text, named):
+    assert named_categories(question(kind, text)) == named
+
+
+def test_all_of_vsibenchs_questions_name_what_they_are_about():
+    questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    facts = known_facts(questions, str(test_data("vsibench")))
+    known = lacking = 0
+    for asked in questions:
+        named = named_categories(asked)
+        assert (named == ()) == (asked.type == "room_size_estimation")
+        if asked.type != "route_planning":  # routes are written in words of their own
+            known += sum(name in facts[asked.scene].boxes for name in named)
+            lacking += sum(name not in facts[asked.scene].boxes for name in named)
+    assert (known, lacking) == (12_074, 38)  # coat racks have no box
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+def test_every_object_named_in_the_bundled_rooms_has_a_box():
+    questions = bundled()
+    facts = known_facts(questions)
+    assert all(
+        name in facts[asked.scene].boxes for asked in questions for name in named_categories(asked)
+    )
+
+
+def test_a_question_without_words_names_nothing():
+    asked = Question("q", "b", "d", "s", "other", "", "text")
+    assert subjects(asked) == [""]
+    assert named_categories(asked) == ()

@@ -1,0 +1,209 @@
+"""The same questions from jsonl, json, parquet and tsv; what is wrong in a file is told with its row."""
+
+import csv
+import json
+import resource
+
+import pytest
+from conftest import test_data
+
+from render_agent.errors import QuestionsError, SetupError
+from render_agent.tasks.rows import load_rows, read_rows
+
+CHOICE = {
+    "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",
+    "question": 'Which is closest to the "sofa"?\tTab', "options": ["A. bed", "B. it's a \"lamp\""],
+    "ground_truth": "B",
+}  # fmt: skip
+NUMBER = {
+    "id": 8, "dataset": "scannetpp", "scene_name": "5942004064", "question_type": "object_counting",
+    "question": "How many\nchair(s)?", "options": None, "ground_truth": "2.0",
+}  # fmt: skip
+
+
+def write(folder, rows, name="test.jsonl"):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def write_tsv(path, rows):
+    """Write rows as pandas does: lists as Python writes them, nothing as an empty cell."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return path
+
+
+def by_vlmevalkit(rows):
+    """Return rows as VLMEvalKit's own conversion names them."""
+    return [
+        {
+            "id": row["id"], "prefix": row["dataset"], "video": row["scene_name"],
+            "type": row["question_type"], "question": row["question"], "answer": row["ground_truth"],
+            "candidates": row["options"], "index": place,
+        }
+        for place, row in enumerate(rows)
+    ]  # fmt: skip
+
+
+def by_easi(rows):
+    """Return rows as the tsv of its newer loader names them, the row's place being in no column."""
+    return [
+        {
+            "index": row["id"], "video": f"{row['dataset']}/{row['scene_name']}.mp4",
+            "question_type": row["question_type"], "question": row["question"],
+            "candidates": row["options"], "answer": row["ground_truth"],
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def without_pruned(questions):
+    return [
+        (q.id, q.dataset, q.scene, q.type, q.text, q.wanted, q.options, q.truth) for q in questions
+    ]
+
+
+@pytest.fixture(scope="module")
+def official():
+    path = test_data("vsibench", "test.jsonl")
+    return read_rows(path), load_rows(path, "vsibench")
+
+
+def test_json_holds_the_same_questions(official, tmp_path):
+    rows, questions = official
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps(rows, indent=1))
+    assert load_rows(path, "vsibench") == questions
+    assert len(questions) == 5130
+
+
+@pytest.mark.parametrize("named", [by_vlmevalkit, by_easi])
+def test_a_tsv_holds_the_same_questions(official, tmp_path, named):
+    rows, questions = official
+    found = load_rows(write_tsv(tmp_path / "VSI-Bench.tsv", named(rows)), "vsibench")
+    assert without_pruned(found) == without_pruned(questions)
+
+
+def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    rows, questions = official
+    path = tmp_path / "test-00000-of-00001.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert load_rows(path, "vsibench") == questions
+
+
+@pytest.mark.parametrize("broken", [b"", b"PAR1 and nothing more", b"{}"])
+def test_a_broken_parquet_file_is_named(tmp_path, broken):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    path = tmp_path / "x.parquet"
+    path.write_bytes(broken)
+    with pytest.raises(QuestionsError, match=r"cannot read the questions in .*x\.parquet"):
+        read_rows(path)
+
+
+def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
+    tmp_path, monkeypatch
+):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.setattr("render_agent.tasks.rows.MAX_PARQUET_BYTES", 100 << 20)
+    path, rows = tmp_path / "x.parquet", 300_000
+    words = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
+    )
+    parquet.write_table(pyarrow.table({"question": words}), path, store_schema=False)
+    assert path.stat().st_size < 100_000
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(QuestionsError, match=r"x\.parquet: .*memory"):
+        read_rows(path)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    path = tmp_path / "x.parquet"
+    path.touch()
+    with pytest.raises(SetupError, match=r"pyarrow.*\[parquet\]"):
+        read_rows(path)
+
+
+def test_texts_stay_as_they_are_in_every_format(tmp_path):
+    rows = [CHOICE, NUMBER]
+    whole = tmp_path / "x.json"
+    whole.write_text(json.dumps(rows))
+    paths = [write(tmp_path, rows), whole, write_tsv(tmp_path / "x.tsv", by_vlmevalkit(rows))]
+    for path in paths:
+        choice, number = load_rows(path, "vsibench")
+        assert (choice.text, choice.options, choice.truth) == (
+            CHOICE["question"], tuple(CHOICE["options"]), "B",
+        )  # fmt: skip
+        assert (number.id, number.scene, number.text, number.options, number.truth) == (
+            "8", "5942004064", NUMBER["question"], (), "2.0",
+        )  # fmt: skip
+
+
+def test_line_separators_inside_a_text_end_no_row(tmp_path):
+    odd = NUMBER | {"question": "one\u2028two\u0085three"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(odd, ensure_ascii=False) + "\n", "utf-8")
+    assert load_rows(path, "x")[0].text == odd["question"]
+
+
+@pytest.mark.parametrize("number", [7, "7"])
+def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
+    [question] = load_rows(write(tmp_path, [CHOICE | {"id": number}]), "vsibench")
+    assert question.id == "7"
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"question_type": None}, "question_type"),
+        ({"question": " "}, "question"),
+        ({"id": "8"}, "id 8"),
+        ({"id": "8\x1fturn 1"}, "id"),
+        ({"question_type": "object_smell"}, "object_smell"),
+        ({"question_type": "object_counting", "ground_truth": "2"}, "options"),
+        ({"options": None}, "options"),
+        ({"options": ["A. bed", "C. lamp"]}, "options"),
+        ({"options": "A. bed"}, "options"),
+        ({"ground_truth": "C"}, "'C'"),
+        ({"options": None, "question_type": "room_size_estimation"}, "'B'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
+    path = write(tmp_path, [NUMBER, CHOICE | row])
+    with pytest.raises(QuestionsError, match=named) as caught:
+        load_rows(path, "vsibench")
+    assert str(caught.value).startswith(f"{path}, row 2: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("x.jsonl", "", ""),
+        ("x.jsonl", "[1]", "row 1"),
+        ("x.jsonl", '{"id": 1}\n{', "line 2"),
+        ("x.jsonl", b"\xff\xfe\x00", ""),
+        ("x.json", "{}", ""),
+        ("x.tsv", "id\tquestion\n", ""),
+        ("x.tsv", "id\tquestion\n1\t2\t3\n", "row 1"),
+        ("x.tsv", 'id\tquestion\n1\t"open', "line"),
+        ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1"),
+    ],
+)
+def test_a_file_without_questions_is_named_with_the_place(tmp_path, name, content, place):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(QuestionsError) as caught:
+        read_rows(path)
+    assert str(path) in str(caught.value)
+    assert place in str(caught.value)

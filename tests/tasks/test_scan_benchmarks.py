@@ -1,0 +1,241 @@
+"""SQA3D, ScanQA, OpenEQA and ReVSI in the form of their authors' files, and metrics that a row names."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories.runs import SMALL, Silent
+from factories.scenes import room, write_ply
+from PIL import Image
+
+from render_agent.config import RunConfig
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.lines import question_from_json, question_to_json
+from render_agent.runs.runner import start_run
+from render_agent.score.means import MACRO, Scored, tally
+from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
+from render_agent.tasks.rows import load_rows, question_from_row
+from render_agent.tasks.scan_benchmarks import read_openeqa, read_revsi, read_scanqa, read_sqa3d
+from render_agent.tasks.selection import choose_questions
+
+SCENE = "scene0380_00"
+TURN, SHIFT = 30.0, np.array([1.0, -2.0, 0.3])
+"""ScanNet's alignment of the scan: it turns and shifts the file's frame into the aligned one."""
+STANDS, RED_BOX = np.array([2.5, 2.0, 0.0]), np.array([4.3, 0.65, 0.4])
+
+
+def turned(degrees):
+    sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
+    return np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1.0]])
+
+
+@pytest.fixture(scope="module")
+def scannet(tmp_path_factory):
+    """A scan of ScanNet, in the file's frame, with its alignment beside it, and SQA3D's files about it."""
+    root = tmp_path_factory.mktemp("scannet")
+    folder = root / "scans" / SCENE
+    folder.mkdir(parents=True)
+    points, colours, faces = room()
+    raw = (points - SHIFT) @ turned(TURN)
+    write_ply(folder / f"{SCENE}_vh_clean_2.ply", raw, colours, faces)
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = turned(TURN), SHIFT
+    numbers = " ".join(f"{value:.6f}" for value in matrix.ravel())
+    (folder / f"{SCENE}.txt").write_text(f"axisAlignment = {numbers}\n")
+    middle = (raw.min(axis=0) + raw.max(axis=0)) / 2
+    x, y, _ = (float(v) for v in (STANDS - SHIFT) @ turned(TURN) - middle)
+    ahead = math.degrees(math.atan2(*(RED_BOX - STANDS)[1::-1])) - TURN
+    half = math.radians(ahead - 180) / 2  # their arrow points along -x where nothing turns it
+    rotation = {"_x": 0, "_y": 0, "_z": math.sin(half), "_w": math.cos(half)}
+    entry = {"scene_id": SCENE, "question_id": 220602000002}
+    asked = {
+        **entry,
+        "situation": "I am facing a red box.",
+        "alternative_situation": ["I look at a red box."],
+        "question": "What color is the box in front of me?",
+    }
+    known = {
+        **entry,
+        "question_type": "N/A",
+        "answer_type": "other",
+        "answers": [{"answer": "red", "answer_confidence": "yes", "answer_id": 1}],
+        "rotation": rotation,
+        "position": {"x": x, "y": y, "z": 0},
+    }
+    file = root / "v1_balanced_questions_test_scannetv2.json"
+    file.write_text(json.dumps({"info": {}, "questions": [asked]}))
+    (root / "v1_balanced_sqa_annotations_test_scannetv2.json").write_text(
+        json.dumps({"info": {}, "annotations": [known]})
+    )
+    return root, file
+
+
+def test_sqa3d_begins_where_its_situation_is_and_is_scored_by_exact_match(scannet, tmp_path):
+    root, file = scannet
+    answers = [json.dumps({"answer": "The Red.", "done": True})]
+    engine = ScriptedEngine(Replies({"220602000002": answers}))
+    options = {"questions": str(file), "scannet": (str(root),)}
+    config = RunConfig(batch=True, benchmark="sqa3d", output=str(tmp_path), **SMALL, **options)
+    run = start_run(config)
+    try:
+        results = run.go(Silent(), lambda config, asked: engine)
+    finally:
+        run.close()
+    path = run.path
+    (line,) = RunFolder(path).lines()
+    x, y, z = line["stood"]["position"]
+    assert (x, y) == pytest.approx(STANDS[:2], abs=1e-3)
+    assert z == pytest.approx(1.6, abs=0.02)
+    assert "I am facing a red box. What color is the box" in json.dumps(line["messages"])
+    view = next(view for view in line["views"] if view["kind"] == "ego")
+    red, green, blue = np.array(Image.open(path / view["file"])).astype(int).transpose(2, 0, 1)
+    columns = np.nonzero((red > 150) & (green < 80) & (blue < 80))[1]
+    assert columns.mean() == pytest.approx(48, abs=4)  # in the middle of 96 columns
+    (row,) = results["questions"]
+    assert (row["type"], row["score"]) == ("sqa3d_what", 1)
+    assert results["metrics"]["exact-match"] == {"score": 100, "interval": None, "n": 1}
+    with pytest.raises(SetupError, match=r"annotations of .* are not beside it"):
+        read_sqa3d(Path(shutil.copy(file, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "truths", "exact", "refined"),
+    [
+        ("Brown.", ["brown"], 1, 1),
+        ("the  2 chairs", ["two chairs"], 1, 1),
+        ("brown wooden table", ["table"], 0, 1),
+        ("arm chair", ["armchair"], 0, 1),
+        ("rigth", ["right"], 1, 1),
+        ("none", ["0"], 1, 1),
+        ("backwards", ["backward"], 1, 1),
+        ("left", ["right", "left"], 1, 1),
+        ("left", ["right"], 0, 0),
+        ("", ["right"], 0, 0),
+        ("23", ["twenty-three"], 1, 1),
+        ("o' clock", ["oclock"], 1, 1),
+        ("mat2", ["mat"], 1, 1),
+    ],
+)
+def test_exact_and_refined_match(answer, truths, exact, refined):
+    assert (ExactMatch().score(answer, truths), RefinedMatch().score(answer, truths)) == (
+        exact,
+        refined,
+    )
+
+
+def test_cleaning_twice_changes_nothing_more():
+    for text in ("The 3 Books!", "a  tv, none", "It's 10:30"):
+        assert clean(clean(text)) == clean(text)
+
+
+def test_scanqa_and_openeqa_and_revsi_are_read(tmp_path):
+    scanqa = [{"question_id": "val-scene0011-0", "scene_id": "scene0011_00", "question": "What is it?",
+               "answers": ["brown cabinet", "cabinet"], "object_ids": [8], "object_names": ["cabinet"]},
+              {"question_id": "test-1", "scene_id": "scene0011_00", "question": "Where?"}]  # fmt: skip
+    (tmp_path / "scanqa.json").write_text(json.dumps(scanqa))
+    first, hidden = read_scanqa(tmp_path / "scanqa.json")
+    assert (first.truth, first.answers, first.metric) == (
+        "brown cabinet",
+        ("cabinet",),
+        "exact-match",
+    )
+    assert first.score("Cabinet") == 1
+    assert not hidden.scorable
+    openeqa = [{"question": "What is red?", "answer": "the door", "category": "object recognition",
+                "question_id": "f2e8", "episode_history": "scannet-v0/002-scannet-scene0709_00",
+                "extra_answers": ["a door"]},
+               {"question": "?", "answer": "x", "category": "c", "question_id": "f2e9",
+                "episode_history": "hm3d-v0/000-hm3d-BFRyYbPCCPE"}]  # fmt: skip
+    (tmp_path / "eqa.json").write_text(json.dumps(openeqa))
+    (found,) = read_openeqa(tmp_path / "eqa.json")
+    assert (found.scene, found.type, found.scorable) == (
+        "scene0709_00",
+        "openeqa_object_recognition",
+        False,
+    )
+    with pytest.raises(ValueError, match="can be scored"):
+        found.score("door")
+    revsi = [{"id": 1, "scene_id": "scene0011_00", "question_type": "object_counting_single", "num_frames": 16,
+              "question": "How many?", "options": [], "ground_truth": "4"},
+             {"id": 2, "scene_id": "41069025", "question_type": "object_rel_distance_farthest", "num_frames": 16,
+              "question": "Which?", "options": ["A. sofa", "B. bed"], "ground_truth": "B"}]  # fmt: skip
+    (tmp_path / "revsi.json").write_text(json.dumps(revsi))
+    count, farthest = read_revsi(tmp_path / "revsi.json")
+    assert (count.dataset, count.wanted, count.score("3")) == ("scannet", "number", 0.6)
+    assert (farthest.dataset, farthest.wanted, farthest.score("b")) == ("arkitscenes", "letter", 1)
+    assert question_from_json(question_to_json(first)) == first
+
+
+def test_revsis_tasks_are_the_means_of_their_types():
+    kinds = {"object_counting_single": 1.0, "object_counting_multiple": 0.0, "route_planning": 1.0}
+    means = tally([Scored(kind, "d", "s", score) for kind, score in kinds.items()]).means
+    assert (means["object_counting"], means[MACRO]) == (0.5, 0.75)
+
+
+ROW = {
+    "id": 1,
+    "dataset": "d",
+    "scene_name": "s",
+    "question_type": "own",
+    "question": "?",
+    "ground_truth": "x",
+}
+
+
+def test_a_row_may_name_its_metric_and_where_it_begins(tmp_path):
+    texts = ROW | {
+        "metric": "refined-match",
+        "ground_truth": ["red", "crimson"],
+        "start": [1, 2, 1.5, 90],
+    }
+    (tmp_path / "own.jsonl").write_text(json.dumps(texts))
+    (question,) = load_rows(tmp_path / "own.jsonl", "own")
+    assert question.score("it is crimson") == 1
+    assert (question.start.position, question.start.yaw) == ((1, 2, 1.5), 90)
+    number = question_from_row(
+        ROW | {"metric": "mean-relative-accuracy", "ground_truth": 4}, "own", None
+    )
+    assert (number.wanted, number.score("3")) == ("number", 0.6)
+    choice = ROW | {"metric": "accuracy", "ground_truth": "B", "options": ["A. x", "B. y"]}
+    assert question_from_row(choice, "own", None).score("B.") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"metric": "bleu"}, "the metric 'bleu' is unknown"),
+        ({}, "or its row must name a metric"),
+        ({"metric": "accuracy"}, "must have options"),
+        ({"metric": "exact-match", "options": ["A. x", "B. y"]}, "wants a text and has no options"),
+        ({"metric": "mean-relative-accuracy"}, "is no number"),
+        ({"metric": "accuracy", "ground_truth": ["A"]}, "is a list"),
+        ({"metric": "exact-match", "start": [1, 2, "z", 3]}, "must be .x, y, z, yaw."),
+    ],
+)
+def test_a_row_whose_metric_does_not_fit_is_refused(change, why):
+    with pytest.raises(QuestionsError, match=why):
+        question_from_row(ROW | change, "own", None)
+
+
+def test_what_is_missing_for_a_benchmark_is_told(tmp_path):
+    for name in ("sqa3d", "scanqa", "openeqa", "revsi"):
+        with pytest.raises(SetupError, match=f"--benchmark {name} .*--questions"):
+            choose_questions(RunConfig(batch=True, benchmark=name))
+    with pytest.raises(UsageError, match="--subset belongs to --benchmark vsibench"):
+        choose_questions(
+            RunConfig(batch=True, benchmark="scanqa", questions="x", subset="debiased")
+        )
+    bad = tmp_path / "bad.json"
+    for text, why in (
+        ("{", "cannot read"),
+        ("[]", "must hold a list"),
+        ('[{"question_id": 1}]', "'scene_id'"),
+    ):
+        bad.write_text(text)
+        with pytest.raises(QuestionsError, match=why):
+            read_scanqa(bad)

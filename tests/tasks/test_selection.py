@@ -1,0 +1,204 @@
+import json
+
+import pytest
+from factories.runs import make_config, make_questions
+
+from render_agent.config import RunConfig
+from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.tasks.selection import (
+    choose_questions,
+    lettered,
+    question_files,
+    single_question,
+)
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    """Choose among eight questions about one room; even ones count, odd ones are about a direction."""
+    questions = make_questions(tmp_path, 8)
+
+    def choose(**options):
+        return [
+            question.id
+            for question in choose_questions(make_config(tmp_path, questions, **options))
+        ]
+
+    return choose
+
+
+ALL = [str(number) for number in range(8)]
+
+
+def test_all_questions_in_their_order(chosen):
+    assert chosen() == ALL
+
+
+def test_questions_are_narrowed(chosen):
+    assert chosen(limit=3) == ALL[:3]
+    assert chosen(limit=100) == ALL
+    assert chosen(type=("object_counting",)) == ALL[::2]
+    assert chosen(type=("object_counting", "object_rel_direction_easy")) == ALL
+    assert chosen(id=("5", "2")) == ["2", "5"]
+    assert chosen(scene=("room",), type=("object_counting",), limit=2) == ["0", "2"]
+
+
+def test_shuffling_depends_on_the_seed_alone_and_comes_before_the_limit(chosen):
+    shuffled = chosen(shuffle=True)
+    assert sorted(shuffled) == ALL != shuffled
+    assert chosen(shuffle=True) == shuffled
+    assert chosen(shuffle=True, limit=3) == shuffled[:3]
+    assert any(chosen(shuffle=True, seed=seed) != shuffled for seed in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"type": ("counting",)}, r"type 'counting'.*object_rel_direction_easy.*'object_counting'"),
+        ({"type": ("object_counting", "typo")}, "type 'typo'"),
+        ({"scene": ("hall",)}, "scene 'hall'.*room"),
+        ({"id": ("9",)}, "id '9'"),
+        ({"id": ("1",), "type": ("object_counting",)}, "--type.*--id"),
+    ],
+)
+def test_what_names_no_question_is_told(chosen, options, named):
+    with pytest.raises(QuestionsError, match=named):
+        chosen(**options)
+
+
+def test_choices_that_are_the_same_are_refused():
+    with pytest.raises(UsageError, match="'left'"):
+        lettered(["left", "right", "left "])
+
+
+def test_the_bundled_rooms_need_nothing():
+    questions = choose_questions(RunConfig(batch=True, benchmark="rooms"))
+    assert len(questions) >= 100
+    assert all(question.scan.is_file() for question in questions)
+
+
+def test_an_unknown_benchmark_is_named_with_the_known_ones(tmp_path):
+    with pytest.raises(SetupError, match=r"none\.jsonl.* vsibench, rooms,.* revsi"):
+        choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
+
+
+def test_vsibench_without_its_questions_is_never_another_benchmark(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SetupError, match="VSI-Bench's questions are not at hand"):
+        choose_questions(RunConfig(batch=True))
+
+
+def test_questions_of_vsibench_do_not_go_with_another_benchmark(tmp_path):
+    path = make_questions(tmp_path)
+    with pytest.raises(UsageError, match="give another file as --benchmark FILE"):
+        choose_questions(RunConfig(batch=True, benchmark="rooms", questions=str(path)))
+
+
+def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_path):
+    rows = [
+        {"id": n, "dataset": "scannet", "scene_name": f"s{n}", "question_type": "object_counting", "question": "?",
+         "options": None, "ground_truth": "2"}
+        for n in range(3)
+    ]  # fmt: skip
+    path = tmp_path / "test.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scan = tmp_path / "scans/s1/s1_vh_clean_2.ply"
+    scan.parent.mkdir(parents=True)
+    scan.touch()
+    config = {"batch": True, "questions": str(path), "scannet": (str(tmp_path),)}
+    found = choose_questions(RunConfig(**config, allow_missing=True))
+    assert [question.scan for question in found] == [None, scan, None]
+    assert [q.scan for q in choose_questions(RunConfig(**config, scene=("s1",)))] == [scan]
+    with pytest.raises(
+        SetupError,
+        match=r"2 of 3 scenes .* 2 of 3 questions .*scannet s0, s2",
+    ):
+        choose_questions(RunConfig(**config))
+    for allowed in (False, True):
+        with pytest.raises(SetupError, match="--scannet DIR"):
+            choose_questions(RunConfig(**config, limit=1, allow_missing=allowed))
+
+
+def test_questions_are_narrowed_to_a_data_set(tmp_path):
+    scan = tmp_path / "room.ply"
+    scan.touch()
+    path = tmp_path / "q.jsonl"
+    row = {"scene_name": "room", "question_type": "object_counting", "question": "?", "ground_truth": "2"}  # fmt: skip
+    rows = [row | {"id": name, "dataset": name} for name in ("scannet", "scannetpp")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = RunConfig(batch=True, benchmark=str(path), dataset=("scannetpp",))
+    assert [question.id for question in choose_questions(config)] == ["scannetpp"]
+    assert config.partial
+    with pytest.raises(QuestionsError, match="no question has the dataset 'kitti'"):
+        choose_questions(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"subset": "tiny"}, {"annotations": "x"}],
+)
+def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
+    flag = "--" + next(iter(options)).replace("_", "-")
+    with pytest.raises(UsageError, match=f"{flag} belongs to --benchmark vsibench"):
+        choose_questions(RunConfig(batch=True, benchmark="rooms", **options))
+
+
+def test_the_files_that_questions_come_from_are_known(tmp_path):
+    path = make_questions(tmp_path)
+    assert question_files(make_config(tmp_path, path)) == [path]
+    [rooms] = question_files(RunConfig(batch=True, benchmark="rooms"))
+    assert rooms.name == "questions.jsonl"
+    vsibench = RunConfig(batch=True, questions=str(path))
+    assert question_files(vsibench) == [path]
+    assert question_files(RunConfig(ply="x.ply", question="?")) == []
+
+
+def test_a_typed_question_has_its_options_and_its_scan(tmp_path):
+    scan = tmp_path / "house.ply"
+    scan.touch()
+    config = RunConfig(ply=str(scan), question="Where is the sofa?", option=("left", "right"))
+    [question] = choose_questions(config)
+    assert (question.text, question.options, question.wanted) == (
+        "Where is the sofa?", ("A. left", "B. right"), "letter",
+    )  # fmt: skip
+    assert (question.scan, question.scene, question.truth) == (scan, "house", None)
+    assert single_question(RunConfig(ply=str(scan), question="?")).wanted == "text"
+
+
+def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
+    """The hub's cache keeps files under their hash, and links to them under their names."""
+    path = make_questions(tmp_path)
+    stored = path.rename(tmp_path / "0a1b2c")
+    path.symlink_to(stored)
+    config = RunConfig(batch=True, questions=str(path), annotations=str(tmp_path)).absolute()
+    assert config.questions == str(path)
+    link = tmp_path / "s_vh_clean_2.ply"
+    link.symlink_to(tmp_path / "room.ply")
+    single = RunConfig(ply=str(link), question="?").absolute()
+    assert single_question(single).scan == link
+
+
+def test_a_missing_scan_is_named(tmp_path):
+    with pytest.raises(SetupError, match=r"there is no scan at .*none\.ply"):
+        choose_questions(RunConfig(ply=str(tmp_path / "none.ply"), question="?"))
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ([], ()),
+        (["left", "right"], ("A. left", "B. right")),
+        (["A. left", "B. right"], ("A. left", "B. right")),
+        (["(a) left", "(b) right"], ("(a) left", "(b) right")),
+        (["A. left", "right"], ("A. A. left", "B. right")),
+        ([" left ", "right"], ("A. left", "B. right")),
+    ],
+)
+def test_choices_get_letters_where_they_have_none(given, options):
+    assert lettered(given) == options
+
+
+@pytest.mark.parametrize("given", [[""], ["left", " "], ["x"] * 27])
+def test_choices_that_cannot_have_letters_are_refused(given):
+    with pytest.raises(UsageError):
+        lettered(given)

@@ -1,0 +1,195 @@
+"""VSI-Bench's questions through the whole program: over data-set trees and over rooms from annotations."""
+
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import test_data
+from factories.runs import SMALL, Silent, transcripts
+from factories.scenes import room, write_ply
+from rich.console import Console
+
+from render_agent.cli.dry_run import dry_run
+from render_agent.config import RunConfig
+from render_agent.engines.make_engine import make_engine
+from render_agent.errors import SetupError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.scans.formats.load import load_scene
+from render_agent.score.tables import score_table
+
+TREE = {
+    "scannet": "scans/{id}/{id}_vh_clean_2.ply",
+    "scannetpp": "data/{id}/scans/mesh_aligned_0.05.ply",
+    "arkitscenes": "Validation/{id}/{id}_3dod_mesh.ply",
+}
+QUARTER = "axisAlignment = 0 -1 0 0 1 0 0 0 0 0 1 0 0 0 0 1\n"
+
+
+def lay(root, dataset, scene):
+    scan = root / dataset / TREE[dataset].format(id=scene)
+    scan.parent.mkdir(parents=True)
+    write_ply(scan, *room())
+    return scan
+
+
+def ask(root, scenes, each=2):
+    """Write `each` questions about every (data set, scene); return their file."""
+    rows = [
+        {
+            "id": f"{scene}-{number}", "dataset": dataset, "scene_name": scene,
+            "question_type": "object_counting", "question": "How many box(s) are in this room?",
+            "options": None, "ground_truth": "3", "pruned": bool(number),
+        }
+        for dataset, scene in scenes
+        for number in range(each)
+    ]  # fmt: skip
+    path = root / "test.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def options(root, questions, **more):
+    given = {
+        "batch": True, "questions": str(questions), "output": str(root / "runs"), "max_turns": 2,
+        **{name: (str(root / name),) for name in TREE if (root / name).is_dir()},
+    }  # fmt: skip
+    return RunConfig(**given | SMALL | more)
+
+
+def play(config):
+    run = start_run(config)
+    try:
+        found = run.go(Silent(), make_engine)
+    finally:
+        run.close()
+    return run, found
+
+
+SCENES = [("scannet", "scene0011_00"), ("scannetpp", "5942004064"), ("arkitscenes", "41069021")]
+
+
+def test_the_trees_of_the_three_data_sets_are_run(tmp_path):
+    scans = {scene: lay(tmp_path, dataset, scene) for dataset, scene in SCENES}
+    turned = scans["scene0011_00"]
+    turned.with_name("scene0011_00.txt").write_text(QUARTER)
+    run, found = play(options(tmp_path, ask(tmp_path, SCENES)))
+    assert found["counts"]["answered"] == found["counts"]["questions"] == 6
+    assert run.log.folder.record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
+    assert run.log.folder.record["notes"] == []
+    # A quarter turn about z took x to y and y to −x.
+    aligned, plain = run.states[0].scene, load_scene(scans["5942004064"])
+    np.testing.assert_allclose(aligned.points, plain.points[:, [1, 0, 2]] * (-1, 1, 1), atol=1e-5)
+    hashed = run.log.folder.record["sha256"]["scans"]
+    files = {str(scan) for scan in scans.values()} | {str(turned.with_name("scene0011_00.txt"))}
+    assert set(hashed) == files
+    assert all(len(digest) == 64 for digest in hashed.values())
+
+
+def test_an_alignment_that_changed_or_appeared_is_refused(tmp_path):
+    scan = lay(tmp_path, "scannet", "scene0011_00")
+    config = options(tmp_path, ask(tmp_path, SCENES[:1]))
+    text = scan.with_name("scene0011_00.txt")
+    for before, after in ((None, QUARTER), (QUARTER, "axisAlignment = changed")):
+        text.unlink(missing_ok=True)
+        if before:
+            text.write_text(before)
+        run = start_run(config)
+        run.close()
+        resume_run(RunFolder(run.path), {}).close()
+        text.write_text(after)
+        with pytest.raises(SetupError, match=r"scene0011_00\.txt is not the alignment that"):
+            resume_run(RunFolder(run.path), {})
+
+
+def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_path):
+    lay(tmp_path, *SCENES[0])
+    questions = ask(tmp_path, SCENES)
+    with pytest.raises(SetupError, match=r"2 of 3 scenes .* 4 of 6 questions .*5942004064"):
+        start_run(options(tmp_path, questions))
+    assert not (tmp_path / "runs").exists()
+
+    run, found = play(options(tmp_path, questions, allow_missing=True))
+    rows = {row["question_id"]: row for row in found["questions"]}
+    assert len(rows) == 6
+    assert Counter(row["status"] for row in rows.values()) == {"answered": 2, "missing": 4}
+    assert rows["5942004064-0"]["score"] is None
+    assert (found["status"], found["official"]) == ("partial", None)
+    (note,) = run.log.folder.record["notes"]
+    assert all(words in note for words in ("--allow-missing", "2 of 3 scenes", "4 of 6 questions"))
+    assert note in found["notes"]
+    assert run.log.folder.record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
+    again = resume_run(RunFolder(run.path), {})
+    again.close()
+    assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
+
+
+def test_a_dry_run_lists_what_is_missing(tmp_path, capsys):
+    lay(tmp_path, *SCENES[0])
+    more = [("scannet", f"scene{number:04}_01") for number in range(30)]
+    config = options(tmp_path, ask(tmp_path, SCENES + more), json=True)
+    assert dry_run(config) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["questions"], told["missing"], told["notes"]) == (66, 64, [])
+    assert told["missing_scenes"] == {
+        "arkitscenes": ["41069021"],
+        "scannet": [scene for _, scene in more],
+        "scannetpp": ["5942004064"],
+    }
+
+
+def test_a_subset_is_stamped(tmp_path):
+    lay(tmp_path, *SCENES[0])
+    config = options(tmp_path, ask(tmp_path, SCENES[:1]), subset="debiased")
+    run, found = play(config)
+    assert [row["question_id"] for row in found["questions"]] == ["scene0011_00-0"]
+    assert found["notes"][0] == "subset debiased of VSI-Bench"
+    assert run.log.folder.record["sha256"]["questions"].keys() == {config.questions}
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory):
+    """A batch over a room of each data set, built from its annotations, on a run folder of its own."""
+    path = test_data("vsibench", "test.jsonl")
+    root = tmp_path_factory.mktemp("annotated")
+    scenes = ("scene0251_00", "7b6477cb95", "41069025")
+    config = options(root, path, annotations=str(path.parent), scene=scenes)
+    return config, *play(config)
+
+
+def test_rooms_from_annotations_are_run_and_stamped(annotated):
+    config, run, found = annotated
+    assert found["counts"]["answered"] == found["counts"]["questions"] > 40
+    assert {row["scene"] for row in found["questions"]} == set(config.scene)
+    record = run.log.folder.record
+    assert record["scenes"] == {"scans": 0, "annotations": 3, "missing": 0}
+    [note] = record["notes"]
+    assert note.startswith("stand-ins, no scans")
+    assert f"3 of 3 scenes, {len(found['questions'])} of {len(found['questions'])}" in note
+    assert found["notes"][0] == note
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(score_table(found))
+    assert note in " ".join(shown.getvalue().split())
+    assert run.scenes.loads == 3
+    assert {name.rpartition("/")[2] for name in record["sha256"]["scans"]} == {
+        f"{dataset}_meta_info_val.json" for dataset in TREE
+    }
+
+
+def test_such_a_run_goes_on_from_its_folder(annotated):
+    _, run, found = annotated
+    again = resume_run(RunFolder(run.path), {})
+    assert not any(state.active for state in again.states)
+    assert [state.answer for state in again.states] == [row["answer"] for row in found["questions"]]
+    assert again.states[0].scene.id == again.states[0].question.scene
+    again.close()
+
+
+@pytest.mark.slow
+def test_such_a_run_is_the_same_again(annotated, tmp_path):
+    config, run, _ = annotated
+    second, _ = play(replace(config, output=str(tmp_path), max_batched_turns=1))
+    assert transcripts(second.path) == transcripts(run.path)

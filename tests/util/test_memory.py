@@ -1,0 +1,33 @@
+"""Main memory within the limits of a container."""
+
+import numpy as np
+import psutil
+import pytest
+
+from render_agent.util.memory import bounded_memory, main_memory
+
+
+def write(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_the_limit_of_an_outer_control_group_counts(tmp_path):
+    write(tmp_path / "proc/self", cgroup="0::/job/step\n")
+    group = tmp_path / "sys/fs/cgroup"
+    write(group / "job/step", memory__max="max\n", memory__current="1\n", memory__stat="anon 1\n")
+    assert main_memory(tmp_path)[0] == psutil.virtual_memory().total
+    stat = "anon 500\ninactive_file 200\n"
+    write(group / "job", memory__max="1000\n", memory__current="700\n", memory__stat=stat)
+    assert main_memory(tmp_path) == (1000, 500)
+
+
+def test_without_control_groups_the_machine_counts(tmp_path):
+    assert main_memory(tmp_path)[0] == psutil.virtual_memory().total
+
+
+def test_what_asks_for_more_than_its_bound_is_a_value_error():
+    with pytest.raises(ValueError, match="memory"), bounded_memory(64 << 20):
+        np.ones(1 << 30)
+    assert len(np.ones(1 << 20)) == 1 << 20

@@ -1,0 +1,96 @@
+"""`--views none`: the same dialogue with nothing in it to see."""
+
+import json
+
+import jsonschema
+import pytest
+from factories.models import bundled_model
+from factories.runs import Silent, cut, go_on, make_config, make_questions, transcripts
+from factories.scenes import room, write_ply
+
+from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.feedback import feedback_on
+from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.state import Question, QuestionState, Status
+from render_agent.dialogue.wording import general
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start_run
+from render_agent.scans.camera import Camera
+from render_agent.views.provider import NoViews
+
+
+def question(scan=None):
+    options = ("A. left", "B. right")
+    return Question("7", "b", "d", "s", "t", "Left or right?", "letter", options, "A", scan)
+
+
+def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
+    prompt = Prompt(9, 75.0, ())
+    look = NoViews().observe(QuestionState(question(), None, 9, blind=True))
+    system, user = prompt.opening(question(), look.views, look.camera)
+    told = system["content"][0]["text"]
+    assert "not shown" in told
+    assert not [
+        word
+        for word in ("camera", "view", "map", "forward", "{", "}}")
+        if word in told.replace('{"', "")
+    ]
+    assert user["content"][0]["text"].endswith("one letter, A or B.\n\nTurn 1 of 9.")
+    assert pictures([system, user]) == []
+    (later,) = prompt.following(8, "Done.", (), look.camera)
+    assert [piece["text"] for piece in later["content"]] == [
+        "Done.\n\nTurn 9 of 9.",
+        "This is your last turn: give your best answer now, with done true.",
+    ]
+    example = told[told.index("{") : told.index("}") + 1]
+    jsonschema.validate(json.loads(example), reply_schema(()))
+
+
+def test_the_schema_holds_no_moves():
+    schema = reply_schema(())
+    assert schema["properties"].keys() == {"reasoning", "answer", "done"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"reasoning": "", "answer": "A", "done": True, "view": "top"}, schema)
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (Action(forward=1.0), "Nothing is shown and nothing moves here: answer from the question alone."),
+        (Action(view="top"), "Nothing is shown and nothing moves here: answer from the question alone."),
+        (Action(answer="A", done=True), "Done."),
+        (Malformed("it is empty"), "Your reply could not be read: it is empty. The camera did not move."),
+    ],
+)  # fmt: skip
+def test_what_the_model_is_told(action, told):
+    state = QuestionState(question(), None, 9, blind=True)
+    look = NoViews().observe(state)
+    response = feedback_on(action, state, look.camera, look.space, look.views, (), general())
+    assert response.feedback == told
+    assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
+
+
+def test_a_question_without_a_scan_is_missing_only_where_it_would_be_seen():
+    assert QuestionState(question(), None, 9).status is Status.MISSING
+    assert QuestionState(question(), None, 9, blind=True).status is Status.ACTIVE
+
+
+@pytest.mark.slow
+def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
+    options = {
+        "engine": "transformers", "model": str(bundled_model()), "dtype": "float32", "device": "cpu",
+        "max_turns": 2, "max_new_tokens": 8, "views": "none",
+    }  # fmt: skip
+    questions = make_questions(tmp_path, 3)
+    write_ply(tmp_path / "room.ply", *room())
+    run = start_run(make_config(tmp_path, questions, **options).absolute())
+    found = run.go(Silent())
+    run.close()
+    assert (found["counts"]["failed"], found["totals"]["renders"]) == (0, 0)
+    whole = transcripts(run.path)
+    assert {len(turns) for turns in whole.values()} <= {1, 2}
+    cut(run.path, 2)
+    go_on(run.path)
+    assert transcripts(run.path) == whole
+    assert RunFolder(run.path).results()["notes"][-1].startswith("blind: ")

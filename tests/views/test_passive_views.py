@@ -1,0 +1,232 @@
+"""`--views start|four|top|random-walk|tour|oracle`: all views at once, chosen by somebody else."""
+
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+from factories import TREE
+from factories.runs import cut, go_on, make_config, make_questions, outcome, play, transcripts
+
+from render_agent import registry
+from render_agent.cli.dry_run import dry_run
+from render_agent.dialogue.chat import pictures
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.token_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
+from render_agent.errors import SetupError, UsageError
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.runner import resume_run, start_run
+from render_agent.tasks.selection import choose_questions
+
+SCENES = TREE / "scenes"
+
+ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}
+"""The smallest of the bundled rooms, whose boxes are known."""
+
+POSE = r"from \[-?\d+\.\d\d, -?\d+\.\d\d, -?\d+\.\d\d\], yaw -?\d+, pitch -?\d+"
+
+
+def stubborn(batch_size=64):
+    """An engine whose questions answer in turn 2, after a reply that cannot be read and one without."""
+    said = ["I'd say left.", {"reasoning": "…", "answer": None, "done": True}]
+    last = {"reasoning": "…", "answer": "3", "done": True}
+    texts = [entry if isinstance(entry, str) else json.dumps(entry) for entry in (*said, last)]
+    by_id = {str(n): [*texts[:2], texts[2].replace("3", "A")] for n in (1, 3, 5)}
+    return ScriptedEngine(Replies({"*": texts} | by_id), batch_size)
+
+
+def run_to_the_end(folder, engine=None, **options):
+    """Run a few questions, a room's or those of a made scan; return the run folder and its results."""
+    made = folder / "questions.jsonl"
+    questions = made if made.exists() else make_questions(folder, 4)
+    return play(folder, questions, engine or stubborn(), **{"max_turns": 4} | options)
+
+
+SHOWN = [
+    ("start", ("ego", "top", "around"), ["ego"]),
+    ("four", ("ego", "top"), ["ego"] * 4),
+    ("top", ("top",), ["top"]),
+    ("random-walk", ("ego", "top", "around"), ["top"] + ["ego"] * 4),
+    ("random-walk", ("ego",), ["ego"] * 4),
+    ("tour", ("top", "ego"), ["top"] + ["ego"] * 4),
+    ("tour", ("around", "ego"), ["ego"] * 4),
+]
+
+
+@pytest.mark.parametrize(("views", "kinds", "shown"), SHOWN)
+def test_all_views_come_in_turn_0_and_as_many_as_the_budget_has(tmp_path, views, kinds, shown):
+    path, found = run_to_the_end(tmp_path, views=views, kinds=kinds)
+    assert found["counts"]["answered"] == 4
+    assert found["counts"]["repairs"] == 4
+    assert found["notes"][-1].startswith("views: ")
+    assert found["notes"][-1].endswith(f"not chosen by the model (--views {views})")
+    files = {}
+    for name, (first, *later) in transcripts(path).items():
+        assert [view["kind"] for view in first["views"]] == shown
+        assert [view["number"] for view in first["views"]] == list(range(len(shown)))
+        assert len(later) == 2
+        assert not any(turn["views"] or pictures(turn["messages"]) for turn in later)
+        files[name] = [view["file"] for view in first["views"]]
+        assert pictures(first["messages"]) == files[name]
+        assert len(set(files[name])) == len(shown)
+    assert len(shown) == registry.load("view policy", views)().most_views(kinds, 4)
+    drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
+    assert drawn == {file for some in files.values() for file in some}
+    config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip
+    assert len(drawn) == pictures_needed(config, choose_questions(config))
+    taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert taken < disk_needed(config, choose_questions(config))
+
+
+def test_the_opening_is_that_of_a_free_dialogue(tmp_path):
+    questions = make_questions(tmp_path, 2)
+    free, _ = play(tmp_path, questions, stubborn(), max_turns=3)
+    for views in ("random-walk", "tour"):
+        passive, _ = play(tmp_path, questions, stubborn(), max_turns=3, views=views)
+        for name, turns in transcripts(free).items():
+            opening = turns[0]["views"]
+            assert transcripts(passive)[name][0]["views"][: len(opening)] == opening
+            for view in opening:
+                one, other = ((path / view["file"]).read_bytes() for path in (free, passive))
+                assert one == other
+
+
+def test_what_the_model_is_told(tmp_path):
+    path, _ = run_to_the_end(tmp_path, views="tour")
+    first, second, third = transcripts(path)["0"]
+    system, user = first["messages"]
+    instructions = system["content"][0]["text"]
+    assert not re.search(r"forward|rotation|look_at|ask for|\{\{|\}\}|you stand", instructions)
+    labels = [piece["text"] for piece in user["content"][1:] if piece["type"] == "text"]
+    assert re.fullmatch(r"View 0 \(top\), cut at z = \d\.\d\d m:", labels[0])
+    for number, label in enumerate(labels[1:], start=1):
+        assert re.fullmatch(rf"View {number} \(ego\), {POSE}:", label)
+    for turn, told, number in ((second, first, 2), (third, second, 3)):
+        (message,) = turn["messages"]
+        assert message["content"][0]["text"] == f"{told['happened']}\n\nTurn {number} of 4."
+    assert first["happened"].startswith("Your reply could not be read: it holds no JSON object")
+    assert second["happened"].startswith("You said done without an answer: give one number")
+    assert second["happened"].endswith(
+        "All views were shown, and the camera does not move: answer from them, with done true."
+    )
+    cameras = [turn[name] for turn in (first, second, third) for name in ("stood", "camera")]
+    assert all(camera == cameras[0] for camera in cameras)
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The same questions with the usual schedule, by policy."""
+    folder = tmp_path_factory.mktemp("usual")
+    views = ("random-walk", "oracle")
+    return {name: run_to_the_end(folder, views=name, max_turns=3, **ROOM)[0] for name in views}
+
+
+@pytest.mark.parametrize(("batched", "together", "batch_size"), [(0, 1, 1), (1, 2, 2)])
+def test_no_schedule_changes_what_is_shown_or_said(tmp_path, usual, batched, together, batch_size):
+    schedule = {"max_batched_turns": batched, "finish_together": together}
+    for views, known in usual.items():
+        engine = stubborn(batch_size)
+        path, _ = run_to_the_end(tmp_path, engine, views=views, max_turns=3, **ROOM, **schedule)
+        assert transcripts(path) == transcripts(known)
+        files = list(known.glob("views/**/*.png"))
+        assert files
+        for file in files:
+            assert (path / file.relative_to(known)).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        "random-walk",
+        pytest.param("oracle", marks=pytest.mark.slow),
+        pytest.param("four", marks=pytest.mark.slow),
+        pytest.param("tour", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_cut_off_goes_on_to_the_same_end_and_lost_pictures_are_drawn_again(tmp_path, views):
+    path, _ = run_to_the_end(tmp_path, views=views, **ROOM)
+    whole, results = transcripts(path), outcome(path)
+    files = {file: file.read_bytes() for file in path.glob("views/**/*.png")}
+    for kept in (1, 6):  # a turn of one question; the first turn of all, and the second of two
+        cut(path, kept)
+        shutil.rmtree(path / "views")
+        go_on(path, stubborn())
+        assert transcripts(path) == whole
+        assert outcome(path) == results
+        assert {file: file.read_bytes() for file in path.glob("views/**/*.png")} == files
+
+
+def test_start_says_where_every_passive_dialogue_begins(tmp_path):
+    for views in ("start", "tour"):
+        begun = set()
+        for where in ("middle", "0.5,0.5,1.5,90"):
+            path, _ = run_to_the_end(tmp_path, views=views, start=where, limit=1, max_turns=3)
+            (camera,) = [
+                view["camera"]
+                for view in transcripts(path)["0"][0]["views"]
+                if view["kind"] == "ego"
+            ][:1]
+            begun.add((*camera["position"], camera["yaw"]))
+        assert (0.5, 0.5, 1.5, 90.0) in begun
+        assert len(begun) == 2
+
+
+@pytest.mark.parametrize(
+    ("views", "kinds", "missing"),
+    [("top", ("ego",), "top"), ("top", ("ego", "around"), "top"), ("start", ("top",), "ego"),
+     ("four", ("top", "around"), "ego"), ("tour", ("top",), "ego"), ("oracle", ("around",), "ego"),
+     ("random-walk", ("top", "around"), "ego")],
+)  # fmt: skip
+def test_views_of_a_kind_that_is_left_out_are_refused(tmp_path, views, kinds, missing):
+    with pytest.raises(UsageError, match=f"--views {views}.* {missing}: .*--kinds"):
+        make_config(tmp_path, tmp_path, views=views, kinds=kinds)
+
+
+def test_an_oracle_that_knows_no_boxes_is_refused_before_there_is_a_run(tmp_path):
+    config = make_config(tmp_path, make_questions(tmp_path, 2), views="oracle")
+    with pytest.raises(SetupError, match=r"\(room among them\).*--annotations"):
+        start_run(config)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_counts_the_pictures_of_the_first_turn_once(tmp_path, capsys):
+    options = {"engine": "openai", "model": "some", "json": True, "max_turns": 4, "views": "tour"}
+    config = make_config(tmp_path, make_questions(tmp_path, 3), **options)
+    assert dry_run(config) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(pictures(told["messages"])) == 5
+    opening = text_tokens(told["messages"]) + 5 * picture_tokens("some", *config.image_size)
+    later = config.max_new_tokens + FOLLOWING_TOKENS  # of each turn before, and no picture
+    assert told["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
+    assert told["drawing_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"views": "oracle"}, True),
+        ({"model": "oracle", "views": "none"}, True),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, options, refused):
+    for name in ("room07.ply", "room07.json"):
+        shutil.copy(SCENES / name, tmp_path / name)
+    rows = (SCENES / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text("".join(row for row in rows if '"room07"' in row), "utf-8")
+    run = start_run(make_config(tmp_path, questions, limit=2, max_turns=2, **options))
+    run.close()
+    truth = tmp_path / "room07.json"
+    recorded = run.log.folder.record["sha256"]["annotations"]
+    assert recorded == {str(truth): hashlib.sha256(truth.read_bytes()).hexdigest()}
+    resume_run(RunFolder(run.path), {}).close()
+    truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
+    if not refused:
+        resume_run(RunFolder(run.path), {}).close()
+        return
+    with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes"):
+        resume_run(RunFolder(run.path), {})

@@ -1,0 +1,272 @@
+"""Stress tests: pictures that show nothing, another scene, or the scene mirrored left for right."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import mostly_slow, test_data
+from factories import TREE
+from factories.runs import cut, go_on, make_config, make_questions, play, transcripts, walking
+from factories.scenes import room, write_ply
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from render_agent import registry
+from render_agent.dialogue.answer import letters
+from render_agent.dialogue.state import Question
+from render_agent.errors import UsageError
+from render_agent.render.make_renderer import make_renderer
+from render_agent.render.start_pose import start_camera
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.runner import start_run
+from render_agent.scans.camera import Camera, wrapped
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.score.official import DIRECTION_TYPES
+from render_agent.tasks.rows import load_rows
+from render_agent.views.stress.blank import noise
+from render_agent.views.stress.mirrored import (
+    SIDE_OF_THE_ROOM,
+    mirrored_truth,
+    names_sides,
+    sides_exchanged,
+)
+from render_agent.views.stress.shuffled import exchanged_scenes
+
+ROOMS = TREE / "scenes"
+
+
+def vsibench():
+    return load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("left", "right"),
+        ("back", "back"),
+        ("front-left", "front-right"),
+        ("Turn Left, Turn Back, Turn Right", "Turn Right, Turn Back, Turn Left"),
+        ("RIGHT", "LEFT"),
+        ("leftover bright copyright", "leftover bright copyright"),
+    ],
+)
+def test_left_and_right_change_places_and_nothing_else(text, other):
+    assert sides_exchanged(text) == other
+    assert sides_exchanged(other) == text
+
+
+def test_the_mirrored_truth_of_every_question_of_left_and_right_in_vsibench():
+    asked = [question for question in vsibench() if names_sides(question)]
+    assert {question.type for question in asked} == {*DIRECTION_TYPES, "route_planning"}
+    unknown = Counter()
+    for question in asked:
+        options = letters(question.options)
+        found = mirrored_truth(question)
+        if found is None:
+            # A route's answer can be mirrored only where its mirror image was offered.
+            offered = {text.lower() for text in options.values()}
+            other = sides_exchanged(options[question.truth]).lower()
+            assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
+            unknown[question.type] += 1
+            continue
+        assert options[found].lower() == sides_exchanged(options[question.truth]).lower()
+        same = sides_exchanged(options[question.truth]) == options[question.truth]
+        assert (found == question.truth) == same
+        assert mirrored_truth(replace(question, truth=found)) == question.truth
+    assert unknown == {"route_planning": 70}
+    counts = Counter(question.type for question in asked)
+    assert counts == {
+        "object_rel_direction_easy": 217,
+        "object_rel_direction_medium": 378,
+        "object_rel_direction_hard": 373,
+        "route_planning": 194,
+    }
+
+
+def test_a_question_without_sides_or_without_a_truth_has_no_mirrored_truth():
+    question = Question(
+        "1", "b", "d", "s", "object_rel_distance", "?", "letter", ("A. bed", "B. tv")
+    )
+    assert not names_sides(question)
+    sides = replace(question, options=("A. left", "B. right"))
+    assert mirrored_truth(sides) is None
+    assert mirrored_truth(replace(sides, truth="a")) == "B"
+    told = "until the bin is on your right. Which turn?"
+    assert mirrored_truth(replace(sides, truth="A", text=told)) is None
+
+
+def pictures(path):
+    """Return the pictures of a run by their names."""
+    files = sorted((path / "views").rglob("*.png"))
+    return {str(file.relative_to(path)): np.asarray(Image.open(file)) for file in files}
+
+
+@pytest.mark.parametrize("kind", ["black", "noise"])
+def test_pictures_show_nothing_and_all_else_stays(tmp_path, kind):
+    questions = make_questions(tmp_path)
+    real, results = play(tmp_path, questions, walking(4))
+    path, found = play(tmp_path, questions, walking(4), pictures=kind)
+    assert transcripts(path) == transcripts(real)
+    ours, theirs = pictures(path), pictures(real)
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].shape == theirs[name].shape for name in ours)
+    assert len(ours) > 4
+    if kind == "black":
+        assert not any(picture.any() for picture in ours.values())
+    else:
+        values = np.concatenate([picture.ravel() for picture in ours.values()])
+        assert abs(values.mean() - 127.5) < 1
+        assert set(values) == set(range(256))
+        assert len({picture.tobytes() for picture in ours.values()}) == len(ours)
+    assert [note for note in found["notes"] if note not in results["notes"]] == [
+        registry.load("picture stress", kind).note
+    ]
+    assert found["questions"] == results["questions"]
+
+
+def test_noise_is_the_same_when_it_is_drawn_again(tmp_path):
+    path, _ = play(tmp_path, make_questions(tmp_path), walking(4), pictures="noise", seed=3)
+    before = pictures(path)
+    for name in list(before)[::2]:
+        (path / name).unlink()
+    cut(path, len(RunFolder(path).lines()) - 1)
+    go_on(path, walking(4))
+    after = pictures(path)
+    assert before.keys() == after.keys()
+    assert all((before[name] == after[name]).all() for name in before)
+    assert (noise((4, 5, 3), "a", 3) != noise((4, 5, 3), "a", 4)).any()
+    assert (noise((4, 5, 3), "a", 3) != noise((4, 5, 3), "b", 3)).any()
+
+
+def three_rooms(folder):
+    """Write three rooms of different sizes and four questions; return the file of questions."""
+    rows = []
+    for number, scale in enumerate((1.0, 1.2, 0.8)):
+        points, colours, faces = room()
+        write_ply(folder / f"scan{number}.ply", points * np.float32(scale), colours, faces)
+    for number, scene in enumerate((0, 1, 2, 0)):
+        rows.append(
+            {
+                "id": number,
+                "dataset": "rooms",
+                "scene_name": f"scan{scene}",
+                "question_type": "object_counting",
+                "question": "How many box(s) are in this room?",
+                "options": None,
+                "ground_truth": "3",
+            }
+        )
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def first_views(path):
+    """Return the first pictures of every scene of a run."""
+    folders = sorted((path / "views" / "scenes").iterdir())
+    return {
+        folder.name: [(folder / f"0_{kind}.png").read_bytes() for kind in ("top", "ego")]
+        for folder in folders
+    }
+
+
+def test_shuffled_dialogues_take_place_in_another_scene(tmp_path):
+    questions = three_rooms(tmp_path)
+    real, _ = play(tmp_path, questions, walking(4))
+    shuffled, found = play(tmp_path, questions, walking(4), pictures="shuffled")
+    workers, _ = play(tmp_path, questions, walking(4), pictures="shuffled", shuffle=True)
+    ours, theirs = first_views(real), first_views(shuffled)
+    shown = {name: [other for other in ours if ours[other] == theirs[name]] for name in theirs}
+    assert all(len(other) == 1 and other != [name] for name, other in shown.items())
+    assert sorted(other for (other,) in shown.values()) == sorted(shown)
+    assert first_views(workers) == theirs
+    assert registry.load("picture stress", "shuffled").note in found["notes"]
+
+
+@given(st.sets(st.integers(0, 10**6), min_size=2, max_size=40), st.integers(0, 10), st.randoms())
+def test_every_scene_gets_another_one_whatever_their_order(numbers, seed, chance):
+    asked = [
+        Question(
+            f"{scene}-{n}", "b", "d", f"s{scene}", "t", "?", "text", scan=Path(f"/{scene}.ply")
+        )
+        for scene in numbers
+        for n in range(2)
+    ]
+    found = exchanged_scenes(asked, seed)
+    assert found.keys() == set(found.values()) == {(q.scan, q.scene) for q in asked}
+    assert not [scene for scene, other in found.items() if scene == other]
+    chance.shuffle(asked)
+    assert exchanged_scenes(asked, seed) == found
+
+
+def test_what_cannot_be_shuffled_or_shown_is_refused(tmp_path):
+    one = make_questions(tmp_path)
+    with pytest.raises(UsageError, match="two scenes at least"):
+        start_run(make_config(tmp_path, one, pictures="shuffled"))
+    with pytest.raises(UsageError, match="leave --shard out"):
+        start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
+    with pytest.raises(UsageError, match="--views none shows none"):
+        start_run(make_config(tmp_path, one, pictures="black", views="none"))
+    assert not (tmp_path / "runs").exists()
+
+
+@cache
+def bundled(number):
+    scene = load_scene(ROOMS / f"room{number:02d}.ply")
+    other = scene.mirrored()
+    return scene, other, FreeSpace.of(scene), FreeSpace.of(other)
+
+
+@pytest.mark.parametrize("number", mostly_slow([0, 2, 5, 7], 2))
+def test_a_dialogue_in_the_mirrored_room_begins_at_the_mirror_image_of_its_start(number):
+    scene, other, space, theirs = bundled(number)
+    renderer = make_renderer()
+    for where in ("best", "middle", ((0.4, 0.7, 1.2), 30.0)):
+        camera = start_camera(scene, renderer, space, where, 60.0)
+        expected = camera.mirrored(other.mirrored_at)
+        found = start_camera(other, renderer, theirs, where, 60.0)
+        assert found.position == pytest.approx(expected.position, abs=1e-9)
+        assert abs(wrapped(found.yaw - expected.yaw)) < 1e-9
+
+
+def as_cloud(scene, count=300_000):
+    """Return points drawn evenly from the surface of a mesh."""
+    chance = np.random.default_rng(0)
+    corners = scene.points[scene.faces].astype(float)
+    sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    area = np.linalg.norm(sides, axis=1)
+    chosen = chance.choice(len(area), count, p=area / area.sum())
+    weights = chance.dirichlet((1, 1, 1), count)
+    points = np.einsum("nk,nkd->nd", weights, corners[chosen]).astype(np.float32)
+    return replace(scene, points=points, colours=scene.colours[scene.faces[chosen, 0]], faces=None)
+
+
+@pytest.mark.parametrize("cloud", mostly_slow([False, True], False))
+def test_the_mirrored_camera_sees_the_mirrored_picture(cloud):
+    scene, other, space, _ = bundled(2)
+    if cloud:
+        scene = as_cloud(scene)
+        other = scene.mirrored()
+    renderer, chance = make_renderer(), np.random.default_rng(5)
+    for _ in range(6):
+        place = tuple(space.nearest_free(chance.uniform(*space.bounds)))
+        yaw, pitch = float(chance.uniform(-180, 180)), float(chance.uniform(-40, 40))
+        camera = Camera(place, yaw, pitch, 60.0)
+        one = renderer.draw(scene, camera, 160, 120)
+        two = renderer.draw(other, camera.mirrored(other.mirrored_at), 160, 120)
+        colours = np.abs(one.colours.astype(int) - np.fliplr(two.colours)).max(axis=2)
+        depths = one.depth[:, ::-1], two.depth
+        near = np.isfinite(depths[0]) & np.isfinite(depths[1])
+        apart = np.abs(depths[0][near] - depths[1][near])
+        if cloud:  # splats have the size of their block, and blocks are not mirrored
+            assert (colours > 30).mean() < 0.05
+            assert (apart > 0.05).mean() < 0.05
+        else:  # but for surface that falls to the other side of a pixel's middle
+            assert (colours > 0).mean() < 0.001
+            assert (apart > 1e-4).mean() < 0.001

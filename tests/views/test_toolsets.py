@@ -1,0 +1,253 @@
+"""The ladder of help: `--tools measure` tells what is true of places, `--tools graph` the scene in the place of views."""
+
+import json
+import math
+import re
+
+import jsonschema
+import numpy as np
+import pytest
+from factories.rooms import BLUE, RED, box, room
+from factories.runs import make_questions, play, transcripts
+
+from render_agent.config import RunConfig
+from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place, read
+from render_agent.dialogue.state import View
+from render_agent.dialogue.wording import general
+from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.engines.scripted.scripted_engine import make_scripted
+from render_agent.errors import SetupError, UsageError
+from render_agent.render.rasteriser.rasteriser import Rasteriser
+from render_agent.render.viewer import Viewer
+from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log.reader import read_states
+from render_agent.scans.boxes import upright
+from render_agent.scans.camera import Camera
+from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.rooms import BUNDLED, bundled
+from render_agent.views.measurement import measured
+from render_agent.views.scene_graph import scene_graph
+from render_agent_lab.expert.surveyor import MEASURED_TYPES
+
+SIZE = (320, 240)
+RED_BOX, BLUE_BOX = ((3.0, 0.5, 0.0), (3.6, 1.1, 0.8)), ((3.0, -1.2, 0.0), (3.4, -0.8, 1.0))
+SCENE = room(box(*RED_BOX, RED), box(*BLUE_BOX, BLUE))
+FACTS = Facts({}, 27.0, {"sofa": [upright(*RED_BOX)], "stool": [upright(*BLUE_BOX)]})
+HERE = Camera((0.0, 0.0, 1.5))
+
+
+@pytest.fixture(scope="module")
+def viewer():
+    made = Viewer(Rasteriser(), SIZE, 75.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def views(viewer):
+    """Return a view of each kind from one place, by number."""
+    drawn = [viewer.draw(kind, SCENE, HERE) for kind in ("ego", "top", "around")]
+    return {n: View(n, each.kind, f"{n}.png", each.camera) for n, each in enumerate(drawn)}
+
+
+def told(places, viewer, views, facts=FACTS):
+    return measured(places, views, HERE, SCENE, facts, viewer, general())
+
+
+def pixel_of(point, view, number):
+    (u, v), *_ = view.camera.project(np.array([point]), *SIZE)[0]
+    return Place(float(u), float(v), view=number)
+
+
+FRONT = {"sofa": (3.0, 0.8, 0.5), "stool": (3.0, -1.0, 0.7)}
+"""Points on the faces that look towards the camera."""
+
+
+def test_pixels_are_told_their_place_their_object_and_the_metres_between(viewer, views):
+    places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
+    text = told(places, viewer, views)
+    assert re.search(
+        r"Place 1: \[3\.0\d?, 0\.\d+, 0\.\d+\], on sofa, .*\[3\.30, 0\.80, 0\.40\]", text
+    )
+    assert (
+        "on stool, whose box has its centre at [3.20, -1.00, 0.50] and measures 0.40 x 0.40 x 1.00 m"
+        in text
+    )
+    metres = float(re.search(r"From 1 to 2: ([\d.]+) m", text)[1])
+    assert metres == pytest.approx(math.dist(*FRONT.values()), abs=0.03)
+    assert "(1.30 m between the closest points of the two objects)" in text  # y: 0.5 to -0.8
+    assert told(places, viewer, views) == text
+
+
+def test_the_map_and_the_four_directions_are_measured_too(viewer, views):
+    on_map = pixel_of((3.3, 0.8, 0.8), views[1], 1)
+    text = told([on_map, Place(3.2, -1.0), Place(3.3, 0.8, 0.4)], viewer, views)
+    assert re.search(r"Place 1: \[3\.\d+, 0\.\d+, 0\.80\], on sofa", text)
+    assert re.search(r"Place 2: \[3\.20, -1\.00, 1\.00\], on stool", text)
+    assert "Place 3: [3.30, 0.80, 0.40], on sofa" in text
+    (cell, _), ahead = ((158, 118), None), views[2].camera  # the first of four: 320x240 less a gap
+    (u, v), *_ = ahead.project(np.array([FRONT["sofa"]]), *cell)[0]
+    assert "on sofa" in told([Place(float(u), float(v), view=2)], viewer, views)
+    behind = told([Place(160 + 4 + 79, 120 + 4 + 59, view=2)], viewer, views)
+    assert re.search(r"Place 1: \[-1\.00, -?0\.0\d, 1\.\d+\], on no object that is known", behind)
+    assert "lies between two directions" in told([Place(159, 60, view=2)], viewer, views)
+
+
+def test_the_angle_at_the_first_place_is_seen_from_above_and_left_is_positive(viewer, views):
+    origin, sofa, stool = Place(0, 0, 1.0), Place(*FRONT["sofa"]), Place(*FRONT["stool"])
+    text = told([origin, sofa, stool], viewer, views)
+    right = math.degrees(math.atan2(0.8, 3.0) + math.atan2(1.0, 3.0))
+    assert f"at 1, {right:.0f} degrees to the right of the way to 2" in text
+    assert f"at 1, {right:.0f} degrees to the left" in told([origin, stool, sofa], viewer, views)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (Place(5, 5, view=7), "there is no view 7 yet: views 0 to 2 were shown"),
+        (Place(320, 5, view=0), "pixel (320, 5) is out of view 0, which has 320x240 pixels"),
+        (Place(-1, 5, view=0), "pixel (-1, 5) is out of view 0, which has 320x240 pixels"),
+        (Place(1e300, 5, view=0), "is out of view 0"),
+        (Place(5.8, 2.8), "[5.80, 2.80]: nothing was scanned there"),
+        (Place(80, 80), "[80, 80] is outside of the scan"),
+        (Place(1e300, -1e300, 1e300), "[1e+300, -1e+300, 1e+300] is outside of the scan"),
+    ],
+)
+def test_a_place_that_is_none_is_told_why(viewer, views, place, why):
+    text = told([place, Place(3.3, 0.8, 0.4)], viewer, views)
+    assert "Place 1: " in text
+    assert why in text
+    assert text.endswith("Distances and angles are told from place 1, which was not found.")
+
+
+def test_where_no_boxes_are_known_only_metres_are_told(viewer, views):
+    places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
+    text = told(places, viewer, views, facts=None)
+    assert re.fullmatch(
+        r"Place 1: \[[-\d., ]+\]\. Place 2: \[[-\d., ]+\]\. From 1 to 2: [\d.]+ m\.", text
+    )
+
+
+PIXEL = {"view": 3, "x": 10, "y": "20"}
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ([PIXEL, [1, 2]], (Place(10, 20, view=3), Place(1, 2))),
+        (PIXEL, (Place(10, 20, view=3),)),
+        ([1.5, "2 m"], (Place(1.5, 2),)),
+        ([{"X": 1, "y": 2, "z": "30 cm"}], (Place(1, 2, 0.3),)),
+        ([{"view": "view 2", "x": 1, "y": 2}], (Place(1, 2, view=2),)),
+        (None, ()),
+        ([], ()),
+        ([[1, 2]] * MAX_PLACES, (Place(1, 2),) * MAX_PLACES),
+        ([[1, 2]] * (MAX_PLACES + 1), None),
+        ([1, 2, 3, 4], None),
+        ([[1, "far"]], None),
+        ([{"view": "ego", "x": 1, "y": 2}], None),
+        ([{"view": 1, "x": 1}], None),
+        ([[1, 2], 3], None),
+        ("everything", None),
+        (True, None),
+    ],
+)  # fmt: skip
+def test_measure_is_read_as_totally_as_the_rest(value, places):
+    reply = json.dumps({"measure": value, "forward_meters": 1})
+    action = read(reply, "text", measures=True)
+    if places is None:
+        assert isinstance(action, Malformed)
+        assert "measure must be a list of 1 to 6 places" in action.reason
+    else:
+        assert action == Action(forward=1, measure=places)
+    assert read(reply, "text") == Action(forward=1)  # without the tool the key is unknown
+
+
+def test_a_measurement_alone_asks_for_something_and_nothing_else_changes():
+    assert read('{"measure": [1, 2]}', "text", measures=True).measures_only
+    assert isinstance(read('{"measure": [1, 2]}', "text"), Malformed)
+    nothing = read("{}", "text", measures=True)
+    assert (
+        nothing.reason == "it asks for nothing: give a move, look_at, view, measure, answer or done"
+    )
+
+
+def test_the_prompt_names_measure_only_where_it_may_be_asked_for():
+    plain, measuring = Prompt(9, 75.0), Prompt(9, 75.0, picture_size=(640, 480))
+    assert "measure" not in plain.instructions
+    assert "640x480" in measuring.instructions
+    said = measuring.instructions.replace(' "measure": null,\n', "")
+    for line in said.splitlines():  # one line more, and all others as they were
+        assert (
+            line in plain.instructions.splitlines()
+            or "measure" in line
+            or "metres" in line
+            or "view" in line
+        )
+    form = reply_schema(plain.kinds, measures=True)
+    reply = {
+        "reasoning": "",
+        "answer": None,
+        "done": False,
+        "measure": [PIXEL | {"y": 20}, [1.0, 2.0]],
+    }
+    jsonschema.validate(reply, form)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(reply, reply_schema(plain.kinds))
+
+
+def test_a_run_measures_says_so_and_is_read_back(tmp_path):
+    questions = make_questions(tmp_path, 1)
+    replies = [
+        {"measure": [{"view": 1, "x": 48, "y": 36}, [2, 2]]},
+        {"measure": [[1, 1], [3, 1]], "rotation_angle_degrees": 30},
+        {"measure": [{"view": 9, "x": 1, "y": 1}], "answer": 3, "done": True},
+    ]
+    engine = ScriptedEngine(Replies({"0": list(map(json.dumps, replies))}))
+    path, results = play(tmp_path, questions, engine, tools="measure")
+    first, second, last = transcripts(path)["0"]
+    assert "Place 1: [" in first["happened"]
+    assert "From 1 to 2: " in first["happened"]
+    assert second["views"] == []
+    assert first["happened"] in second["messages"][0]["content"][0]["text"]
+    assert len(last["views"]) == 1
+    assert "From 1 to 2: 2.00 m" in second["happened"]
+    assert last["happened"] == "Done."
+    assert "tools: the model could ask for exact measurements (--tools measure)" in results["notes"]
+    (state,) = read_states(RunFolder(path))
+    assert state.turns[0].action.measure == (Place(48, 36, view=1), Place(2, 2))
+
+
+def test_the_scene_graph_is_told_and_nothing_is_shown(tmp_path):
+    text = scene_graph(FACTS, general())
+    assert text.splitlines()[0] == "Scene graph. Floor area: 27.0 square metres. Objects:"
+    assert "- sofa 1: centre [3.30, 0.80, 0.40], size 0.60 x 0.60 x 0.80 high, yaw 0" in text
+    options = {"tools": "graph", "scene": ("room05",), "limit": 2}
+    engine = ScriptedEngine(Replies({}))
+    path, results = play(tmp_path, "rooms", engine, **options)
+    for turns in transcripts(path).values():
+        assert all(turn["views"] == [] for turn in turns)
+        _, user = turns[0]["messages"]
+        assert user["content"][0]["text"].startswith("Scene graph. Floor area: ")
+    assert results["totals"]["renders"] == 0
+
+
+def test_tools_do_not_go_with_other_views_or_pictures_or_unknown_scenes(tmp_path):
+    for options in ({"views": "tour"}, {"pictures": "mirrored"}):
+        with pytest.raises(UsageError, match="--tools graph goes with"):
+            RunConfig(batch=True, tools="graph", **options)
+    with pytest.raises(SetupError, match="of 1 of 1 scenes nobody wrote that down"):
+        play(tmp_path, make_questions(tmp_path), ScriptedEngine(Replies({})), tools="graph")
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+def test_who_measures_answers_as_the_oracle_does_what_can_be_measured(tmp_path):
+    scenes = ("room05",)
+    asked = [q for q in bundled() if q.scene in scenes and q.type.startswith(MEASURED_TYPES)]
+    options = {"scene": scenes, "image_size": (160, 120), "tools": "measure"}
+    options["id"] = tuple({q.type: q.id for q in asked}.values())
+    config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
+    _, results = play(tmp_path, "rooms", make_scripted("surveyor", asked, 0, 64, config), **options)
+    assert len({row["type"] for row in results["questions"]}) >= 4
+    assert results["micro"] == 100
