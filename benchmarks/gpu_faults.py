@@ -27,7 +27,7 @@ import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent_lab.bench.command import about

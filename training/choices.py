@@ -24,8 +24,8 @@ import numpy as np
 
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, read
-from render_agent.dialogue.state import Question
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.mentions import kind_of

@@ -20,7 +20,8 @@ import numpy as np
 
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
 from render_agent_lab.expert.derive import places_of, spot_at

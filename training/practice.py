@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.dialogue.chat import Message, assistant
-from render_agent.dialogue.state import QuestionState, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.view import View
 from render_agent.report.export.chat_messages import placed
 from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.reader import read_states

@@ -23,7 +23,7 @@ import numpy as np
 
 from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.tasks.rooms import load_rooms

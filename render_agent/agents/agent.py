@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Evidence, Phase, Seconds, Tokens, Turn
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Phase, Seconds, Turn
 from render_agent.engines.engine import Reply, Request
 from render_agent.views.provider import Observation
 

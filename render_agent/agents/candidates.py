@@ -10,11 +10,12 @@ from typing import Any
 from render_agent.agents.agent import Decision, Draw, Judge, Need
 from render_agent.agents.verifiers.score_fusion import fused, judgements
 from render_agent.agents.verifiers.verifier import Case, FloatArray, TurnContext, Verdict, Verifier
+from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.moves import StepResult
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed, read
-from render_agent.dialogue.state import Candidate, Evidence, Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply
 from render_agent.views.provider import ViewProvider
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Question
+    from render_agent.dialogue.question import Question
 
 
 def describe_choosing(config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:

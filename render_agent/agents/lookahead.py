@@ -22,7 +22,7 @@ from render_agent.agents.candidates import (
     with_candidates,
 )
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
-from render_agent.dialogue.state import Candidate, Evidence
+from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.engines.engine import Reply, Request
 from render_agent.views.free_views import unmade_views
 

@@ -23,8 +23,8 @@ from render_agent.agents.candidates import (
 )
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import object_schema, unfenced
-from render_agent.dialogue.state import Candidate, Evidence
 from render_agent.engines.engine import Reply, Request
 from render_agent.util.safe_parse import parse_json
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from render_agent.agents.agent import Agent, Ask, Steps
 from render_agent.agents.candidates import AgentTools, decision, default_candidate, read_candidates
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.evidence import Ballot, Candidate, Evidence
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Ballot, Candidate, Evidence, Question
 from render_agent.engines.engine import Reply, Request
 from render_agent.scans.camera import Camera
 

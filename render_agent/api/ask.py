@@ -21,7 +21,7 @@ from render_agent.api.results import OUTPUT, Dialogue, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import UsageError

@@ -11,7 +11,7 @@ from render_agent.api.keywords import RunOptions
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
 from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine
 from render_agent.engines.scripted import Policy, ScriptedEngine

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from render_agent.api.pictures import View, page
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState, SceneSource, Status, Turn
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, SceneSource, Status
+from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
 from render_agent.render.subprocess_renderer import make_guarded

@@ -12,14 +12,11 @@ import numpy as np
 from render_agent.beliefs.map_score import MapScore, score_map
 from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
 from render_agent.beliefs.own_answer import own_answer
-from render_agent.dialogue.state import (
-    Probe,
-    Question,
-    QuestionState,
-    Tokens,
-    Turn,
-    split_counterparts,
-)
+from render_agent.dialogue.probe import Probe
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, split_counterparts
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
 from render_agent.tasks.ground_truth import Facts, Frame, placed
 from render_agent.tasks.mentions import named_categories

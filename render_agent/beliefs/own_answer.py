@@ -9,7 +9,7 @@ import numpy as np
 
 from render_agent.beliefs.matching import Boxes, assigned, distances
 from render_agent.dialogue.beliefs import Belief, BelievedObject
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts

@@ -9,7 +9,8 @@ from pathlib import Path
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
 from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
-from render_agent.dialogue.state import Evidence, QuestionState
+from render_agent.dialogue.evidence import Evidence
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.path import limited

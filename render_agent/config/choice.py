@@ -14,7 +14,7 @@ from render_agent.util.reasons import short_repr
 
 if TYPE_CHECKING:
     from render_agent.config.run import RunConfig
-    from render_agent.dialogue.state import Question
+    from render_agent.dialogue.question import Question
 
 Section = Literal["questions", "annotations", "scans", "verifiers"]
 """Under which key of `sha256` in `config.json` a file is recorded."""

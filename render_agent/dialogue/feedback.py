@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.moves import StepResult, carry_out
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import QuestionState, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace

@@ -9,18 +9,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, Struct
+
+from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.chat import Message, message, text
-from render_agent.dialogue.reply import object_schema
+from render_agent.dialogue.reply import Malformed, object_schema
+from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.wording import Wording
-from render_agent.scans.camera import Camera
+from render_agent.scans.camera import Camera, Vector
+from render_agent.util.safe_parse import Either, Finite, NotNegative
 
 MAX_TOKENS = 1024
 """Of a reply to a probe: a map of forty objects."""
 
 MOST_LISTED = 64
 """Objects that the schema allows."""
+
+
+class Probe(Struct, frozen=True, omit_defaults=True):
+    """A probe after a turn, outside the dialogue: the request, the reply, and the belief read from it.
+
+    asked: the message, which no later turn has. belief: the reply as it was understood, None where the engine
+    gave an `error` instead. tokens, seconds, batch_size, finish, events: as those of a turn, and not among them.
+    origin, mirrored_at: the frame in which the scene was shown, as `Scene` has them, so that the truth can be
+    set beside a belief without its scan.
+    """
+
+    asked: str
+    reply: str = ""
+    belief: Either[Malformed, Belief] | None = None
+    error: str | None = None
+    finish: Literal["stop", "length"] = "stop"
+    tokens: Tokens = Tokens()
+    seconds: NotNegative = 0.0
+    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
+    events: tuple[str, ...] = ()
+    origin: Vector = (0.0, 0.0, 0.0)
+    mirrored_at: Finite | None = None
+
+    @property
+    def read(self) -> Belief | None:
+        """The belief, None where it could not be read."""
+        return self.belief if isinstance(self.belief, Belief) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import Any
 
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, MAX_PLACES, object_schema
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import Camera, MapCamera, Vector
 

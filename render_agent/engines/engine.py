@@ -11,7 +11,8 @@ from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbeRequest
-from render_agent.dialogue.state import Tokens, View
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.view import View
 from render_agent.util.redact import without_keys
 
 BYTES_A_TOKEN = 64

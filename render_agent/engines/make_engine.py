@@ -14,7 +14,7 @@ from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.config.engine import DEFAULT_MODEL
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine_options import engine_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.prompt import start_note
-from render_agent.dialogue.state import StartPose
+from render_agent.dialogue.question import StartPose
 from render_agent.dialogue.wording import general
 from render_agent.errors import UsageError
 from render_agent.render.projection import points_under

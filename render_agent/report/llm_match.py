@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from render_agent.dialogue.chat import message, text
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine, Request
 from render_agent.score.intervals import ratio
 from render_agent.util.reasons import short_repr

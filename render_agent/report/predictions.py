@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.official import ORDER

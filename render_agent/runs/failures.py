@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from render_agent.config import AUTO
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import RunStoppedError
 
 IN_A_ROW = 5

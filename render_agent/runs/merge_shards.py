@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.runs.log.folder import RunFolder, RunLog
 from render_agent.runs.log.reader import read_states, results_of

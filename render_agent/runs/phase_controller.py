@@ -17,10 +17,11 @@ from render_agent.agents.candidates import AgentTools
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import Message, assistant
-from render_agent.dialogue.probe import MAX_TOKENS, ProbePlan, ProbeRequest
+from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Phase, Probe, QuestionState, Turn
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Phase, Turn
 from render_agent.engines.engine import Engine, Request, within_bounds
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.runs.failures import Failures

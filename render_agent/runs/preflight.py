@@ -9,7 +9,7 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.choice import Choice, sha256
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.make_engine import BuiltIn, check_model, engine_choice
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from render_agent.dialogue.candidates import short_summary
-from render_agent.dialogue.state import Phase, QuestionState, Status, Turn
+from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.results import counted_states, scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally

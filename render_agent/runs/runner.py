@@ -22,7 +22,8 @@ from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan, keys_of
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine

@@ -21,7 +21,7 @@ from render_agent.scans.stand_in.annotations import (
 )
 
 if TYPE_CHECKING:
-    from render_agent.dialogue.state import Question
+    from render_agent.dialogue.question import Question
     from render_agent.scans.free_space.free_space import FreeSpace
 
 logger = logging.getLogger(__name__)

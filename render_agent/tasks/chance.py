@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question, split_counterparts
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import split_counterparts
 from render_agent.score.summary import means
 
 NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import Array, OrientedBox, distance
 from render_agent.scans.camera import wrapped
 from render_agent.tasks.ground_truth import Facts

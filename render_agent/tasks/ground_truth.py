@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.edits import Edit, edited_boxes
 from render_agent.scans.room_truth import TrueObject, read_truth

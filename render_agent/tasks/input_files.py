@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from render_agent.config import RunConfig
 from render_agent.config.choice import InputFile, sha256
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.formats.axis_alignment import alignment_file
 from render_agent.scans.instances import instance_files
 from render_agent.tasks.ground_truth import facts_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 
 SUBJECT_PATTERNS = {
     "object_counting": r"How many (.+)\(s\) are in",

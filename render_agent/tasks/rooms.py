@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.tasks.rows import load_rows
 from render_agent.tasks.scans import find_beside

@@ -12,7 +12,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.answer import Wanted
-from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
+from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
 from render_agent.score.metrics import VSI_BENCH, find_metric

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import MAX_QUESTION_LETTERS, Question, StartPose
+from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.score.means import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.tasks.rooms import refuse_vsibench_options

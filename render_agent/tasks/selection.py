@@ -13,7 +13,7 @@ from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.option import did_you_mean
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile

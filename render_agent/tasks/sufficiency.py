@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.score.official import ORDER
 from render_agent.tasks.mentions import kind_of, named_categories
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.tasks.rows import SUFFIXES, load_rows
 from render_agent.tasks.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans

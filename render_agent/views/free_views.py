@@ -11,8 +11,11 @@ from functools import cached_property
 import numpy as np
 from msgspec import structs
 
+from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed, Place
-from render_agent.dialogue.state import Candidate, Evidence, QuestionState, Turn, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.render.start_pose import moved_start, situated, start_camera
 from render_agent.render.viewer import Viewer

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Place
-from render_agent.dialogue.state import Candidate, QuestionState, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 

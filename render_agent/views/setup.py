@@ -11,7 +11,7 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.wording import FILE_NAME, Wording, general, load_wording
 from render_agent.errors import SceneError
 from render_agent.models import bundled_model

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.intervals import Estimate, add_holm, estimates_of

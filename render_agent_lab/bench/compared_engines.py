@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent.config import AUTO, RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import make_engine

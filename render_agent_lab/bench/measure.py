@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.memory.device import MainMemory, memory_of
 from render_agent.runs.log.folder import RunFolder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import draw
 from render_agent.tasks.chance import frequent_answers

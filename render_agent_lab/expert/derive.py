@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox, distance
 from render_agent.scans.camera import wrapped
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back

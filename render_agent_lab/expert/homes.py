@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.room_truth import RoomTruth, read_truth
 from render_agent.scans.scene import Scene
 from render_agent.scans.stand_in.annotations import is_annotations

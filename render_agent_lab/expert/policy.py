@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.render.visibility.room_visibility import Room
 from render_agent.tasks.chance import frequent_answers

@@ -16,8 +16,9 @@ import numpy as np
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_PLACES
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.render.projection import points_under

@@ -8,7 +8,7 @@ from typing import Any
 from PIL.Image import Image
 
 from render_agent.agents.verifiers.siglip import DEFAULT_SIGLIP, find_siglip, load_siglip
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 from render_agent_lab.learned_verifier.pixels import PixelEncoder

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import KINDS, Action
-from render_agent.dialogue.state import Candidate
 from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
 
 ENDS = ("from", "to")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats

@@ -15,7 +15,8 @@ from render_agent.tasks.input_files import scan_files
 
 if TYPE_CHECKING:
     from render_agent.config import RunConfig
-    from render_agent.dialogue.state import Candidate, Question
+    from render_agent.dialogue.evidence import Candidate
+    from render_agent.dialogue.question import Question
     from render_agent.engines.engine import Engine
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble

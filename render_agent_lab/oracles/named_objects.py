@@ -9,7 +9,7 @@ import numpy as np
 
 from render_agent.config import RunConfig
 from render_agent.config.choice import InputFile
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.scene import Scene

@@ -7,7 +7,8 @@ from functools import cached_property, partial
 from typing import Self
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import Room, Rooms, boxes_seen, named_boxes

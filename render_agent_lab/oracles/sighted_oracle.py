@@ -12,7 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import (
     FITTED,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
-from render_agent.dialogue.state import Candidate, Question
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.sufficiency import ROOM_SIZE_TYPE
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from render_agent.agents.vote import ballot
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 
 
 def question(wanted="number", kind="object_abs_distance"):

@@ -8,8 +8,8 @@ from factories.runs import choices, cut, go_on, make_questions, play, transcript
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, read_wordings
+from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Candidate
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.log.folder import RunFolder
 from render_agent.scans.camera import Camera

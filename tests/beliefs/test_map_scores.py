@@ -19,8 +19,10 @@ from render_agent.beliefs.map_score import relations, score_map
 from render_agent.beliefs.matching import assigned, match
 from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.beliefs import Belief, BelievedObject
+from render_agent.dialogue.probe import Probe
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Probe, Question, Turn
+from render_agent.dialogue.turn import Turn
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit

@@ -15,8 +15,8 @@ from render_agent.dialogue.candidates import (
     short_summary,
     standings,
 )
+from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Ballot, Candidate, Evidence, Judgement
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.reader import read_states
 from render_agent.runs.progress import turn_summary

@@ -6,7 +6,7 @@ from factories.states import question, state
 
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.reply import read
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace

@@ -13,7 +13,9 @@ from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import KINDS, Action, Malformed, read
-from render_agent.dialogue.state import QuestionState, Turn, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.view import View
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.tasks.rows import load_rows
 

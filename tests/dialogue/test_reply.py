@@ -7,8 +7,10 @@ from conftest import mostly_slow
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, read
-from render_agent.dialogue.state import Question, QuestionState, Turn
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.lines import read_line, turn_to_json
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert, encode, plain

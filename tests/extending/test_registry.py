@@ -97,7 +97,7 @@ def test_the_programs_own_come_first(bring):
 )
 def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):
     source = f"""
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 def ask(name):
     return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", truth="1")
 def Part(config):

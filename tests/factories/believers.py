@@ -17,7 +17,7 @@ from typing import Any
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import belief_of_nothing

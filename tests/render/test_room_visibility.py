@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility import room_visibility as looks

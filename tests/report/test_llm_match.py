@@ -7,7 +7,7 @@ import pytest
 from factories.runs import make_questions, play, walking
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.report.llm_match import mark_answers, prompt, read_mark
 from render_agent.runs.log.folder import RunFolder

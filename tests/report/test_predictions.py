@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import test_data
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.report.predictions import read_predictions, score_predictions
 from render_agent.tasks.rows import load_rows

@@ -17,7 +17,7 @@ from factories.reports import HOSTILE, reported
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import Replies, ScriptedEngine

@@ -2,7 +2,7 @@ import pytest
 from conftest import test_data
 from factories.benchmarks import FREQUENCY
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.score.means import Scored, tally
 from render_agent.tasks.chance import frequent_answers
 from render_agent.tasks.rows import load_rows

@@ -1,7 +1,7 @@
 import pytest
 from conftest import test_data
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.rooms import BUNDLED, bundled

@@ -7,7 +7,7 @@ from conftest import test_data
 from factories.scans import mesh_ply, room
 from factories.splats import compressed_ply, some_splat
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.tasks.scans import (
     LAYOUTS,

@@ -11,8 +11,9 @@ from factories.scenes import room, write_ply
 from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Question, QuestionState, Status
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.wording import general
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.runner import start_run

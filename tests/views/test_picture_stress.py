@@ -18,7 +18,7 @@ from PIL import Image
 
 from render_agent import registry
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera

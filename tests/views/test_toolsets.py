@@ -13,7 +13,7 @@ from factories.runs import make_questions, play, transcripts
 from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place, read
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import make_scripted

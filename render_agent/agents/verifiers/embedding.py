@@ -17,7 +17,8 @@ from render_agent.agents.verifiers.siglip import (
 )
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Candidate, Question
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.tasks.mentions import named_categories
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
 from render_agent.config.choice import InputFile
-from render_agent.dialogue.state import Candidate, Question, View
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.engines.engine import Engine
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer

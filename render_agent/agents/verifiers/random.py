@@ -11,7 +11,8 @@ import numpy as np
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Candidate, Question
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 
 

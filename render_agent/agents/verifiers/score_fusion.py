@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from render_agent.agents.verifiers.verifier import FloatArray, Verdict, Verifier
-from render_agent.dialogue.state import Judgement
+from render_agent.dialogue.evidence import Judgement
 
 
 def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from render_agent.config.choice import Choice
-from render_agent.dialogue.state import Candidate, Question, QuestionState, Tokens, Turn, View
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.view import View
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.views.provider import Observation
 

@@ -16,7 +16,8 @@ from rich.console import Console
 from render_agent.beliefs.belief_summary import summed_up
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.engine import code_of, refuse_code
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine, make_engine
 from render_agent.report.export.loggers import logged

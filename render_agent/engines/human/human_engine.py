@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from threading import Condition
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Capabilities, Reply, Request
 
 FAREWELL_SECONDS = 2.0

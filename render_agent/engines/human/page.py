@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import pictures
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.render.png import encode
 from render_agent.scans.camera import Camera, MapCamera

@@ -11,7 +11,7 @@ from typing import Any
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.score.official import is_number

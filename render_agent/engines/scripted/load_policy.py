@@ -11,7 +11,7 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.config.option import did_you_mean
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.errors import SetupError, os_errors

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, Tokens
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.scripted.load_policy import policy_maker
 from render_agent.engines.scripted.policy import Policy

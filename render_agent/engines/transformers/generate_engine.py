@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import (
     BatchingEngine,
     Capabilities,

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Request, Scores
 from render_agent.engines.memory.device import watched
 from render_agent.engines.memory.faults import Fault, attempt

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply
 from render_agent.engines.memory.faults import Fault, attempt, waits
 from render_agent.engines.transformers.decode import Decoder, triton_runs

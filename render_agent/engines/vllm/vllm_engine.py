@@ -10,7 +10,7 @@ from itertools import count
 from threading import Event
 from typing import Any
 
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.checkpoint.locate import (
     FoundModel,
     describe_found,

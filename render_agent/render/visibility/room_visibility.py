@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.render.renderer import Frame, Renderer
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.object_visibility import Sight, Sighting

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RenderError, SceneError
 from render_agent.report.diagnosis.judge import diagnose
 from render_agent.report.diagnosis.model import Diagnosis

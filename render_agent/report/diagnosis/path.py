@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from render_agent.dialogue.moves import MIN_MOVE, Limits
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Turn
+from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import TurnDiagnosis
 from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
 

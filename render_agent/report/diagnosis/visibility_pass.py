@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, colourless
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.render.visibility.room_visibility import NOTHING, Room

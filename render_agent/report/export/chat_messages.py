@@ -11,7 +11,8 @@ from typing import Any
 
 from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
-from render_agent.dialogue.state import Evidence, QuestionState
+from render_agent.dialogue.evidence import Evidence
+from render_agent.dialogue.state import QuestionState
 from render_agent.report.export.selection import SelectedRun
 
 

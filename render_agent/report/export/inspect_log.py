@@ -11,7 +11,9 @@ from typing import Any
 
 from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import thinking_and_rest
-from render_agent.dialogue.state import QuestionState, Status, Tokens, Turn
+from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.report.export.result_rows import Diagnoses
 from render_agent.report.export.selection import SelectedRun

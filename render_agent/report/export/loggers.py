@@ -17,7 +17,9 @@ import numpy as np
 
 from render_agent import registry
 from render_agent.config.paths import public_options
-from render_agent.dialogue.state import Phase, QuestionState, Status, Tokens, Turn
+from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.reader import NO_SCENES, read_states, results_of

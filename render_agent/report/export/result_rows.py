@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from render_agent.dialogue.candidates import standings
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Tokens, Turn
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis
 from render_agent.report.export.selection import SelectedRun

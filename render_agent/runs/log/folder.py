@@ -14,7 +14,9 @@ from typing import Any
 
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.config.option import did_you_mean
-from render_agent.dialogue.state import Question, QuestionState, Turn
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.runs.log.lines import (
     Failed,

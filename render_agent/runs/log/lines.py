@@ -9,13 +9,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from render_agent import registry
-from render_agent.dialogue.state import (
-    MAX_QUESTION_LETTERS,
-    Phase,
-    Question,
-    QuestionState,
-    Turn,
-)
+from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Phase, Turn
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import Count, MisfitError, convert, decode, plain
 from render_agent.util.sanitize import is_plain

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from render_agent.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState, SceneSource
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import QuestionsError, RunLogError, SceneError
 from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line

@@ -16,14 +16,9 @@ from render_agent.beliefs.belief_summary import (
     probe_totals,
     probes_of,
 )
-from render_agent.dialogue.state import (
-    SCORED,
-    Question,
-    QuestionState,
-    Status,
-    Tokens,
-    split_counterparts,
-)
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import SCORED, QuestionState, Status, split_counterparts
+from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
 from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.schema import Row

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Phase, QuestionState
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Phase
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.runs.failures import Failures

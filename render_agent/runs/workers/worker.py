@@ -18,7 +18,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState, Turn
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.edits import Edit
 from render_agent.score.causal import are_exclusive
 from render_agent.score.official import NUMBER_TYPES, ORDER

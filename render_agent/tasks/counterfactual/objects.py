@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import rotation
 from render_agent.scans.edits import Edit, Thing
 from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan, NoPair

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.scans.cache import SceneFiles
 from render_agent.scans.scene import Scene

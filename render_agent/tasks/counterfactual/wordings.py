@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.score.official import DIRECTION_TYPES
 from render_agent.tasks.counterfactual.change_plan import ChangePlan, NoPair, known_truth
 from render_agent.tasks.counterfactual.room import ChangeableRoom

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, InputFile
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
 from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
 from render_agent.scans.edits import edited_scene

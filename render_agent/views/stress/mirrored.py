@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.scans.scene import Scene
 from render_agent.score.means import MACRO, Scored
 from render_agent.score.summary import summary

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.moves import Limits, carry_out
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Question
 from render_agent.dialogue.wording import general
 from render_agent.views.view_policies.view_policy import (
     FurtherViews,

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from render_agent.config import RunConfig
 from render_agent.config.choice import Choice
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera

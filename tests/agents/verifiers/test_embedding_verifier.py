@@ -10,8 +10,11 @@ from factories.siglip import noise_pictures, small_siglip
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, asked_for
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import Candidate, Question, QuestionState, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.view import View
 from render_agent.engines.memory.faults import MEMORY_PHRASES
 from render_agent.errors import EngineError, SetupError
 from render_agent.scans.camera import Camera

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from conftest import test_data
 
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.tasks.rows import load_rows
 from render_agent_lab.audit import audit as module

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.state import View
+from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.visibility.box_surfaces import MARGIN_METRES
 from render_agent.render.visibility.room_visibility import Rooms

@@ -8,7 +8,8 @@ import pytest
 from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, View
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine, make_engine
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer

@@ -16,7 +16,7 @@ from factories.runs import make_config, transcripts
 from render_agent.agents.describe import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.runs.log.folder import RunFolder

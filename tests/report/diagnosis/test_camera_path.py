@@ -5,7 +5,7 @@ import math
 import pytest
 
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.state import Turn
+from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.path import steps
 from render_agent.scans.camera import Camera
 

@@ -16,7 +16,7 @@ from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.reply import object_schema, unfenced
-from render_agent.dialogue.state import Tokens
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
 from render_agent.errors import UsageError
 from render_agent.util.reasons import reason_of

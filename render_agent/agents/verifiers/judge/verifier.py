@@ -16,7 +16,9 @@ from render_agent.config import AUTO, RunConfig
 from render_agent.config.choice import InputFile, sha256
 from render_agent.config.engine import engine_trait
 from render_agent.config.run import JUDGE_PICTURES
-from render_agent.dialogue.state import Candidate, Question, Tokens
+from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import FINGERPRINTS, describe_engine, make_engine

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.cli.commands.doctor.findings import Finding
-from render_agent.dialogue.state import Question
+from render_agent.dialogue.question import Question
 from render_agent.errors import RenderAgentError
 from render_agent.scans.stand_in.annotations import read_annotations
 from render_agent.tasks.rooms import bundled

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.state import QuestionState, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.view import View
 from render_agent.report.pages.data import ReportData, page_of, write_page
 from render_agent.report.pages.words import type_words
 from render_agent.runs.log.pairs import pair_of

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from render_agent.dialogue.state import Question, QuestionState, SceneSource
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import RenderError, SceneError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.map_view.map_view import FloorPlan, TopView, framed

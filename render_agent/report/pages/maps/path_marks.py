@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.state import QuestionState, Turn
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.render.map_view.overlay import Plot
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, name_of
 from render_agent.report.pages.maps.floor_plan import Plan

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.state import Question, QuestionState
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.diagnose import worthwhile
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.data import ReportData, neighbours, page_of, write_page

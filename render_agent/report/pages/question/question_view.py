@@ -13,8 +13,12 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
 from render_agent.dialogue.chat import Message, thinking_and_rest
+from render_agent.dialogue.evidence import Candidate, Evidence
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.state import Candidate, Evidence, Question, QuestionState, Turn, View
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.view import View
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.report.diagnosis.judge import seen_well_in
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
