@@ -23,9 +23,8 @@ import numpy as np
 
 from benchmarks.exploration import estimate, made_rooms, moves_until_found, trained_verifier, walk
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import question_work
+from render_agent.runs.read import RunData
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 TRAINING_SEED, FRESH_SEED = 777, 9000
@@ -36,14 +35,14 @@ FIGURES = ("moves", "found", "decisions", "renders", "tokens")
 Row = Mapping[str, Any]
 
 
-def explored(place: Path, *words: str, **options: Any) -> RunFolder:
+def explored(place: Path, *words: str, **options: Any) -> RunData:
     """Return a finished run in a folder; if there is none yet, make it."""
     for results in sorted(place.glob("*/results.json")):
-        return RunFolder(results.parent)
+        return RunData(results.parent)
     return walk(place, *words, **options)
 
 
-def rows_of(folder: RunFolder) -> dict[str, Row]:
+def rows_of(folder: RunData) -> dict[str, Row]:
     """Return `found_in` of a run; it is kept beside the run."""
     kept = folder.path.with_name("rows.json")
     if not kept.is_file():
@@ -52,15 +51,15 @@ def rows_of(folder: RunFolder) -> dict[str, Row]:
     return rows
 
 
-def found_in(folder: RunFolder) -> dict[str, Row]:
+def found_in(folder: RunData) -> dict[str, Row]:
     """Return what the dialogue of every question came to whose named objects have boxes.
 
     moves: until all of them were seen clearly, `max_turns` if they never were. decisions: turns in which a verifier
     chose. renders: images drawn. tokens: read and written, including those of verifiers.
     """
-    eyes = QuestionVisibility.of(folder.config, folder.questions())
+    eyes = QuestionVisibility.of(folder.config, folder.questions)
     found = {}
-    for state in sorted(read_states(folder, scenes=eyes.scenes), key=lambda s: s.question.scene):
+    for state in sorted(folder.read_states(eyes.scenes), key=lambda s: s.question.scene):
         if not eyes.things(state.question):
             continue
         work, moves = question_work(state), moves_until_found(state, eyes)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import ratio
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
@@ -32,7 +32,7 @@ TRAINING_SEED = 1000
 TRAINING_QUESTIONS = 10  # per room
 
 
-def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunFolder:
+def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
     """Let the seeker explore with a verifier choosing its moves; return the run.
 
     Args:
@@ -51,7 +51,7 @@ def walk(output: Path, benchmark: str, agent: str, verifier: str, **options: Any
         run.go(Silent())
     finally:
         run.close()
-    return run.log.folder
+    return RunData(run.path)
 
 
 def made_rooms(folder: Path, count: int, seed: int, questions: int = 20) -> str:

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.config import RunConfig
 from render_agent.engines.make_engine import MakeEngine
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import make_engine, start_run
 from render_agent.scans.room_truth import read_truth
 from render_agent.score.comparison import Side, compare
@@ -58,13 +58,13 @@ def ask_bundled(folder: Path, each: int, seed: int = 1) -> Path:
 
 def play(
     questions: Path, output: Path, make: MakeEngine = make_engine, **options: Any
-) -> tuple[RunFolder, dict[str, Any]]:
+) -> tuple[RunData, dict[str, Any]]:
     """Let the witness answer the questions of a file; return the run and its results."""
     place = {"benchmark": str(questions), "output": str(output)}
     config = RunConfig(batch=True, engine="scripted", model="witness", **place, **options)
     run = start_run(config)
     try:
-        return run.log.folder, run.go(Silent(), make)
+        return RunData(run.path), run.go(Silent(), make)
     finally:
         run.close()
 

@@ -23,8 +23,8 @@ from scipy import special
 from benchmarks.exploration import made_rooms
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.config import RunConfig
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.intervals import Estimate, estimates
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, Tally, named_means, tally
@@ -60,7 +60,7 @@ def answered(place: Path, questions: Path, name: str, seed: int) -> Tally:
     """Return the scores of a run, made now where it is not there yet."""
     output = place / f"{name}-{seed}"
     for results in sorted(output.glob("*/results.json")):
-        return scores_of(RunFolder(results.parent))
+        return scores_of(RunData(results.parent))
     config = RunConfig(
         batch=True,
         benchmark=str(questions),
@@ -74,12 +74,12 @@ def answered(place: Path, questions: Path, name: str, seed: int) -> Tally:
         run.go(Silent())
     finally:
         run.close()
-    return scores_of(run.log.folder)
+    return scores_of(RunData(run.path))
 
 
-def scores_of(folder: RunFolder) -> Tally:
+def scores_of(folder: RunData) -> Tally:
     """Return the scores of a finished run by scene and type."""
-    rows = (folder.results() or {})["questions"]
+    rows = (folder.saved_results or {})["questions"]
     return tally(Scored(row["type"], row["dataset"], row["scene"], row["score"]) for row in rows)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 
 def built(name: str, run: Path, *options: str) -> list[object]:
@@ -55,8 +55,8 @@ def opened(index: Path) -> str:
 @OUTPUT
 def main(run: Path, output: Path | None) -> None:
     """Measure the report of RUN."""
-    folder, report = RunFolder(run), run / "report"
-    questions = folder.questions()
+    folder, report = RunData(run), run / "report"
+    questions = folder.questions
     shutil.rmtree(report, ignore_errors=True)
     rows = [built("with diagnosis", run)]
     files = [path for path in report.rglob("*") if path.is_file() and not path.is_symlink()]

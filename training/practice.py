@@ -20,8 +20,7 @@ from render_agent.dialogue.chat import Message, assistant
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.export.chat_messages import placed
-from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData, find_run
 from render_agent.util.whole_files import json_lines
 from render_agent_lab.expert.policy import Expert, expert
 
@@ -75,15 +74,15 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
         messages.append(own)
 
 
-def practise(folder: RunFolder, beside: Path) -> Iterator[dict[str, Any]]:
+def practise(folder: RunData, beside: Path) -> Iterator[dict[str, Any]]:
     """Give the lines of a run's dialogues, their pictures named from a folder.
 
     RunLogError where the run cannot be read; errors of `expert_replies`.
     """
     config = folder.config
     base = folder.path.resolve().relative_to(beside.resolve())
-    begun = [state for state in read_states(folder) if state.turns]
-    with closing(expert(folder.questions(), config.seed, config, strays=False)) as knowing:
+    begun = [state for state in folder.states if state.turns]
+    with closing(expert(folder.questions, config.seed, config, strays=False)) as knowing:
         for state in begun:
             for corrected in corrections(state, expert_replies(state, knowing)):
                 yield {

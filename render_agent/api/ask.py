@@ -26,9 +26,9 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import UsageError
 from render_agent.report.export.loggers import logged
-from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
 
 logger = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
             raise
         finally:
             run.close()
-    return RunResults(RunFolder(run.path))
+    return RunResults(RunData(run.path))
 
 
 def _refuse_command_line_options(options: Mapping[str, object]) -> None:

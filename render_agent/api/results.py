@@ -26,9 +26,8 @@ from render_agent.report.export.result_rows import (
     turn_rows,
 )
 from render_agent.report.export.selection import SelectedRun, whole_run
-from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reader import compared_beliefs, read_states, results_of
 from render_agent.runs.log.results import row
+from render_agent.runs.read import RunData, compared_beliefs, find_run
 from render_agent.scans.camera import Camera
 from render_agent.score.comparison import Side, compare_alike
 from render_agent.score.summary import overall_name
@@ -73,7 +72,7 @@ class Dialogue:
         self.state = state
 
     @property
-    def folder(self) -> RunFolder:
+    def folder(self) -> RunData:
         """The folder of the run."""
         return self.run.folder
 
@@ -201,7 +200,7 @@ class RunResults:
     'top'
     """
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunData) -> None:
         self.folder = folder
         self._diagnoses: Mapping[str, Diagnosis] = {}
 
@@ -228,18 +227,17 @@ class RunResults:
     @cached_property
     def states(self) -> list[QuestionState]:
         """The questions of the run with their turns."""
-        return read_states(self.folder)
+        return self.folder.states
 
     @cached_property
     def scenes(self) -> SceneSource:
         """The scenes of the run's questions, read when they are used."""
-        questions = [state.question for state in self.states]
-        return self.config.picture_stress.scenes(self.config, questions)
+        return self.folder.scenes
 
     @cached_property
     def results(self) -> dict[str, Any]:
         """The contents of `results.json`, computed from the log, also for an unfinished run."""
-        return results_of(self.folder, states=self.states)
+        return self.folder.results
 
     @property
     def score(self) -> float | None:
@@ -323,8 +321,7 @@ class RunResults:
         )
         figures = compare_alike(a, b, anyway=anyway, way_out="anyway=True")
         reasons = figures.pop("warnings")
-        states = self.states, theirs.states
-        if beliefs := compared_beliefs(self.folder, theirs.folder, states):
+        if beliefs := compared_beliefs(self.folder, theirs.folder):
             figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
 

@@ -19,9 +19,8 @@ from render_agent.agents.describe import describe_choosing
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
 from render_agent.engines.token_estimate import estimate, sentence
-from render_agent.runs.log.folder import find_run
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.read import find_run
 from render_agent.runs.runner import Preview, continued_config, preview
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scans import missing_scans
@@ -123,7 +122,7 @@ def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
     """Print what going on with a run would do; nothing is run or written, no model is loaded."""
     folder = find_run(output, which)
     config = continued_config(folder, changes)
-    states = read_states(folder) if folder.has_questions else []
+    states = folder.states if folder.has_questions else []
     failed = sum(state.status is Status.FAILED for state in states)
     left = failed + sum(state.active for state in states)
     turns = sum(len(state.turns) for state in states)

@@ -18,9 +18,9 @@ from render_agent.report.diagnosis.sentences import belief_words, cause_words
 from render_agent.report.pages.maps.belief_marks import worth_words
 from render_agent.report.pages.maps.path_marks import where
 from render_agent.report.pages.question.action_text import action_words
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import beliefs_of
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 
 PLACE = " " * 6 + "at "
@@ -43,7 +43,7 @@ def turn_lines(folder: Path, line: Line) -> Iterator[str]:
         yield from evidence_lines(folder, turn.evidence, turn.stood)
 
 
-def belief_lines(folder: RunFolder, state: QuestionState) -> Iterator[str]:
+def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
     """Give the cause of a question and its last belief in words; nothing if it was not asked for any."""
     probed = [turn for turn in state.turns if turn.probe]
     if not probed:

@@ -13,14 +13,14 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reader import read_states, results_of
 from render_agent.runs.log.results import table
+from render_agent.runs.log.writer import RunLog
+from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside
 from render_agent.util.display import tracked
 
 
-def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, Any]]:
+def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]]:
     """Write a new run folder with the questions, turns and pictures of all shards.
 
     Returns the folder and its results. A shard that was not finished stays so: the merged run is
@@ -38,7 +38,7 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
     noted = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if noted:  # boxes may be known of the scenes of some shards only
         record["choosing"] = noted[0]["choosing"]
-    questions = _in_order([question for shard in shards for question in shard.questions()])
+    questions = _in_order([question for shard in shards for question in shard.questions])
     with closing(RunLog.create(output, "batched", record)) as log:
         for shard in tracked(shards, "copying shards"):
             _copy_pictures(shard.path, log.path)
@@ -48,14 +48,13 @@ def merge(output: Path, shards: Sequence[RunFolder]) -> tuple[Path, dict[str, An
                 log.append_line(line)
             log.sync()
         log.write_questions(questions)
-        states = read_states(log.folder)
-        merged_results = results_of(log.folder, states=states)
-        if not any(state.active for state in states):
-            log.write_results(merged_results, table(merged_results["questions"]))
-    return log.path, merged_results
+        merged = RunData(log.path)
+        if not any(state.active for state in merged.states):
+            log.write_results(merged.results, table(merged.results["questions"]))
+    return log.path, merged.results
 
 
-def _common(shards: Sequence[RunFolder]) -> RunConfig:
+def _common(shards: Sequence[RunData]) -> RunConfig:
     """Return the options that all shards share. UsageError where they are not one run's shards."""
     configs = [replace(shard.config, shard=None) for shard in shards]
     parts = [(shard.config.shard or "").partition("/") for shard in shards]

@@ -15,7 +15,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.input_files import annotation_files
@@ -104,7 +104,7 @@ def input_hashes(
 
 
 def check_continued(
-    folder: RunFolder, config: RunConfig, questions: Sequence[Question], active: Sequence[Question]
+    folder: RunData, config: RunConfig, questions: Sequence[Question], active: Sequence[Question]
 ) -> None:
     """Raise SetupError where a run cannot go on: something is missing, or a file has changed since.
 
@@ -163,7 +163,7 @@ def _parts(config: RunConfig, questions: Sequence[Question]) -> Iterator[tuple[r
         yield "scripted policy", config.model_name
 
 
-def _differs(file: str, kind: str, folder: RunFolder) -> SetupError:
+def _differs(file: str, kind: str, folder: RunData) -> SetupError:
     return SetupError(
         f"{file} is not the {kind} that {folder.name} began with (its SHA-256 differs): restore it, or"
         " start a new run"

@@ -30,9 +30,8 @@ from render_agent.engines.make_engine import MakeEngine, describe_engine, make_e
 from render_agent.errors import UsageError
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.folder import RunFolder, RunLog
-from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import table
+from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
 from render_agent.runs.preflight import (
     check_choices,
@@ -41,6 +40,7 @@ from render_agent.runs.preflight import (
     input_hashes,
     packages,
 )
+from render_agent.runs.read import RunData
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
@@ -111,7 +111,7 @@ class Run:
                 with closing(made) as engine:
                     reuse = getattr(engine, "reuse", None)
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
-        run_results = results_of(self.log.folder, states=self.states, reuse=reuse)
+        run_results = RunData(self.path).score(self.states, reuse=reuse)
         self.log.write_results(run_results, table(run_results["questions"]))
         return run_results
 
@@ -233,7 +233,7 @@ def start_run(
     return Run(config, log, questions, scenes)
 
 
-def continued_config(folder: RunFolder, changes: Mapping[str, Any]) -> RunConfig:
+def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
     """Return the options that a run would go on with.
 
     changes: options that differ from the saved ones. UsageError where one would change results;
@@ -255,7 +255,7 @@ def continued_config(folder: RunFolder, changes: Mapping[str, Any]) -> RunConfig
     return replace(saved, **differing)
 
 
-def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
+def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
     """Return a run read back from its folder, its failed questions active again.
 
     changes: options that differ from the saved ones. UsageError where one would change results;
@@ -263,15 +263,15 @@ def resume_run(folder: RunFolder, changes: Mapping[str, Any]) -> Run:
     """
     config = continued_config(folder, changes)
     packages(config)  # refused here, where one is gone
-    log = RunLog(folder)
+    log = RunLog(folder.path)
     try:
         if folder.has_questions:
-            questions = folder.questions()
+            questions = folder.questions
         else:  # killed before they were written
             questions = choose_questions(folder.config)
             log.write_questions(questions)
         run = Run(config, log, questions)
-        folder.replay(run.by_id)
+        folder.replay(run.states)
         for state in run.states:
             state.retry()
         active = [state.question for state in run.states if state.active]

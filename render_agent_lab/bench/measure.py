@@ -12,8 +12,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.memory.device import MainMemory, memory_of
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, baselines_of, summary, work_of
@@ -70,7 +70,7 @@ class Bench:
                 run.close()
             engine = made[0]
             width, height = config.image_size
-            work = work_of(RunFolder(run.path).lines(), patches=width * height // 256)
+            work = work_of(RunData(run.path).lines(), patches=width * height // 256)
         floor = None
         if self.engines.pretrained is not None and variant.engine == "transformers":
             from render_agent_lab.bench.physical_floor import floor_seconds

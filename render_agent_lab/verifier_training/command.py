@@ -69,7 +69,7 @@ def train_verifier_command(
     Examples:
       render-agent train-verifier recent --to my_verifier
     """
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent_lab.verifier_training.card import spanned, standing
     from render_agent_lab.verifier_training.fit import Settings
     from render_agent_lab.verifier_training.train import Wishes, train

@@ -21,8 +21,7 @@ from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_seen, named_boxes
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
 from render_agent.views.picture_store import Pictures
@@ -34,7 +33,7 @@ BORROWED = 7
 
 
 def read_decisions(
-    folder: RunFolder,
+    folder: RunData,
     report: Callable[[str], None] = lambda scene: None,
 ) -> list[Decision]:
     """Return the decisions of a run, judged; of all its scenes whose scans are at hand.
@@ -50,12 +49,10 @@ def read_decisions(
             f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
             " they are"
         )
-    questions = folder.questions()
+    questions = folder.questions
     scenes = config.picture_stress.scenes(config, questions)
     states = [
-        state
-        for state in read_states(folder, scenes=scenes)
-        if state.turns and _there(state.question)
+        state for state in folder.read_states(scenes) if state.turns and _there(state.question)
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
@@ -74,7 +71,7 @@ def _there(question: Question) -> bool:
 class Reading:
     """Reads the decisions of one run, scene by scene."""
 
-    def __init__(self, folder: RunFolder, scenes: SceneCache, geometry: GeometryVerifier) -> None:
+    def __init__(self, folder: RunData, scenes: SceneCache, geometry: GeometryVerifier) -> None:
         self.run = str(folder.path)
         self.scenes = scenes
         self.geometry = geometry

@@ -12,7 +12,7 @@ import numpy as np
 
 from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError, os_errors
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.util.display import counted
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
@@ -57,7 +57,7 @@ class Wishes:
 
 
 def train(
-    folders: Sequence[RunFolder],
+    folders: Sequence[RunData],
     output: Path,
     wishes: Wishes = Wishes(),
     report: Callable[[str], None] = lambda line: None,
@@ -121,7 +121,7 @@ def choose_held_out(scenes: Sequence[str], wanted: float | tuple[str, ...], seed
     return held
 
 
-def _decisions(folders: Sequence[RunFolder], report: Callable[[str], None]) -> list[Decision]:
+def _decisions(folders: Sequence[RunData], report: Callable[[str], None]) -> list[Decision]:
     """Return the decisions of all runs in which some moves are good and some are not."""
     decisions: list[Decision] = []
     for folder in folders:
@@ -159,7 +159,7 @@ def _epoch_line(line: dict[str, Any], epochs: int) -> str:
 
 
 def _told_of(
-    folders: Sequence[RunFolder], decisions: Sequence[Decision], scenes: set[str]
+    folders: Sequence[RunData], decisions: Sequence[Decision], scenes: set[str]
 ) -> dict[str, Any]:
     scans = {decision.context.state.question.scan for decision in decisions}
     return {

@@ -21,7 +21,7 @@ from factories.samples import AGENTS, FreeRunning, MixedReplies, choose, mixed_e
 from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run
 from render_agent.views.free_views import FreeViews
 
@@ -92,7 +92,7 @@ def test_a_reply_that_fails_fails_its_question_alone(folder, questions, whole, b
     engine = Faulty(*place, batch_size)
     path, results = choose(folder, questions, AGENT, engine)
     assert failed(results) == [place[0]]
-    (line,) = [line for line in RunFolder(path).lines() if line["error"]]
+    (line,) = [line for line in RunData(path).lines() if line["error"]]
     assert (line["question_id"], line["turn"]) == place
     assert line["events"] == ["retried"]
     others = {name: said for name, said in transcripts(whole).items() if name != place[0]}
@@ -120,7 +120,7 @@ def test_every_dialogue_is_retired_once(folder, questions, made):
 
 
 def test_lost_candidate_pictures_are_drawn_again(folder, questions, whole, copy):
-    cut(copy, len(RunFolder(copy).lines()) // 2)
+    cut(copy, len(RunData(copy).lines()) // 2)
     lost = [file for file in pictures(copy) if "candidate" in file or "scenes" in file]
     assert len(lost) > 5
     for file in lost:
@@ -179,7 +179,7 @@ def test_a_picture_that_cannot_be_written_stops_the_run_and_loses_nothing(
         choose(folder, questions, AGENT, mixed_engine())
     monkeypatch.undo()
     (path,) = set((folder / "runs").iterdir()) - before
-    assert RunFolder(path).results() is None
+    assert RunData(path).saved_results is None
     continued(path)
     assert_same(path, whole)
 
@@ -202,7 +202,7 @@ def test_edited_evidence_is_refused_with_its_line(copy, edit):
     edit(lines[number]["evidence"])
     (copy / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(RunLogError, match=f"turns.jsonl.* line {number + 1} "):
-        resume_run(RunFolder(copy), {})
+        resume_run(RunData(copy), {})
 
 
 class Alike:

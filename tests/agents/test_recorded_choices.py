@@ -13,9 +13,8 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import results_of
 from render_agent.runs.preflight import input_hashes
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.selection import choose_questions
 
@@ -38,7 +37,7 @@ def begun(config):
     """Begin a run and leave it; return its folder."""
     run = start_run(config)
     run.close()
-    return RunFolder(run.path)
+    return RunData(run.path)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_what_no_model_knows_is_said_beside_every_figure(tmp_path, options, note
     folder = begun(config)
     told = folder.record["choosing"]
     assert (told["agent"], told["note"]) == (config.agent, note)
-    assert (note in results_of(folder)["notes"]) == (note is not None)
+    assert (note in folder.results["notes"]) == (note is not None)
     assert [entry["name"] for entry in told["verifiers"]] == [v.label for v in config.verifiers]
 
 
@@ -82,10 +81,10 @@ def test_boxes_that_changed_are_refused_where_moves_rest_on_them(tmp_path, verif
     truth = tmp_path / "room07.json"
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
     if not refused:
-        resume_run(RunFolder(folder.path), {}).close()
+        resume_run(RunData(folder.path), {}).close()
         return
     with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes") as raised:
-        resume_run(RunFolder(folder.path), {})
+        resume_run(RunData(folder.path), {})
     assert "\n" not in str(raised.value)
 
 
@@ -119,15 +118,15 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
     written["sha256"]["verifiers"] = recorded
     written |= {"config": config.to_json(), "fingerprint": config.fingerprint}
     (folder.path / "config.json").write_text(json.dumps(written), "utf-8")
-    resume_run(RunFolder(folder.path), {}).close()
+    resume_run(RunData(folder.path), {}).close()
     (learned / "README.md").write_text("somebody's words")
-    resume_run(RunFolder(folder.path), {}).close()
+    resume_run(RunData(folder.path), {}).close()
     (learned / "members.safetensors").write_text("other weights")
     with pytest.raises(SetupError, match=r"members\.safetensors"):
-        resume_run(RunFolder(folder.path), {})
+        resume_run(RunData(folder.path), {})
     (learned / "members.safetensors").unlink()
     with pytest.raises(SetupError, match=r"members\.safetensors"):
-        resume_run(RunFolder(folder.path), {})
+        resume_run(RunData(folder.path), {})
 
 
 def wandering(folder, asked, **options):
@@ -142,15 +141,15 @@ def test_compared_runs_tell_what_they_cost_and_which_options_differ(tmp_path):
     done = CliRunner().invoke(cli, ["compare", str(one), str(two), "--json"])
     told = json.loads(done.stdout)
     assert told["options"] == {"agent": ["single", "lookahead:2"], "verifier": [[], ["random"]]}
-    work = [results_of(RunFolder(path))["totals"]["per_question"] for path in (one, two)]
+    work = [RunData(path).results["totals"]["per_question"] for path in (one, two)]
     assert told["work"] == {"a": work[0], "b": work[1]}
 
 
 def test_a_question_tells_what_was_drawn_and_read_for_it(tmp_path):
     asked = make_questions(tmp_path, 4)
     path = wandering(tmp_path, asked, **{**LOOKAHEAD, "verifier": ("random",), "max_turns": 3})
-    folder = RunFolder(path)
-    results = folder.results()
+    folder = RunData(path)
+    results = folder.saved_results
     lines = folder.lines()
     opening = {view["file"] for line in lines if not line["turn"] for view in line["views"]}
     assert len(opening) == 2

@@ -11,7 +11,7 @@ from render_agent.agents.rephrase import FEWER_WORDINGS, best_of_best_group, rea
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
@@ -82,7 +82,7 @@ def reworded(folder, wordings=WORDINGS, question=1, **options):
     questions.write_text(questions.read_text().splitlines(keepends=True)[question])
     engine = Watched(Noting(wordings))
     path, _ = play(folder, questions, engine, **REPHRASE | options)
-    return RunFolder(path).lines(), engine
+    return RunData(path).lines(), engine
 
 
 def words(message):

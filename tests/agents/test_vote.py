@@ -7,7 +7,7 @@ from factories.runs import choices, make_questions, play, transcripts
 from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 VOTING = {"agent": "vote:5", "temperature": 1.0, "verifier": ()}
 QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
@@ -45,7 +45,7 @@ def vote(folder, *turns, question=0, **options):
     policy = Samples(*turns)
     path, results = play(folder, questions, ScriptedEngine(policy), **VOTING | options)
     (row,) = results["questions"]
-    return RunFolder(path).lines(), row, policy.asked
+    return RunData(path).lines(), row, policy.asked
 
 
 def test_the_move_that_most_ask_for_is_made_and_it_alone_is_fed_back(tmp_path):

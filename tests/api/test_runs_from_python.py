@@ -20,7 +20,7 @@ from render_agent.engines.engine import Capabilities, Scores
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import SceneError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 QUESTION = "Is the red box left or right of the blue one?"
 DONE = json.dumps({"answer": "B", "done": True})
@@ -35,7 +35,7 @@ def typed(*words):
 
 def recorded(path):
     """Return what config.json holds of the options and of what the run depends on."""
-    record = RunFolder(path).record
+    record = RunData(path).record
     return {name: record[name] for name in ("config", "fingerprint", "engine", "sha256", "notes")}
 
 
@@ -87,7 +87,7 @@ def test_run_is_what_the_command_line_does(tmp_path):
     assert code == 0
     assert transcripts(path) == transcripts(found.path)
     assert outcome(path) == outcome(found.path)
-    assert RunFolder(path).record["fingerprint"] == found.folder.record["fingerprint"]
+    assert RunData(path).record["fingerprint"] == found.folder.record["fingerprint"]
 
 
 def test_options_are_read_as_flags_are(tmp_path):

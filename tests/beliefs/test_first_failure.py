@@ -18,8 +18,7 @@ from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
 from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 
 FEW = {
     "id": ("62", "63", "64", "69", "76", "79"),
@@ -38,7 +37,7 @@ def runs(tmp_path_factory):
         folder = tmp_path_factory.mktemp(name)
         found = run_of(name, folder, **FEW)
         (path,) = (folder / name).iterdir()
-        return found, RunFolder(path)
+        return found, RunData(path)
 
     return played
 
@@ -54,7 +53,7 @@ def test_each_fault_is_put_into_its_branch(runs, name):
 
 def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     _, folder = runs("misperceiver")
-    state = next(state for state in read_states(folder) if state.id == "63")
+    state = next(state for state in folder.states if state.id == "63")
     diagnosis = diagnose_run(folder, 1, [state])["63"]
     row = {"score": 0.0, "renders": 1, "status": "answered"}
     plan = bare_plan(cameras_of(state), diagnosis)

@@ -17,8 +17,8 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 from render_agent.errors import EngineError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 ALL = {"probe": ("map", "counts"), "max_turns": 4}
@@ -29,7 +29,7 @@ def probes(path):
     kept = ("asked", "reply", "belief", "error", "origin")
     return {
         (line["question_id"], line["turn"]): {n: v for n, v in line["probe"].items() if n in kept}
-        for line in RunFolder(path).lines()
+        for line in RunData(path).lines()
         if line.get("probe")
     }
 
@@ -65,7 +65,7 @@ def test_a_probe_branches_off_after_its_turn(tmp_path, questions):
     engine = Recording(walking(5).policy)
     path, _ = play(tmp_path, questions, engine, **ALL)
     turns = {(r.question_id, r.turn): r for r in engine.asked if r.probe is None}
-    lines = {(line["question_id"], line["turn"]): line for line in RunFolder(path).lines()}
+    lines = {(line["question_id"], line["turn"]): line for line in RunData(path).lines()}
     asked = [request for request in engine.asked if request.probe is not None]
     assert {(r.about, r.turn) for r in asked} == set(turns)
     for request in asked:
@@ -112,14 +112,14 @@ def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
     path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL, **black)
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
-    found = [line.turn.probe for line in RunFolder(path).turns()]
+    found = [line.turn.probe for line in RunData(path).turns]
     assert {probe.error for probe in found} == {None, "too long"}
     assert all(probe.read is None for probe in found)
     assert any(isinstance(probe.belief, Malformed) for probe in found)
     totals = results["totals"]["probes"]
     assert totals["failed"] == sum(probe.error is not None for probe in found) > 0
     assert totals["unreadable"] + totals["failed"] == totals["asked"] == len(found)
-    causes = {found.cause for found in diagnose_run(RunFolder(path), 1).values()}
+    causes = {found.cause for found in diagnose_run(RunData(path), 1).values()}
     assert not causes & {Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING}
 
 
@@ -144,7 +144,7 @@ def test_a_turn_whose_probe_the_engine_did_not_survive_is_taken_again(tmp_path, 
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(walking(5).policy))
     run.close()
-    assert {line["turn"] for line in RunFolder(run.path).lines()} == {0}
+    assert {line["turn"] for line in RunData(run.path).lines()} == {0}
 
 
 MODEL = {"image_size": (64, 64), "max_new_tokens": 10, "no_guide": True, "max_turns": 2}  # fmt: skip
@@ -176,7 +176,7 @@ def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, c
     assert {name: found[name] for name in probes(alone)} == {
         n: p["reply"] for n, p in probes(alone).items()
     }
-    tokens = [line.turn.probe.tokens for line in RunFolder(batched).turns()]
+    tokens = [line.turn.probe.tokens for line in RunData(batched).turns]
     assert min(one.cached / one.prompt for one in tokens) > 0.6, (
         "it reads its dialogue from the cache"
     )

@@ -12,7 +12,7 @@ import render_agent
 from render_agent import registry
 from render_agent.cli.commands import run as commands
 from render_agent.config import RunConfig
-from render_agent.runs.log.folder import NO_RUNS
+from render_agent.runs.read import NO_RUNS
 
 ROOM = TREE / "scenes" / "room01.ply"
 

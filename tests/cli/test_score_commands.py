@@ -10,7 +10,7 @@ from factories import TREE
 from factories.benchmarks import FREQUENCY, some_rows
 from factories.runs import cut
 
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 BLIND = ("--batch", "--views", "none", "--engine", "scripted", "--json", "--quiet")
 
@@ -65,7 +65,7 @@ def test_the_frequency_row_of_the_paper(run):
     chance = found["chance"]["random"]
     assert told("`random`, on average") == {name: round(chance[name], 1) for name in RANDOM}
     assert any("fitted on the truths" in note for note in found["notes"])
-    assert "fitted on the truths" in RunFolder(path).record["engine"]["note"]
+    assert "fitted on the truths" in RunData(path).record["engine"]["note"]
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_a_blind_run_shows_nothing_and_says_so(run, tmp_path):
     path, found = run(some_rows(tmp_path), "explorer", "--max-turns", "4")
     assert "--views none" in found["notes"][-1]
     assert found["totals"]["renders"] == 0
-    lines = RunFolder(path).lines()
+    lines = RunData(path).lines()
     assert {len(line["views"]) for line in lines} == {0}
     assert max(line["turn"] for line in lines) > 1
     texts = [

@@ -5,7 +5,7 @@ import json
 from factories.runs import make_questions
 from test_end_to_end import QUICK
 
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 
 def test_shards_are_run_and_merged(type_in, tmp_path):
@@ -23,9 +23,9 @@ def test_shards_are_run_and_merged(type_in, tmp_path):
     code, _, err = type_in("merge", *names, folder=tmp_path)
     assert code == 0
     assert "PARTIAL" not in err
-    merged = RunFolder(list_runs(tmp_path / "experiment_logs")[-1])
+    merged = RunData(list_runs(tmp_path / "experiment_logs")[-1])
     assert merged.record["merged"] == names
-    assert merged.results()["counts"]["answered"] == 4
+    assert merged.saved_results["counts"]["answered"] == 4
     code, _, err = type_in("--continue", merged.name, folder=tmp_path)
     assert code == 0
     assert "is complete" in err

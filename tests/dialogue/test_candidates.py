@@ -17,9 +17,8 @@ from render_agent.dialogue.candidates import (
 )
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.progress import turn_summary
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 
 HERE = Camera((0.0, 0.0, 1.6))
@@ -95,7 +94,7 @@ def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
 def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
     asked = make_questions(tmp_path, 1)
     path, _ = play(tmp_path, asked, mixed_engine(), **options_of("lookahead:3"))
-    (state,) = read_states(RunFolder(path))
+    (state,) = RunData(path).states
     told = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
     for turn in state.turns:
         line = turn_summary(state, turn)

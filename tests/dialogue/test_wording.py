@@ -14,9 +14,8 @@ from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, p
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError
 from render_agent.models import FOLDER
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import notes
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.views.setup import wording_of
 from training.phrases import phrases
@@ -77,7 +76,7 @@ def play(folder, **options):
 def said(folder, **options):
     """Return all that was said in a run, probes included."""
     path = play(folder, **options)
-    probes = [line.get("probe") for line in RunFolder(path).lines()]
+    probes = [line.get("probe") for line in RunData(path).lines()]
     return transcripts(path), [probe and probe["asked"] for probe in probes]
 
 
@@ -146,12 +145,12 @@ def test_a_local_model_brings_its_own_wording(tmp_path, small_folder):
     path = play(tmp_path, engine="transformers", model=str(small_folder), max_turns=1)
     for turns in transcripts(path).values():
         assert "Answer now." in json.dumps(turns[0]["messages"])
-    record = RunFolder(path).record
+    record = RunData(path).record
     assert record["wording"] == {
         "model": str(small_folder),
         "sha256": wording_of(config).sha256,
     }
-    assert any(str(small_folder) in note for note in notes(record))
+    assert any(str(small_folder) in note for note in RunData(path).notes)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +181,9 @@ def test_a_run_is_not_continued_with_another_wording(tmp_path, small_folder):
     options = {"engine": "transformers", "model": str(small_folder), "device": "cpu", "limit": 1}
     run = start_run(make_config(tmp_path, "rooms", **options))
     run.close()
-    resume_run(RunFolder(run.path), {}).close()
+    resume_run(RunData(run.path), {}).close()
     file.write_text("turn:\n  last: Answer at once.\n")
     with pytest.raises(SetupError, match="wording"):
-        resume_run(RunFolder(run.path), {})
+        resume_run(RunData(run.path), {})
     file.write_text("# The same as before.\nturn:\n  last: Answer now.\n")
-    resume_run(RunFolder(run.path), {}).close()
+    resume_run(RunData(run.path), {}).close()

@@ -2,7 +2,7 @@
 
 from factories.packages import install_page
 
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 
 def test_the_benchmark_of_the_page_is_asked(tmp_path, monkeypatch, type_in):
@@ -10,14 +10,14 @@ def test_the_benchmark_of_the_page_is_asked(tmp_path, monkeypatch, type_in):
     code, _, told = type_in(*words, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"] == {"benchmark presence": "presence-benchmark 1.0"}
-    assert [question.id for question in run.questions()] == [
+    assert [question.id for question in run.questions] == [
         "room07-bed",
         "room07-piano",
         "room07-sofa",
     ]
-    results = run.results()
+    results = run.saved_results
     assert results["counts"]["answered"] == 3
     assert results["types"]["presence"]["n"] == 3
     assert results["chance"]["random"]["presence"] == 50

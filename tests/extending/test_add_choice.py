@@ -6,7 +6,7 @@ import pytest
 from factories.packages import PAGES, install_page
 
 from render_agent import registry
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 
 @pytest.fixture
@@ -27,16 +27,16 @@ def test_choices_of_a_package_are_run_recorded_and_noted(tmp_path, words, type_i
     code, _, told = type_in(*words, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"] == {
         "view policy behind": "odd-choices 1.0",
         "scripted policy mute": "odd-choices 1.0",
     }
-    notes = run.results()["notes"]
+    notes = run.saved_results["notes"]
     assert "views: what is ahead and behind, not chosen by the model (--views behind)" in notes
     opening = run.lines()[0]["views"]
     assert [view["kind"] for view in opening] == ["top", "ego", "ego"]
-    assert [row["answer"] for row in run.results()["questions"]] == ["1", "1"]
+    assert [row["answer"] for row in run.saved_results["questions"]] == ["1", "1"]
 
 
 def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
@@ -52,7 +52,7 @@ def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
     code, _, told = type_in(*asked, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"].keys() == {"verifier shortest"}
     chosen = [line["evidence"] for line in run.lines() if line["turn"] < 2]
     assert chosen

@@ -4,7 +4,7 @@ import json
 
 from factories.packages import install_page
 
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 
 
 def test_the_engine_of_the_page_answers(tmp_path, monkeypatch, type_in):
@@ -12,7 +12,7 @@ def test_the_engine_of_the_page_answers(tmp_path, monkeypatch, type_in):
     code, _, told = type_in(*words, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"] == {"engine dice": "dice-engine 1.0"}
     named = {"name": "dice", "model": "dice", "package": "dice-engine 1.0"}
     assert run.record["engine"] == named
@@ -21,7 +21,7 @@ def test_the_engine_of_the_page_answers(tmp_path, monkeypatch, type_in):
     assert [line["reply"] for line in lines[:4]] == ['{"view": "around"}'] * 4
     assert all(json.loads(line["reply"])["done"] for line in lines[4:])
     assert all(line["batch_size"] == 4 for line in lines)
-    assert run.results()["counts"]["answered"] == 4
+    assert run.saved_results["counts"]["answered"] == 4
 
     again = type_in("--continue", "recent", folder=tmp_path)
     assert again[0] == 0

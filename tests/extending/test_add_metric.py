@@ -8,7 +8,7 @@ from factories.packages import blocks, install_page, shown
 from render_agent import bundled_rooms
 from render_agent.agents.vote import ballot
 from render_agent.errors import QuestionsError
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.score.tables import overall_lines, score_table
 from render_agent.tasks.rows import load_rows
 
@@ -28,9 +28,9 @@ def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
     code, _, told = type_in(*words, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"] == {"metric off-by-one": "close-counts 1.0"}
-    results = run.results()
+    results = run.saved_results
     assert (results["questions"][0]["answer"], results["questions"][0]["score"]) == ("3", 1)
     assert results["metrics"]["off-by-one"]["score"] == 100
     assert results["chance"]["frequency"]["chairs"] == 100

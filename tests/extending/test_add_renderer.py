@@ -6,7 +6,7 @@ from PIL import Image
 
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import BACKGROUND
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.scans.formats.load import load_scene
 
 
@@ -15,10 +15,10 @@ def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
     code, _, told = type_in(*words, folder=tmp_path)
     assert code == 0, told
     (path,) = list_runs(tmp_path / "experiment_logs")
-    run = RunFolder(path)
+    run = RunData(path)
     assert run.record["packages"] == {"renderer dots": "dots-renderer 1.0"}
-    scene = load_scene(run.questions()[0].scan)
-    views = [view for line in run.turns() for view in line.turn.views]
+    scene = load_scene(run.questions[0].scan)
+    views = [view for line in run.turns for view in line.turn.views]
     ahead = next(view for view in views if view.kind == "ego")
     frame = make_renderer("dots").draw(scene, ahead.camera, 96, 72)
     kept = np.asarray(Image.open(path / ahead.file).convert("RGB"))

@@ -14,7 +14,7 @@ from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.selection import choose_questions
 
@@ -127,7 +127,7 @@ def test_a_run_whose_package_is_gone_does_not_go_on(bring, monkeypatch, tmp_path
     site = bring("renderer", "odd", source)
     run = start_run(make_config(tmp_path, make_questions(tmp_path), renderer="odd"))
     run.close()
-    folder = RunFolder(run.path)
+    folder = RunData(run.path)
     assert folder.record["packages"] == {"renderer odd": "odd-parts 2.1"}
     resume_run(folder, {}).close()
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(site)])

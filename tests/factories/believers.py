@@ -25,8 +25,8 @@ from render_agent.render.visibility.room_visibility import boxes_seen, named_box
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summary
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.official import is_number
@@ -201,8 +201,8 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
         results = run.go(Silent(), make)
     finally:
         run.close()
-    states = read_states(run.log.folder)
-    diagnoses = diagnose_run(run.log.folder, 1, states)
+    read = RunData(run.path)
+    states, diagnoses = read.states, diagnose_run(read, 1)
     branches: Counter[str] = Counter()
     expected = right = 0
     for state in states:

@@ -13,7 +13,7 @@ from render_agent.config import RunConfig
 from render_agent.report.pages.build import build
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.question.question_page import plans_of
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.util.web.templates import environment
 
@@ -26,7 +26,7 @@ def question_html(frame, part):
 
 def plan_of(report, scene):
     """Return the plan of a scene as the pages in a folder show it."""
-    data = read_run(RunFolder(report.parent))
+    data = read_run(RunData(report.parent))
     state = next(state for state in data.states if state.question.scene == scene)
     with closing(plans_of(data, Path(mkdtemp()))) as plans:
         return plans.of(state)
@@ -43,17 +43,17 @@ def run_rooms(folder, **options):
     return go(make_config(folder, "rooms", benchmark="rooms", **options))
 
 
-def go(config: RunConfig) -> RunFolder:
+def go(config: RunConfig) -> RunData:
     """Take a run to its end; return its folder."""
     run = start_run(config)
     try:
         run.go(Silent())
     finally:
         run.close()
-    return RunFolder(run.path)
+    return RunData(run.path)
 
 
-def reported(folder: RunFolder, **options) -> Path:
+def reported(folder: RunData, **options) -> Path:
     """Build the report of a run; return its index."""
     return build(folder, processes=1, **options)[0]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from factories.scenes import room, write_ply
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
@@ -64,7 +64,7 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
     """
     kept = "turn views messages reply action happened stood camera tokens finish".split()
     found: dict[str, list[dict]] = {}
-    for line in RunFolder(path).lines():
+    for line in RunData(path).lines():
         if line["error"] is None:
             turn = {name: line[name] for name in kept}
             turn["tokens"] = {name: line["tokens"][name] for name in ("in", "out")}
@@ -76,7 +76,7 @@ def choices(path: Path) -> dict[tuple[str, int], dict]:
     """Return the evidence of every turn that has some, without the calls, which depend on the batches."""
     return {
         (line["question_id"], line["turn"]): line["evidence"] | {"calls": None}
-        for line in RunFolder(path).lines()
+        for line in RunData(path).lines()
         if line.get("evidence")
     }
 
@@ -90,7 +90,7 @@ def pictures(path: Path) -> dict[str, bytes]:
 
 def outcome(path: Path) -> dict:
     """Return the results of a run without how it came to them: its totals of time and work, and what was kept."""
-    results = RunFolder(path).results()
+    results = RunData(path).saved_results
     return {name: value for name, value in results.items() if name not in ("totals", "reuse")}
 
 
@@ -117,7 +117,7 @@ def cut(path: Path, lines: int):
 
 def go_on(path: Path, engine=None, **changes):
     """Continue a run to its end, with this engine or its own; return the results."""
-    run = resume_run(RunFolder(path), changes)
+    run = resume_run(RunData(path), changes)
     try:
         return run.go(Silent(), *([lambda config, asked: engine] if engine else []))
     finally:

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from factories.runs import Silent, make_config, make_questions, walking
 from factories.samples import mixed_engine, options_of
 
-from render_agent.runs.log import folder as folder_module
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.log import writer
+from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 
 COUNT, TURNS = 3, 4
@@ -48,9 +48,9 @@ def dying(write, times):
 def work(runs: Path, config, kill_after_lines=None, kill_after_pictures=None):
     """Start a run, or continue the one that is there, to its end; die after so many lines or pictures."""
     found = list_runs(runs)
-    run = resume_run(RunFolder(found[-1]), {}) if found else start_run(config)
+    run = resume_run(RunData(found[-1]), {}) if found else start_run(config)
     if kill_after_lines is not None:
-        folder_module.write_all = dying(folder_module.write_all, kill_after_lines)
+        writer.write_all = dying(writer.write_all, kill_after_lines)
     if kill_after_pictures is not None:
         run.log.pictures._write = dying(run.log.pictures._write, kill_after_pictures)
     run.go(Silent(), make_engine)

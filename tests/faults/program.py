@@ -33,9 +33,9 @@ class Fault:
         self._inside = threading.local()
 
     def install(self):
-        from render_agent.runs.log import folder
+        from render_agent.runs.log import writer
 
-        write_all, fsync = folder.write_all, os.fsync
+        write_all, fsync = writer.write_all, os.fsync
 
         def written(file, content):
             self.tick("writes", file, content)
@@ -45,7 +45,7 @@ class Fault:
             self.tick("writes")
             fsync(number)
 
-        folder.write_all, os.fsync = written, synced
+        writer.write_all, os.fsync = written, synced
         for sort, (module, owner, name) in CALLS.items():
             place = importlib.import_module(module)
             self._count_calls(sort, getattr(place, owner) if owner else place, name)

@@ -17,7 +17,7 @@ from crashing_renderer import installed
 from factories import TREE
 from factories.runs import make_questions, outcome, pictures, transcripts
 
-from render_agent.runs.log.folder import list_runs
+from render_agent.runs.read import list_runs
 
 PROGRAM = Path(__file__).with_name("program.py")
 QUESTIONS = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from factories.runs import choices, outcome, pictures, transcripts
 
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 LINES = sum(number % 4 + 2 for number in range(3))
 
@@ -45,14 +45,14 @@ def beliefs(path):
     """Return what was said that is believed, by question and turn."""
     return {
         (line["question_id"], line["turn"]): line.get("probe", {}).get("reply")
-        for line in RunFolder(path).lines()
+        for line in RunData(path).lines()
     }
 
 
 def equals_undisturbed(found, name):
     """Hold every killed run of a loop against the one that nobody killed."""
     whole = Path(found["whole"])
-    count = len(RunFolder(whole).lines())
+    count = len(RunData(whole).lines())
     assert found["killed"]
     for runs in found["killed"]:
         (path,) = map(Path, runs)
@@ -61,7 +61,7 @@ def equals_undisturbed(found, name):
         assert outcome(path) == outcome(whole)
         assert beliefs(path) == beliefs(whole)
         assert pictures(path) == pictures(whole)
-        numbers = [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
+        numbers = [(line["question_id"], line["turn"]) for line in RunData(path).lines()]
         assert len(numbers) == len(set(numbers)) == count
     if name.endswith(",single"):
         assert count == LINES

@@ -18,7 +18,7 @@ from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import NOTES, instead
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.bench.compared_engines import load
 
@@ -143,7 +143,7 @@ def played(config):
 def test_a_run_records_its_name_its_weights_and_what_it_is(tmp_path, here):
     config = make_config(tmp_path, make_questions(tmp_path, 2), **SHORT).absolute()
     path, results = played(config)
-    record = RunFolder(path).record
+    record = RunData(path).record
     assert record["config"]["model"] == record["engine"]["model"] == "small"
     assert record["engine"]["weights"] == describe_model("small")["weights"]
     assert results["counts"]["failed"] == 0
@@ -167,9 +167,9 @@ def test_a_run_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
         else:
             (copy / file).write_bytes(content + b"\n")
         with pytest.raises(SetupError, match="small"):
-            resume_run(RunFolder(path), {})
+            resume_run(RunData(path), {})
         (copy / file).write_bytes(content)
-    run = resume_run(RunFolder(path), {})
+    run = resume_run(RunData(path), {})
     assert all(state.active for state in run.states)
     run.close()
 
@@ -181,10 +181,10 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
     assert config.verifiers[0].own_config(config).model_name == "small"
     run = start_run(config.absolute())
     run.close()
-    assert run.log.folder.record["sha256"]["verifiers"].keys() == {"judge:small"}
+    assert RunData(run.path).record["sha256"]["verifiers"].keys() == {"judge:small"}
     spoil(copy / "model.safetensors")
     with pytest.raises(SetupError, match="judge:small"):
-        resume_run(RunFolder(run.path), {})
+        resume_run(RunData(run.path), {})
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_one_question_from_the_command_line(type_in, tmp_path):
     assert "the run: " in err
     assert "\nscan: a mesh of " in err
     (run,) = list_runs(tmp_path / "experiment_logs")
-    assert RunFolder(run).record["engine"]["model"] == "small"
+    assert RunData(run).record["engine"]["model"] == "small"
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import score_table
 from render_agent.tasks.rooms import BUNDLED
@@ -69,7 +69,7 @@ def test_it_runs_in_single_precision_on_a_processor(alone):
     assert results["counts"]["failed"] == 0
     assert {row["turns"] for row in results["questions"]} <= ({1, 2} if TRAINED else {2})
     assert len({turn["reply"] for turns in transcripts(path).values() for turn in turns}) >= 2
-    assert RunFolder(path).record["engine"]["dtype"] == "auto"
+    assert RunData(path).record["engine"]["dtype"] == "auto"
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together)
     path = Path(shutil.copytree(together[0], tmp_path / together[0].name))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
-    run = resume_run(RunFolder(path), {})
+    run = resume_run(RunData(path), {})
     assert any(state.status is Status.ACTIVE for state in run.states)
     run.go(Silent())
     run.close()

@@ -106,7 +106,7 @@ def test_mirrored_rooms_flip_left_and_right(runs, play):
     kinds = (*DIRECTION_TYPES, "object_rel_distance")
     folder, found = play(views="oracle", pictures="mirrored", type=kinds)
     mirrored, original = found["mirrored"]["mirrored"], found["mirrored"]["original"]
-    asked = [question for question in folder.questions() if question.type in DIRECTION_TYPES]
+    asked = [question for question in folder.questions if question.type in DIRECTION_TYPES]
     same = {
         kind: [letters(q.options)[q.truth] == "back" for q in asked if q.type == kind]
         for kind in DIRECTION_TYPES

@@ -5,7 +5,7 @@ import shlex
 import pytest
 from factories.documentation import TREE, shown_commands
 
-from render_agent.runs.log.folder import list_runs
+from render_agent.runs.read import list_runs
 
 FEW = "4"
 """Questions of each run; those that a tutorial limits itself it limits more."""

@@ -20,7 +20,7 @@ from render_agent.render.start_pose import (
     start_camera,
     surface,
 )
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import CLEARANCE_METRES, FreeSpace
 
@@ -117,7 +117,7 @@ def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
 @pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
 def test_the_model_and_the_log_are_told_of_a_start_that_was_moved(tmp_path, caplog, start, moved):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
-    first = RunFolder(path).lines()[0]
+    first = RunData(path).lines()[0]
     place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
     told = f"The start that was asked for, [{place}],"
     assert (told in first["messages"][1]["content"][0]["text"]) == moved

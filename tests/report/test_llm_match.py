@@ -10,8 +10,7 @@ from factories.scenes import room, write_ply
 from render_agent.dialogue.question import Question
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.report.llm_match import mark_answers, prompt, read_mark
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 
 QUESTION = Question(
     "q", "own", "d", "s", "own", "What is red?", "text", truth="the door", metric="llm-match"
@@ -60,7 +59,7 @@ def test_marks_become_scores_beside_the_official_results(run, tmp_path, type_in)
     assert [row["score"] for row in results["questions"]] == [None] * 4
     assert "4 of 4 questions are for a judge: render-agent score RUN --judge" in results["notes"]
     assert results["official_over_scored"]["n"] == 0
-    marked = mark_answers(read_states(RunFolder(path)), ScriptedEngine(Judge()), 32)
+    marked = mark_answers(RunData(path).states, ScriptedEngine(Judge()), 32)
     assert marked.marks == {"0": 5, "1": 2, "3": 1}
     assert marked.scores == {"0": 1, "1": 0.25, "3": 0}
     assert list(marked.faults) == ["2"]

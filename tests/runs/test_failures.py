@@ -15,8 +15,8 @@ from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError, RunStoppedError
 from render_agent.runs.failures import IN_A_ROW, Failures, allowed_failures
-from render_agent.runs.log import folder as run_folder
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.log import writer
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 COUNT = 12
@@ -69,7 +69,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
         run.close()
     said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
     assert said[what] in str(stop.value)
-    assert sum(line["error"] is not None for line in RunFolder(run.path).lines()) == IN_A_ROW
+    assert sum(line["error"] is not None for line in RunData(run.path).lines()) == IN_A_ROW
     go_on(run.path, whole)
     reference, results = play(tmp_path, questions, whole, **options)
     assert transcripts(run.path) == transcripts(reference)
@@ -96,7 +96,7 @@ def test_questions_that_fail_between_others_that_do_not_stop_nothing(tmp_path):
     questions = make_questions(tmp_path, COUNT)
     path, results = play(tmp_path, questions, losing(0, 2, 4, 6, 8, 9, 10), max_turns=5)
     assert results["counts"]["failed"] == 7
-    assert sum(line["error"] is not None for line in RunFolder(path).lines()) == 7
+    assert sum(line["error"] is not None for line in RunData(path).lines()) == 7
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_as_many_may_fail_as_is_said(tmp_path, most, stops):
     path, said = stopped(tmp_path, questions, losing(*range(1, 8)), max_failures=most)
     assert f"{allowed + 1} questions failed" in said
     assert "--max-failures" in said
-    failed = {line["question_id"] for line in RunFolder(path).lines() if line["error"]}
+    failed = {line["question_id"] for line in RunData(path).lines() if line["error"]}
     assert len(failed) == allowed + 1
 
 
@@ -173,7 +173,7 @@ def test_a_reply_is_no_longer_than_what_was_asked_for_and_says_that_it_was_cut(t
     path, results = play(
         tmp_path, questions, Talking(walking(2).policy), max_turns=3, max_new_tokens=40
     )
-    lines = RunFolder(path).lines()
+    lines = RunData(path).lines()
     for line in lines:
         assert len(line["reply"].encode()) < reply_bytes(40) + 100
         assert line["reply"].endswith("bytes more than 40 tokens can be]")
@@ -185,18 +185,18 @@ def test_a_reply_is_no_longer_than_what_was_asked_for_and_says_that_it_was_cut(t
 
 def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
     questions = make_questions(tmp_path, 2)
-    monkeypatch.setattr(run_folder, "MAX_LINE_BYTES", 12_000)
+    monkeypatch.setattr(writer, "MAX_LINE_BYTES", 12_000)
     engine = Talking(walking(2).policy)
     engine.size = 5000
     path, results = play(tmp_path, questions, engine, max_turns=3)
     assert results["counts"]["failed"] == 2
     assert all(
-        "a line of the log at most 12,000" in line["error"] for line in RunFolder(path).lines()
+        "a line of the log at most 12,000" in line["error"] for line in RunData(path).lines()
     )
     monkeypatch.undo()
     engine.size = 10
     go_on(path, engine)
-    assert RunFolder(path).results()["counts"]["failed"] == 0
+    assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
 def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatc
     questions = make_questions(tmp_path, 4)
     path, results = play(tmp_path, questions, walking(4), max_turns=5)
     assert results["counts"]["failed"] == 1
-    (error,) = [line["error"] for line in RunFolder(path).lines() if line["error"]]
+    (error,) = [line["error"] for line in RunData(path).lines() if line["error"]]
     assert "memory ran out" in error
     monkeypatch.undo()
     go_on(path, walking(4))

@@ -18,8 +18,8 @@ from factories.runs import (
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.merge_shards import merge
+from render_agent.runs.read import RunData
 from render_agent.tasks.selection import choose_questions, shard_of
 
 
@@ -62,11 +62,11 @@ def parts(questions):
     """The same run in three shards, which nobody changes."""
     given = questions.parent, questions, walking(8)
     paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
-    return [RunFolder(path) for path in paths]
+    return [RunData(path) for path in paths]
 
 
 def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
-    assert all(part.results()["status"] == "partial" for part in parts)
+    assert all(part.saved_results["status"] == "partial" for part in parts)
     path, found = merge(tmp_path / "merged", parts[::-1])
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
@@ -74,24 +74,24 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
     for turns in transcripts(path).values():
         for view in (view for turn in turns for view in turn["views"]):
             assert (path / view["file"]).read_bytes() == (whole / view["file"]).read_bytes()
-    assert RunFolder(path).config == RunConfig.from_json(RunFolder(whole).record["config"])
+    assert RunData(path).config == RunConfig.from_json(RunData(whole).record["config"])
 
 
 def test_an_unfinished_shard_is_finished_after_the_merge(tmp_path, whole, parts):
-    unfinished = RunFolder(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
+    unfinished = RunData(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
     cut(unfinished.path, 3)
     path, found = merge(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert found["official"] is None
-    assert RunFolder(path).results() is None
+    assert RunData(path).saved_results is None
     go_on(path, walking(8))
     assert transcripts(path) == transcripts(whole)
     assert outcome(path) == outcome(whole)
 
 
 def test_what_is_not_all_of_one_run_is_refused(tmp_path, questions, whole, parts):
-    other = RunFolder(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
+    other = RunData(play(questions.parent, questions, walking(8), shard="1/3", max_turns=5)[0])
     for wrong, said in (
-        ([RunFolder(whole)], "is no shard"),
+        ([RunData(whole)], "is no shard"),
         (parts[:2], "these shards are missing: 3/3"),
         ([*parts, parts[0]], "must be there once"),
         ([other, *parts[1:]], "different options"),

@@ -17,9 +17,8 @@ from render_agent.report.export.loggers import scalars
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import counted_states
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, incomparable
 from render_agent.score.tables import causal_table
@@ -86,11 +85,11 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert not incomparable(Side("alone", results, {}), Side("paired", with_pairs, {}))
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # what is told while a run goes on is of the same questions
-    states = read_states(RunFolder(paired))
+    states = RunData(paired).states
     told = scalars(states)["score"]
     assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
     assert {state.id for state in counted_states(states)} == {
-        state.id for state in read_states(RunFolder(alone))
+        state.id for state in RunData(alone).states
     }
 
 
@@ -105,8 +104,8 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     engine = ScriptedEngine(Replies({"*": [reply, reply, last]}))
     engine.policy.believe = lambda request: json.dumps({"objects": objects})
     path, results = play(folder, folder / "questions.jsonl", engine, output=str(tmp_path), **given)
-    states = {state.id: state for state in read_states(RunFolder(path))}
-    found = diagnose_run(RunFolder(path), 1)
+    states = {state.id: state for state in RunData(path).states}
+    found = diagnose_run(RunData(path), 1)
     assert found.keys() == states.keys()
 
     lamps = {name: next(box.centre for box in found[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
@@ -139,14 +138,14 @@ def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
     given = {"change": ("rotate", "scale:1.5", "remove:lamp", "inverse"), "model": "frequency"}
     types = ("object_rel_direction_easy", "object_counting")
     path, results = go(folder, tmp_path, **given, type=types, max_turns=1)
-    lines = {line["question_id"]: line for line in RunFolder(path).lines()}
+    lines = {line["question_id"]: line for line in RunData(path).lines()}
     stood = {name: line["stood"] for name, line in lines.items()}
     assert stood["count-remove-lamp"] == stood["count"] == stood["side-inverse"]
     assert (stood["count-rotate"]["yaw"] - stood["count"]["yaw"]) % 360 == pytest.approx(90)
     heights = {pose["position"][2] for pose in stood.values()}
     assert max(heights) - min(heights) < 1e-6
 
-    report = read_run(RunFolder(path))
+    report = read_run(RunData(path))
     write_index(report, tmp_path)
     page = (tmp_path / "pairs.html").read_text()
     for name in ("count-rotate", "side-inverse", "count-remove-lamp"):

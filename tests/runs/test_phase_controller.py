@@ -21,12 +21,12 @@ from factories.runs import (
 from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import EngineError
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 
 def order(path):
-    return [(line["question_id"], line["turn"]) for line in RunFolder(path).lines()]
+    return [(line["question_id"], line["turn"]) for line in RunData(path).lines()]
 
 
 def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
@@ -44,7 +44,7 @@ def test_batching_saves_calls_and_one_after_the_other_is_strict(tmp_path):
     batched = [(name, turn) for turn in range(4) for name in ids]
     finishing = [(name, turn) for name in ids for turn in range(4, 8)]
     assert order(path) == batched + finishing
-    assert {line["phase"] for line in RunFolder(path).lines()[40:]} == {"finishing"}
+    assert {line["phase"] for line in RunData(path).lines()[40:]} == {"finishing"}
 
 
 SCHEDULES = [
@@ -156,7 +156,7 @@ def test_every_event_of_the_engine_is_in_the_log_and_in_the_totals(tmp_path):
     path, results = play(tmp_path, make_questions(tmp_path, 2), Mended(walking(2).policy, 2))
     turns = sum(len(told) for told in transcripts(path).values())
     assert results["totals"]["events"] == {"out_of_memory": 1, "retried": 2 * turns}
-    (failed,) = [line for line in RunFolder(path).lines() if line["error"]]
+    (failed,) = [line for line in RunData(path).lines() if line["error"]]
     assert failed["events"] == ["out_of_memory"]
     again = go_on(path, walking(2))
     assert again["counts"]["failed"] == 0
@@ -187,7 +187,7 @@ def test_a_broken_scan_fails_its_questions_alone(tmp_path):
     ] * 2
     assert results["official"] is None
     assert results["questions"][1]["score"] is None
-    assert (error := next(line["error"] for line in RunFolder(path).lines() if line["error"]))
+    assert (error := next(line["error"] for line in RunData(path).lines() if line["error"]))
     assert "broken.ply" in error
     left = transcripts(path)
     assert left == {name: turns for name, turns in transcripts(whole).items() if name in left}
@@ -236,7 +236,7 @@ def test_an_engine_that_dies_stops_the_run_and_it_goes_on_to_the_same_end(tmp_pa
     with pytest.raises(EngineError, match="gone"):
         run.go(Silent(), lambda config, asked: Dying(walking(4).policy, batch_size=2))
     run.close()
-    assert RunFolder(run.path).results() is None
+    assert RunData(run.path).saved_results is None
     go_on(run.path, walking(4))
     assert transcripts(run.path) == transcripts(reference)
     assert outcome(run.path) == outcome(reference)
@@ -270,6 +270,6 @@ def test_the_truth_is_in_no_message(tmp_path):
     row = json.loads(questions.read_text()) | {"ground_truth": "271828"}
     questions.write_text(json.dumps(row) + "\n")
     path, _ = play(tmp_path, questions, walking(1))
-    messages = [line["messages"] for line in RunFolder(path).lines()]
+    messages = [line["messages"] for line in RunData(path).lines()]
     assert messages
     assert "271828" not in json.dumps(messages)

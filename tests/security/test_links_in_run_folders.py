@@ -17,9 +17,8 @@ from render_agent.errors import RunLogError, SceneError
 from render_agent.report.export.selection import QuestionFilter, select_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.build import build
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.merge_shards import merge
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.util.contained_paths import OWN, is_picture, picture_path
@@ -76,7 +75,7 @@ def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, n
     with pytest.raises(
         RunLogError, match="leads out of" if there or name != OWN[0] else "is not a"
     ):
-        resume_run(RunFolder(run), {})
+        resume_run(RunData(run), {})
     assert state_of(victim) == before
     assert not (victim / "not yet").exists()
 
@@ -84,14 +83,14 @@ def test_a_link_that_leads_out_is_refused_before_anything_happens(run, victim, n
 def test_a_link_within_the_folder_is_followed(run):
     (run / "turns.jsonl").rename(run / "kept.jsonl")
     (run / "turns.jsonl").symlink_to("kept.jsonl")
-    assert len(read_states(RunFolder(run))) == 2
+    assert len(RunData(run).states) == 2
 
 
 def test_links_in_a_circle_are_refused(run):
     (run / "views").rename(run / "elsewhere")
     (run / "views").symlink_to("views")
     with pytest.raises(RunLogError):
-        RunFolder(run)
+        RunData(run)
 
 
 @pytest.mark.parametrize("name", ["turns.jsonl", "run.lock", "results.json"])
@@ -99,7 +98,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(run, name):
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
     with pytest.raises(RunLogError, match=name):
-        RunFolder(run)
+        RunData(run)
     picture = next((run / "views").rglob("*.png"))
     picture.unlink()
     os.mkfifo(picture)
@@ -111,7 +110,7 @@ def test_a_pipe_in_a_report_is_replaced(run):
     path = run / "report" / "index.html"
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
-    build(RunFolder(run), processes=1)
+    build(RunData(run), processes=1)
     assert path.is_file()
 
 
@@ -140,7 +139,7 @@ def test_no_page_is_written_through_a_link(run, victim, place):
     (run / "report").mkdir()
     (run / "report" / place).symlink_to(victim if "." not in place else victim / "secret.txt")
     before = state_of(victim)
-    build(RunFolder(run), processes=1)
+    build(RunData(run), processes=1)
     assert state_of(victim) == before
     assert not any(path.is_symlink() for path in (run / "report").rglob("*"))
 
@@ -164,7 +163,7 @@ def test_a_log_cannot_name_pictures_outside(run, file, where):
         next(piece for piece in pieces if piece["type"] == "image")["image"] = file
     (run / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(RunLogError, match=r"line 1 .*(views|messages)\["):
-        read_states(RunFolder(run))
+        _ = RunData(run).states
 
 
 @pytest.mark.parametrize("file", ["", "a\0b", "x" * 256, "/a/" * 2000 + "b", "é" * 128, 7])
@@ -173,7 +172,7 @@ def test_a_scan_that_no_system_looks_for_is_refused(run, file):
     rows[0]["scan"] = file
     (run / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(RunLogError, match=r"questions\.jsonl.*scan"):
-        RunFolder(run).questions()
+        _ = RunData(run).questions
 
 
 def test_pictures_of_a_run_have_such_names(made):
@@ -201,7 +200,7 @@ def test_no_picture_is_read_through_a_link(run, victim):
 def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
     pytest.importorskip("inspect_ai")
     linked_picture(run, victim)
-    chosen = select_runs([RunFolder(run)], QuestionFilter())
+    chosen = select_runs([RunData(run)], QuestionFilter())
     with pytest.raises(RunLogError, match="leads out of"):
         export(chosen, "inspect", tmp_path / "log.json", ExportOptions(embed=True))
     assert not (tmp_path / "log.json").exists()
@@ -214,7 +213,7 @@ def test_shards_with_a_linked_picture_are_not_merged(tmp_path, victim):
     log.close()
     linked_picture(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):
-        merge(tmp_path / "merged", [RunFolder(log.path)])
+        merge(tmp_path / "merged", [RunData(log.path)])
 
 
 PROGRAM = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
 from render_agent.report.predictions import read_predictions
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import question_from_json, question_to_json
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.tasks.rooms import load_beside
 from render_agent.tasks.rows import load_rows, question_from_row
@@ -158,7 +158,7 @@ def test_a_scan_with_an_odd_name_can_be_asked_about_and_gone_on_with(tmp_path):
     config = make_config(tmp_path, "x", batch=False, ply=str(odd), question="What?")
     run = start_run(config.__class__(**{**config.to_json(), "benchmark": "vsibench"}))
     run.close()
-    assert run.log.folder.questions()[0].scene == "a\\n\\u001b[2J\\u202eb"
+    assert RunData(run.path).questions[0].scene == "a\\n\\u001b[2J\\u202eb"
 
 
 @pytest.mark.parametrize("name", ["id", "dataset", "scene"])
@@ -167,7 +167,7 @@ def test_a_question_of_a_run_folder_is_held_to_the_same(tmp_path, name):
     line = json.loads((path / "questions.jsonl").read_text())
     (path / "questions.jsonl").write_text(json.dumps(line | {name: "a\x1b[2J"}) + "\n")
     with pytest.raises(RunLogError, match=rf"questions\.jsonl is damaged: line 1 .*{name}"):
-        RunFolder(path).questions()
+        _ = RunData(path).questions
 
 
 def test_a_question_is_no_longer_than_a_page_can_show():

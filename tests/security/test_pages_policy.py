@@ -23,7 +23,7 @@ from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.report.pages.build import build
 from render_agent.report.pages.watch import routes
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.util.web.checks import TOKEN_HEADER
 from render_agent.util.web.server import LocalServer
 
@@ -101,7 +101,7 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(hostile):
     """All their pages, those of a comparison too."""
-    index = reported(RunFolder(hostile[0]))
+    index = reported(RunData(hostile[0]))
     words = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
     said = CliRunner().invoke(cli, words)
     assert said.exit_code == 0, said.output
@@ -197,10 +197,10 @@ def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
 
 def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_path):
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
-    index, _ = build(RunFolder(run), processes=1, diagnose=False)
+    index, _ = build(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    with served(routes(RunFolder(run))) as server:
+    with served(routes(RunData(run))) as server:
         address = f"{server.address}report/questions/{page.name}"
         with urllib.request.urlopen(address) as got:
             assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
@@ -215,8 +215,8 @@ def test_a_watched_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path
     (run / "results.json").unlink()
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
-    build(RunFolder(run), processes=1, diagnose=False)
-    with served(routes(RunFolder(run))) as server:
+    build(RunData(run), processes=1, diagnose=False)
+    with served(routes(RunData(run))) as server:
         with looked.expect_response(lambda got: got.request.resource_type == "fetch"):
             looked.goto(f"{server.address}report/index.html")
         assert looked.evaluate("window.forbidden") == []

@@ -14,8 +14,8 @@ from PIL import Image
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import question_from_json, question_to_json
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
@@ -87,7 +87,7 @@ def test_sqa3d_begins_where_its_situation_is_and_is_scored_by_exact_match(scanne
     finally:
         run.close()
     path = run.path
-    (line,) = RunFolder(path).lines()
+    (line,) = RunData(path).lines()
     x, y, z = line["stood"]["position"]
     assert (x, y) == pytest.approx(STANDS[:2], abs=1e-3)
     assert z == pytest.approx(1.6, abs=0.02)

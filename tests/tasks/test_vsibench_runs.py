@@ -16,7 +16,7 @@ from render_agent.cli.dry_run import dry_run
 from render_agent.config import RunConfig
 from render_agent.engines.make_engine import make_engine
 from render_agent.errors import SetupError
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.score.tables import score_table
@@ -78,12 +78,12 @@ def test_the_trees_of_the_three_data_sets_are_run(tmp_path):
     turned.with_name("scene0011_00.txt").write_text(QUARTER)
     run, found = play(options(tmp_path, ask(tmp_path, SCENES)))
     assert found["counts"]["answered"] == found["counts"]["questions"] == 6
-    assert run.log.folder.record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
-    assert run.log.folder.record["notes"] == []
+    assert RunData(run.path).record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
+    assert RunData(run.path).record["notes"] == []
     # A quarter turn about z took x to y and y to −x.
     aligned, plain = run.states[0].scene, load_scene(scans["5942004064"])
     np.testing.assert_allclose(aligned.points, plain.points[:, [1, 0, 2]] * (-1, 1, 1), atol=1e-5)
-    hashed = run.log.folder.record["sha256"]["scans"]
+    hashed = RunData(run.path).record["sha256"]["scans"]
     files = {str(scan) for scan in scans.values()} | {str(turned.with_name("scene0011_00.txt"))}
     assert set(hashed) == files
     assert all(len(digest) == 64 for digest in hashed.values())
@@ -99,10 +99,10 @@ def test_an_alignment_that_changed_or_appeared_is_refused(tmp_path):
             text.write_text(before)
         run = start_run(config)
         run.close()
-        resume_run(RunFolder(run.path), {}).close()
+        resume_run(RunData(run.path), {}).close()
         text.write_text(after)
         with pytest.raises(SetupError, match=r"scene0011_00\.txt is not the alignment that"):
-            resume_run(RunFolder(run.path), {})
+            resume_run(RunData(run.path), {})
 
 
 def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_path):
@@ -118,11 +118,11 @@ def test_missing_scans_stop_a_run_before_it_begins_unless_they_are_allowed(tmp_p
     assert Counter(row["status"] for row in rows.values()) == {"answered": 2, "missing": 4}
     assert rows["5942004064-0"]["score"] is None
     assert (found["status"], found["official"]) == ("partial", None)
-    (note,) = run.log.folder.record["notes"]
+    (note,) = RunData(run.path).record["notes"]
     assert all(words in note for words in ("--allow-missing", "2 of 3 scenes", "4 of 6 questions"))
     assert note in found["notes"]
-    assert run.log.folder.record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
-    again = resume_run(RunFolder(run.path), {})
+    assert RunData(run.path).record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
+    again = resume_run(RunData(run.path), {})
     again.close()
     assert Counter(str(state.status) for state in again.states) == {"answered": 2, "missing": 4}
 
@@ -147,7 +147,7 @@ def test_a_subset_is_stamped(tmp_path):
     run, found = play(config)
     assert [row["question_id"] for row in found["questions"]] == ["scene0011_00-0"]
     assert found["notes"][0] == "subset debiased of VSI-Bench"
-    assert run.log.folder.record["sha256"]["questions"].keys() == {config.questions}
+    assert RunData(run.path).record["sha256"]["questions"].keys() == {config.questions}
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_rooms_from_annotations_are_run_and_stamped(annotated):
     config, run, found = annotated
     assert found["counts"]["answered"] == found["counts"]["questions"] > 40
     assert {row["scene"] for row in found["questions"]} == set(config.scene)
-    record = run.log.folder.record
+    record = RunData(run.path).record
     assert record["scenes"] == {"scans": 0, "annotations": 3, "missing": 0}
     [note] = record["notes"]
     assert note.startswith("stand-ins, no scans")
@@ -181,7 +181,7 @@ def test_rooms_from_annotations_are_run_and_stamped(annotated):
 
 def test_such_a_run_goes_on_from_its_folder(annotated):
     _, run, found = annotated
-    again = resume_run(RunFolder(run.path), {})
+    again = resume_run(RunData(run.path), {})
     assert not any(state.active for state in again.states)
     assert [state.answer for state in again.states] == [row["answer"] for row in found["questions"]]
     assert again.states[0].scene.id == again.states[0].question.scene

@@ -16,8 +16,7 @@ from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.model.inputs import PromptBuilder
 from render_agent.render.png import encode as png
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from training.dialogue_file import DIALOGUES, PICTURES, load_dialogues
 from training.encode import Encoder, encode_files
 from training.picture_file import BYTES, PictureFile, as_seen, load_pictures
@@ -69,7 +68,7 @@ def encoded(messages, processor, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def states(run):
-    return read_states(RunFolder(run))
+    return RunData(run).states
 
 
 def dialogue(dialogues, number):

@@ -10,7 +10,7 @@ from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies
 from render_agent.engines.scripted.scripted_engine import ScriptedEngine, make_scripted
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.search import is_wrong_turn
 from training.practice import practise
@@ -33,7 +33,7 @@ def corrected(folder, engine):
     """Return the turns of a run by question, and the lines that come of it by question."""
     path, _ = play(folder, "rooms", engine, **OPTIONS)
     found = {}
-    for line in practise(RunFolder(path), folder):
+    for line in practise(RunData(path), folder):
         found.setdefault(line["id"], []).append(line)
     return transcripts(path), found
 

@@ -15,7 +15,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.wording import general
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera
 from render_agent.views.provider import NoViews
@@ -94,4 +94,4 @@ def test_a_real_model_answers_blind_and_goes_on_after_a_cut(tmp_path):
     cut(run.path, 2)
     go_on(run.path)
     assert transcripts(run.path) == whole
-    assert RunFolder(run.path).results()["notes"][-1].startswith("blind: ")
+    assert RunData(run.path).saved_results["notes"][-1].startswith("blind: ")

@@ -15,8 +15,8 @@ from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.token_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.preflight import disk_needed, pictures_needed
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.selection import choose_questions
 
@@ -221,12 +221,12 @@ def test_boxes_that_changed_are_refused_where_results_rest_on_them(tmp_path, opt
     run = start_run(make_config(tmp_path, questions, limit=2, max_turns=2, **options))
     run.close()
     truth = tmp_path / "room07.json"
-    recorded = run.log.folder.record["sha256"]["annotations"]
+    recorded = RunData(run.path).record["sha256"]["annotations"]
     assert recorded == {str(truth): hashlib.sha256(truth.read_bytes()).hexdigest()}
-    resume_run(RunFolder(run.path), {}).close()
+    resume_run(RunData(run.path), {}).close()
     truth.write_text(truth.read_text("utf-8") + "\n", "utf-8")
     if not refused:
-        resume_run(RunFolder(run.path), {}).close()
+        resume_run(RunData(run.path), {}).close()
         return
     with pytest.raises(SetupError, match=r"room07\.json is not the file of boxes"):
-        resume_run(RunFolder(run.path), {})
+        resume_run(RunData(run.path), {})

@@ -22,7 +22,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.formats.load import load_scene
@@ -135,7 +135,7 @@ def test_noise_is_the_same_when_it_is_drawn_again(tmp_path):
     before = pictures(path)
     for name in list(before)[::2]:
         (path / name).unlink()
-    cut(path, len(RunFolder(path).lines()) - 1)
+    cut(path, len(RunData(path).lines()) - 1)
     go_on(path, walking(4))
     after = pictures(path)
     assert before.keys() == after.keys()

@@ -20,8 +20,7 @@ from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.errors import SetupError, UsageError
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.scans.boxes import upright
 from render_agent.scans.camera import Camera
 from render_agent.tasks.ground_truth import Facts
@@ -215,7 +214,7 @@ def test_a_run_measures_says_so_and_is_read_back(tmp_path):
     assert "From 1 to 2: 2.00 m" in second["happened"]
     assert last["happened"] == "Done."
     assert "tools: the model could ask for exact measurements (--tools measure)" in results["notes"]
-    (state,) = read_states(RunFolder(path))
+    (state,) = RunData(path).states
     assert state.turns[0].action.measure == (Place(48, 36, view=1), Place(2, 2))
 
 

@@ -34,7 +34,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     """
     from render_agent.report.pages.build import build, missing_assets
     from render_agent.report.pages.bundle import bundle, check_free
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.util.display import size, stage
 
     folder = find_run(Path(output), run)

@@ -14,7 +14,7 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.read import RunData
     from render_agent.score.comparison import Side
 
 POWER = 0.8  # of the planned comparison
@@ -89,8 +89,7 @@ def compare_runs(
     """
     from render_agent.beliefs.belief_summary import WORDS
     from render_agent.extras import require
-    from render_agent.runs.log.folder import find_run
-    from render_agent.runs.log.reader import compared_beliefs
+    from render_agent.runs.read import compared_beliefs, find_run
     from render_agent.score.comparison import correct, ladder
     from render_agent.score.intervals import add_holm
     from render_agent.score.tables import (
@@ -144,7 +143,7 @@ def compare_runs(
 
 def plan_power(output: Path, names: Sequence[str], difference: float) -> dict[str, Any]:
     """Return the scenes and questions needed to detect a difference from the first of one or two runs."""
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.score.comparison import compare, incomparable
     from render_agent.score.power import plan
 
@@ -205,7 +204,7 @@ def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
 
 
 def _write_pages(
-    folders: Sequence[RunFolder],
+    folders: Sequence[RunData],
     pairs: Sequence[Mapping[str, Any]],
     page: Path,
     *,
@@ -229,15 +228,14 @@ def _write_pages(
     return write_comparison(Comparison(runs, pairs), place)
 
 
-def _side(folder: RunFolder, *, by_path: bool) -> Side:
+def _side(folder: RunData, *, by_path: bool) -> Side:
     from render_agent.config import fixed_options
-    from render_agent.runs.log.reader import results_of
     from render_agent.score.comparison import Side
 
     config = folder.config
     return Side(
         str(folder.path) if by_path else folder.name,
-        results_of(folder),
+        folder.results,
         {"--subset": config.subset},
         fixed_options(config.to_json()),
     )

@@ -34,13 +34,12 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     from render_agent.report.diagnosis.diagnose import diagnose_run
     from render_agent.report.diagnosis.sentences import notes, reading
     from render_agent.report.diagnosis.summary import cause_table, summary
-    from render_agent.runs.log.folder import find_run
-    from render_agent.runs.log.reader import read_states
+    from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
-    states = read_states(folder)
+    states = folder.states
     diagnoses = diagnose_run(folder, processes, states)
     figures = summary(states, diagnoses, folder.config.image_size)
     if as_json:

@@ -13,7 +13,7 @@ from render_agent.cli.shared_options import WHERE_RUNS_LIE, NewPath, complete_ru
 from render_agent.extras import require
 
 if TYPE_CHECKING:
-    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.read import RunData
 
 TABLES = ("csv", "turns-csv", "parquet", "turns-parquet")
 
@@ -98,7 +98,7 @@ def export_command(
     from render_agent.errors import UsageError
     from render_agent.report.export.selection import QuestionFilter, select_runs
     from render_agent.report.export.writers import ExportOptions, export
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.score.comparison import RIGHT
 
     given = {
@@ -129,7 +129,7 @@ def export_command(
     click.echo(f"{export(chosen, form, Path(to), options)} in {to}")
 
 
-def _log(folders: Sequence[RunFolder], name: str) -> None:
+def _log(folders: Sequence[RunData], name: str) -> None:
     """Tell runs to a tool. SetupError where its library is missing, or it does not take them."""
     from render_agent.errors import SetupError
     from render_agent.report.export.loggers import log_finished, logged_line

@@ -41,7 +41,7 @@ def ls_command(output: str, as_json: bool) -> None:
     """
     from rich.table import Table
 
-    from render_agent.runs.log.folder import NO_RUNS, list_runs
+    from render_agent.runs.read import NO_RUNS, list_runs
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
@@ -66,20 +66,20 @@ def ls_command(output: str, as_json: bool) -> None:
 def run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run; minutes: of rendering and generating, over all processes."""
     from render_agent.errors import RunLogError
-    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.read import RunData
     from render_agent.score.tables import figure
 
     row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "error": None}
     try:
-        folder = RunFolder(path)
-        results = folder.results()
+        folder = RunData(path)
+        results = folder.saved_results
         saved = folder.record["config"]
         row |= {
             "date": _began(path).isoformat(" ", "minutes"),
             "benchmark": "one scan" if saved.get("ply") else saved.get("benchmark"),
             "views": saved.get("views"),
             "status": "unfinished",
-            "questions": len(folder.questions()) if folder.has_questions else None,
+            "questions": len(folder.questions) if folder.has_questions else None,
             "engine": saved["engine"],
             "model": folder.record["engine"]["model"],
             "agent": saved.get("agent", "single"),

@@ -21,8 +21,8 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
       render-agent merge SHARD_1 SHARD_2
     """
     from render_agent.cli.commands.run import program
-    from render_agent.runs.log.folder import find_run
     from render_agent.runs.merge_shards import merge
+    from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
     from render_agent.util.display import counted

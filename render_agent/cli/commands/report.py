@@ -65,7 +65,7 @@ def report_command(
     from time import perf_counter
 
     from render_agent.report.pages.build import build, missing_assets
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.util.display import counted
 
     if watch:
@@ -88,7 +88,7 @@ def serve_report(
 ) -> None:
     """Serve the report of a run and rewrite it while the run goes on, until Ctrl-C."""
     from render_agent.extras import require
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.util.sanitize import one_line
     from render_agent.util.web.browser import open_page
 

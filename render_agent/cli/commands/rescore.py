@@ -26,18 +26,18 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
       render-agent rescore recent
       render-agent rescore recent --parser vlmevalkit
     """
-    from render_agent.runs.log.folder import RunLog, find_run
-    from render_agent.runs.log.reader import results_of
     from render_agent.runs.log.results import table
+    from render_agent.runs.log.writer import RunLog
+    from render_agent.runs.read import find_run
     from render_agent.score.summary import OFFICIAL
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
-    results = results_of(folder, parser)
+    results = folder.score(folder.states, parser)
     if folder.finished:
-        with closing(RunLog(folder)) as log:
+        with closing(RunLog(folder.path)) as log:
             if parser == OFFICIAL:
                 log.write_results(results, table(results["questions"]))
             else:

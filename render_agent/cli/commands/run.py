@@ -21,9 +21,9 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine, make_engine
 from render_agent.report.export.loggers import logged
-from render_agent.runs.log.folder import RunFolder, find_run
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
+from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
 from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
@@ -53,16 +53,16 @@ def continue_run(
     if not allow_code and changes.get("model") is None and _came_with(folder):
         refuse_code(folder.config, str(folder.path / "config.json"))
     run = resume_run(folder, changes)
-    if folder.results() and not any(state.active for state in run.states):
+    if folder.saved_results and not any(state.active for state in run.states):
         run.close()
         console = _console()
         console.print(f"{folder.name} is complete: nothing is left to do")
-        _print_results(folder.results() or {}, run, console, as_json=run.config.json)
+        _print_results(folder.saved_results or {}, run, console, as_json=run.config.json)
         return 0
     return _execute(run)
 
 
-def _came_with(folder: RunFolder) -> bool:
+def _came_with(folder: RunData) -> bool:
     """Whether the policy's file of a run lies beside the run, as one of a foreign folder would, or is another user's."""
     code = Path(code_of(folder.config) or "")
     try:

@@ -88,21 +88,21 @@ def judge_run(
     """Return the results of a run with its free-text answers scored by a model; write them beside it."""
     from render_agent.engines.make_engine import make_engine
     from render_agent.report.llm_match import mark_answers, match_figures
-    from render_agent.runs.log.folder import RunLog, find_run
-    from render_agent.runs.log.reader import read_states, results_of
+    from render_agent.runs.log.writer import RunLog
+    from render_agent.runs.read import find_run
 
     folder = find_run(output, run)
-    states = read_states(folder)
+    states = folder.states
     if not any(state.question.scored_by.judged for state in states):
         raise UsageError(f"{folder.name} has no free-text question (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:
         marked = mark_answers(states, model, config.max_new_tokens)
-    results = results_of(folder, states=states, marks=marked.scores)
+    results = folder.score(states, marks=marked.scores)
     judge = {"engine": config.engine, "model": config.model_name}
     results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
-        with closing(RunLog(folder)) as log:
+        with closing(RunLog(folder.path)) as log:
             log.write_results_of("llm-match", results)
     return results
 

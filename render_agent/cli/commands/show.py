@@ -12,7 +12,7 @@ from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from render_agent.runs.log.folder import RunFolder
+    from render_agent.runs.read import RunData
 
 SHOWN_IDS = 12  # ids listed in an error
 
@@ -31,24 +31,24 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
       render-agent show recent 3
     """
     from render_agent.cli.commands.run import print_agent, program
-    from render_agent.runs.log.folder import find_run
+    from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
     folder = find_run(Path(output), run)
-    if question is None and not as_json and not folder.config.batch and folder.results():
-        question = folder.questions()[0].id  # the only one
+    if question is None and not as_json and not folder.config.batch and folder.saved_results:
+        question = folder.questions[0].id  # the only one
     if question is not None:
         _show_question(folder, question, as_json=as_json)
         return
-    results = folder.results()
+    results = folder.saved_results
     if as_json:
         click.echo(json_text(results or {"status": "unfinished"}))
         return
     console = plain_console()
     if results is None:
-        console.print(f"{folder.name} is unfinished: {len(folder.turns())} turns so far.")
+        console.print(f"{folder.name} is unfinished: {len(folder.turns)} turns so far.")
         line = shlex.join([*program(), "--continue", str(folder.path)])
         console.print(f"To go on: {line}", soft_wrap=True)
         return
@@ -57,16 +57,15 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 
-def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> None:
+def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_scan
     from render_agent.cli.turn_text import belief_lines, turn_lines
-    from render_agent.runs.log.reader import read_states
     from render_agent.runs.log.results import row as question_row
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
     from render_agent.util.sanitize import json_text
 
-    questions = {question.id: question for question in folder.questions()}
+    questions = {question.id: question for question in folder.questions}
     question = questions.get(question_id)
     if question is None:
         ids = list(questions)
@@ -75,14 +74,16 @@ def _show_question(folder: RunFolder, question_id: str, *, as_json: bool) -> Non
             f"{folder.name} has no question with the id {short_repr(question_id)}: its ids: {some}"
         )
     if as_json:
-        click.echo(json_text(folder.lines(question_id)))
+        click.echo(
+            json_text([line for line in folder.lines() if line["question_id"] == question_id])
+        )
         return
     console = plain_console()
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
-    lines = folder.turns(question_id)
-    (state,) = read_states(folder, lines, questions=[question])
+    lines = [line for line in folder.turns if line.head.question_id == question_id]
+    state = next(state for state in folder.states if state.id == question_id)
     row = question_row(state)
     console.print(f"answer: {in_words(question, row['answer'])} ({row['status']})")
     truth = "not known" if question.truth is None else in_words(question, question.truth)

@@ -21,8 +21,7 @@ from render_agent.report.diagnosis.visibility_pass import (
     measure_scene,
     new_views,
 )
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.tasks.ground_truth import Facts, known_facts, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.display import stage
@@ -44,7 +43,7 @@ class Part:
 
 
 def diagnose_run(
-    folder: RunFolder,
+    folder: RunData,
     processes: int | None = None,
     states: Sequence[QuestionState] | None = None,
 ) -> dict[str, Diagnosis]:
@@ -57,7 +56,7 @@ def diagnose_run(
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed.
     RunLogError where the log is damaged.
     """
-    states = read_states(folder) if states is None else states
+    states = folder.states if states is None else states
     config, diagnoses = folder.config, dict[str, Diagnosis]()
     parts = _parts_of(config, states)
     new = [state.question for state in states if config.faithful]

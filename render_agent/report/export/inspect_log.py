@@ -17,7 +17,6 @@ from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.report.export.result_rows import Diagnoses
 from render_agent.report.export.selection import SelectedRun
-from render_agent.runs.log.reader import results_of
 from render_agent.util.contained_paths import picture_path
 
 SCORER = "vsi_bench"
@@ -41,7 +40,7 @@ def write_inspect(
     from inspect_ai import log
 
     folder = run.folder.path.resolve()
-    figures = results_of(run.folder, states=run.states)
+    figures = run.folder.score(run.states)
 
     def show(picture: str) -> str:
         if not embed:

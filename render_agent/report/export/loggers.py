@@ -20,11 +20,10 @@ from render_agent.config.paths import public_options
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Phase, Turn
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.log.lines import replay
-from render_agent.runs.log.reader import NO_SCENES, read_states, results_of
 from render_agent.runs.log.results import counted_states, scored_answers
 from render_agent.runs.phase_controller import Observer, Silent
+from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
@@ -49,7 +48,7 @@ class RunLogger(ABC):
     """How to view the run; `{runs}` stands for the folder of the run folders."""
 
     @abstractmethod
-    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, anew: bool) -> None:
         """Open the run, or reopen it if the tracker has it.
 
         Args:
@@ -72,7 +71,7 @@ class WandbLogger(RunLogger):
     seen_by = "if it was offline, wandb sync wandb/latest-run sends it"
     tool = "wandb"
 
-    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, anew: bool) -> None:
         tool = import_module(self.tool)
         project = os.environ.get(f"{self.tool.upper()}_PROJECT", PROJECT)
         with redirect_stdout(sys.stderr):  # standard output may carry the JSON of --json
@@ -80,7 +79,7 @@ class WandbLogger(RunLogger):
                 project=project, config=_options(folder), **self._names(folder, tool)
             )
 
-    def _names(self, folder: RunFolder, tool: Any) -> dict[str, Any]:
+    def _names(self, folder: RunData, tool: Any) -> dict[str, Any]:
         tool.setup(settings=tool.Settings(silent=True))
         known = "WANDB_MODE" in os.environ or tool.login(prompt=False, verify=False)
         return {
@@ -105,7 +104,7 @@ class TrackioLogger(WandbLogger):
     seen_by = "view it with: trackio show"
     tool = "trackio"
 
-    def _names(self, folder: RunFolder, tool: Any) -> dict[str, Any]:
+    def _names(self, folder: RunData, tool: Any) -> dict[str, Any]:
         return {"name": _run_id(folder), "resume": "allow", "embed": False}
 
 
@@ -114,7 +113,7 @@ class TensorBoardLogger(RunLogger):
 
     seen_by = "view it with: tensorboard --logdir {runs}/tensorboard"
 
-    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, anew: bool) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         place = folder.path.parent / "tensorboard" / folder.name
@@ -140,7 +139,7 @@ class MlflowLogger(RunLogger):
     seen_by = "view it with: mlflow ui"
     tag = "render_agent.run"
 
-    def __init__(self, folder: RunFolder, *, anew: bool) -> None:
+    def __init__(self, folder: RunData, *, anew: bool) -> None:
         from mlflow import MlflowClient
         from mlflow.entities import Param
 
@@ -175,11 +174,11 @@ class MlflowLogger(RunLogger):
         self.client.set_terminated(self.id)
 
 
-def _run_id(folder: RunFolder) -> str:
+def _run_id(folder: RunData) -> str:
     return f"{folder.name}-{folder.record['fingerprint'][:8]}"
 
 
-def _options(folder: RunFolder) -> dict[str, Any]:
+def _options(folder: RunData) -> dict[str, Any]:
     """Return the run's options without keys and paths, its model, and where its report is below the output folder."""
     options = public_options(folder.config.to_json())
     model = str(folder.record["engine"]["model"])
@@ -193,7 +192,7 @@ def _cell(value: object) -> str:
 class LoggingObserver(Observer):
     """Passes events on to another observer and scalars to the loggers."""
 
-    def __init__(self, folder: RunFolder, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, anew: bool = False) -> None:  # fmt: skip
+    def __init__(self, folder: RunData, states: Sequence[QuestionState], names: Sequence[str], to: Observer, say: Say, *, anew: bool = False) -> None:  # fmt: skip
         self.states, self.to, self.say = states, to, say
         self.step = sum(len(state.turns) for state in states)
         self.stride = -(-sum(state.max_turns for state in states) // POINTS)
@@ -220,10 +219,10 @@ class LoggingObserver(Observer):
             with self._guarded(name):
                 each.log(figures, self.step)
 
-    def finish(self, folder: RunFolder) -> None:
+    def finish(self, folder: RunData) -> None:
         """Send the last scalars, unless they were sent, and the final scores."""
         last = scalars(self.states) if self.step % self.stride else {}
-        self.log({**last, **summary(results_of(folder, states=self.states))})
+        self.log({**last, **summary(folder.score(self.states))})
 
     def close(self) -> None:
         """Close every logger that still works."""
@@ -294,7 +293,7 @@ def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> I
     if not run.config.log_to:
         yield observer
         return
-    folder = run.log.folder
+    folder = RunData(run.path)
     logging_observer = LoggingObserver(folder, run.states, run.config.log_to, observer, say)
     try:
         yield logging_observer
@@ -305,21 +304,21 @@ def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> I
         note(logged_line(name, folder))
 
 
-def logged_line(name: str, folder: RunFolder) -> str:
+def logged_line(name: str, folder: RunData) -> str:
     """Return the sentence that says where a logged run can be viewed."""
     seen = registry.load("logger", name).seen_by.format(runs=folder.path.parent)
     return f"{folder.name} was logged to {name}{seen and f'; {seen}'}"
 
 
-def log_finished(folder: RunFolder, name: str, say: Say) -> bool:
+def log_finished(folder: RunData, name: str, say: Say) -> bool:
     """Log an existing run to a tracker, turn by turn; return False if the tracker failed."""
     states = [
         QuestionState(known.question, NO_SCENES, known.max_turns, blind=known.blind)
-        for known in read_states(folder)
+        for known in folder.states
     ]
     by_id = {state.id: state for state in states}
     observer = LoggingObserver(folder, states, [name], Silent(), say, anew=True)
-    for line in folder.turns():
+    for line in folder.turns:
         replay([line], by_id)
         if line.turn is not None:
             observer.took(by_id[line.head.question_id], line.turn)

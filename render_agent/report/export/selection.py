@@ -10,9 +10,8 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
 from render_agent.runs.log.results import row
+from render_agent.runs.read import RunData
 from render_agent.util.display import tracked
 
 
@@ -47,7 +46,7 @@ class SelectedRun:
     """
 
     name: str
-    folder: RunFolder
+    folder: RunData
     config: RunConfig
     states: list[QuestionState] = field(repr=False)
     rows: list[dict[str, Any]] = field(repr=False)
@@ -63,13 +62,13 @@ class SelectedRun:
         return zip(tracked(self.states, f"exporting {self.name}"), self.rows, strict=True)
 
 
-def select_runs(folders: Sequence[RunFolder], keep: QuestionFilter) -> list[SelectedRun]:
+def select_runs(folders: Sequence[RunData], keep: QuestionFilter) -> list[SelectedRun]:
     """Return the chosen questions of every run, in the order of the run.
 
     UsageError where an id or a type is in none of the runs. RunLogError where a log is damaged.
     """
     everything = [
-        whole_run(folder, read_states(folder), name)
+        whole_run(folder, folder.states, name)
         for name, folder in zip(_names(folders), folders, strict=True)
     ]
     questions = [state.question for run in everything for state in run.states]
@@ -84,7 +83,7 @@ def select_runs(folders: Sequence[RunFolder], keep: QuestionFilter) -> list[Sele
 
 
 def whole_run(
-    folder: RunFolder, states: Sequence[QuestionState], name: str | None = None
+    folder: RunData, states: Sequence[QuestionState], name: str | None = None
 ) -> SelectedRun:
     """Return a run with all its questions; name: the folder's unless given."""
     config = folder.config
@@ -92,7 +91,7 @@ def whole_run(
     return SelectedRun(name or folder.name, folder, config, list(states), rows)
 
 
-def _names(folders: Sequence[RunFolder]) -> list[str]:
+def _names(folders: Sequence[RunData]) -> list[str]:
     """Return a name for every run, each once: runs of other outputs may have begun in the same second."""
     taken: Counter[str] = Counter()
     names = []

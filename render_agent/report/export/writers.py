@@ -157,7 +157,7 @@ def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> str:
     from render_agent.report.export.rerun_recording import write_rerun
 
     for run in runs:
-        questions = run.folder.questions()
+        questions = run.folder.questions
         stress = run.config.picture_stress
         scenes = stress.scenes(run.config, questions)
         # A question that was shown another scene has no boxes of that scene.

@@ -16,7 +16,7 @@ from render_agent.report.pages.data import ReportData, copy_assets, read_run
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.maps.floor_plan import cameras_of
 from render_agent.report.pages.question.question_page import write_pages
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.views.picture_store import safe_name
 
 REPORT = "report"
@@ -24,7 +24,7 @@ REPORT = "report"
 
 
 def build(
-    folder: RunFolder,
+    folder: RunData,
     *,
     processes: int | None = None,
     diagnose: bool = True,

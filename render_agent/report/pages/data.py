@@ -13,9 +13,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.chat import encodable
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import notes, read_states, results_of
 from render_agent.runs.log.results import standing
+from render_agent.runs.read import RunData
 from render_agent.util.web.templates import ASSETS, environment
 from render_agent.views.picture_store import safe_name
 
@@ -30,7 +29,7 @@ class ReportData:
     question id, of the questions that were diagnosed. finished: whether the run has come to its end.
     """
 
-    folder: RunFolder
+    folder: RunData
     config: RunConfig
     states: Sequence[QuestionState]
     results: Mapping[str, Any]
@@ -50,8 +49,7 @@ class ReportData:
     @cached_property
     def standing(self) -> Mapping[str, Any]:
         """The status and the notes of the results, known before these are."""
-        own = notes(self.record)
-        return standing(self.states, partial=self.config.partial, notes=own)
+        return standing(self.states, partial=self.config.partial, notes=self.folder.notes)
 
     @cached_property
     def rows(self) -> dict[str, Mapping[str, Any]]:
@@ -117,9 +115,6 @@ def neighbours(question_ids: Iterable[str]) -> dict[str, tuple[str | None, str |
     return {name: (files[n], files[n + 2]) for n, name in enumerate(ids)}
 
 
-def read_run(folder: RunFolder) -> ReportData:
+def read_run(folder: RunData) -> ReportData:
     """Read a run for its report, finished or not. RunLogError if its log is damaged."""
-    states = read_states(folder)
-    return ReportData(
-        folder, folder.config, states, results_of(folder, states=states), folder.finished
-    )
+    return ReportData(folder, folder.config, folder.states, folder.results, folder.finished)

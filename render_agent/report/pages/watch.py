@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT, build
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
 
@@ -22,7 +22,7 @@ IDLE_SHARE = (
 )
 
 
-def routes(folder: RunFolder) -> list[BaseRoute]:
+def routes(folder: RunData) -> list[BaseRoute]:
     """Return the pages of a run's report and its pictures."""
     return [
         Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
@@ -34,7 +34,7 @@ def routes(folder: RunFolder) -> list[BaseRoute]:
 
 
 def watch(
-    folder: RunFolder,
+    folder: RunData,
     port: int,
     on_start: Callable[[str], None],
     *,
@@ -55,7 +55,8 @@ def watch(
         started = False
         while True:
             began = time.monotonic()
-            _, report = build(folder, processes=processes, diagnose=diagnose, diagnoses=diagnoses)
+            run = RunData(folder.path)
+            _, report = build(run, processes=processes, diagnose=diagnose, diagnoses=diagnoses)
             done = {state.id for state in report.states if not state.active}
             diagnoses = {name: found for name, found in report.diagnoses.items() if name in done}
             if not started:

@@ -11,21 +11,21 @@ from render_agent.config.engine import code_of
 from render_agent.engines.make_engine import describe_engine
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.report.sweep.plan import Cell, Sweep
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
 
 Watch = Callable[[Run], object]
 
 
-def find_cells(sweep: Sweep) -> dict[str, RunFolder]:
+def find_cells(sweep: Sweep) -> dict[str, RunData]:
     """Return the run of every cell that was begun, by label; of several the one that got farthest.
 
     A folder that cannot be read as a run is passed over.
     """
-    by_fingerprint: dict[str, RunFolder] = {}
+    by_fingerprint: dict[str, RunData] = {}
     for path in list_runs(Path(sweep.cells[0].config.output)):
         try:
-            folder = RunFolder(path)
+            folder = RunData(path)
             fingerprint = folder.config.fingerprint
         except RenderAgentError:
             continue
@@ -39,13 +39,13 @@ def find_cells(sweep: Sweep) -> dict[str, RunFolder]:
     }
 
 
-def is_complete(folder: RunFolder) -> bool:
+def is_complete(folder: RunData) -> bool:
     """Whether a run has come to its end and none of its questions failed or is active."""
-    results = folder.results()
+    results = folder.saved_results
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 
-def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder], *, run_code: bool = True) -> None:
+def check_cells(sweep: Sweep, begun: Mapping[str, RunData], *, run_code: bool = True) -> None:
     """Refuse a sweep before anything runs where a cell that is not begun cannot begin.
 
     SetupError, which names the cell. No model is loaded. run_code: whether a policy's file may be run, which
@@ -61,7 +61,7 @@ def check_cells(sweep: Sweep, begun: Mapping[str, RunFolder], *, run_code: bool 
             raise type(error)(f"{cell.label}: {error}") from error
 
 
-def run_cell(cell: Cell, begun: RunFolder | None, watch: Watch) -> None:
+def run_cell(cell: Cell, begun: RunData | None, watch: Watch) -> None:
     """Take a cell to its end: begin it, or go on where it was cut off or failed.
 
     SetupError, EngineError or RunLogError where it has to stop; typed again, it goes on.

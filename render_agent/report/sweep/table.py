@@ -10,9 +10,8 @@ from rich.table import Table
 
 from render_agent.report.sweep.grid import is_complete
 from render_agent.report.sweep.plan import Cell, Sweep
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import results_of
 from render_agent.runs.log.results import per_question
+from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
 from render_agent.score.means import Scored
@@ -35,7 +34,7 @@ CAPTION = (
 )
 
 
-def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> list[Row]:
+def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
     """Return a row of figures for each row of a sweep; begun: the runs of its cells, by label.
 
     RunLogError if a log is damaged.
@@ -61,7 +60,7 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunFolder]) -> list[Row]:
     return rows
 
 
-def _folders(cells: Sequence[Cell], begun: Mapping[str, RunFolder]) -> list[RunFolder]:
+def _folders(cells: Sequence[Cell], begun: Mapping[str, RunData]) -> list[RunData]:
     folders = [begun[cell.label] for cell in cells if cell.label in begun]
     return [folder for folder in folders if folder.has_questions]
 
@@ -85,7 +84,7 @@ def _figures(side: Side) -> Row:
     }
 
 
-def side_of(folders: Sequence[RunFolder]) -> Side:
+def side_of(folders: Sequence[RunData]) -> Side:
     """Return the runs of a row as one side of a comparison.
 
     Of runs that differ in their seeds, a question counts once per seed and is paired with its own seed;
@@ -93,7 +92,7 @@ def side_of(folders: Sequence[RunFolder]) -> Side:
     """
     # results.json may be older than the log if a run was continued and stopped again
     results = [
-        (folder.results() if is_complete(folder) else None) or results_of(folder)
+        (folder.saved_results if is_complete(folder) else None) or folder.results
         for folder in folders
     ]
     subset = {"--subset": folders[0].config.subset}

@@ -1,5 +1,5 @@
-"""The run folder: its schema, its lines, its lock, how it is written turn by turn and read back.
+"""The run folder: its schema, its lines, its lock, and how it is written turn by turn.
 
-Imports `config`, `dialogue`, `observation`, `questions` and `score`; nothing in it imports the scheduler.
-Start with `folder`, whose `RunLog` writes a run and whose `RunFolder` reads it.
+Imports `config`, `dialogue`, `views`, `tasks` and `score`; nothing in it imports the scheduler.
+Start with `writer`, whose `RunLog` writes a run; `runs.read` reads it.
 """

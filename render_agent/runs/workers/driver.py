@@ -18,8 +18,8 @@ from render_agent.dialogue.turn import Phase
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.folder import RunLog
 from render_agent.runs.log.lines import Failed
+from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer
 from render_agent.runs.workers.cluster import cluster, resources
 from render_agent.runs.workers.worker import (

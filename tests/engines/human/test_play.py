@@ -19,8 +19,7 @@ from render_agent.cli.main import cli
 from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, find_run
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import resume_run
 from render_agent.scans.camera import AnyCamera
 from render_agent.util.safe_parse import convert
@@ -89,12 +88,12 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
     files = [view["file"] for line in sat.lines() for view in line["views"]]
     assert len(files) == 4
     assert all((sat.path / file).is_file() for file in files)
-    folder = RunFolder(sat.path)
+    folder = RunData(sat.path)
     assert folder.record["engine"]["model"] == "person"
-    (row,) = folder.results()["questions"]
+    (row,) = folder.saved_results["questions"]
     assert (row["answer"], row["score"], row["status"], row["turns"]) == ("B", 1.0, "answered", 3)
-    assert folder.results()["official"] == 100
-    assert read_states(folder)[0].answer == "B"
+    assert folder.saved_results["official"] == 100
+    assert folder.states[0].answer == "B"
 
 
 def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
@@ -302,9 +301,9 @@ def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
         page.get_by_label("I am done").check()
         send(page)
     assert [line["turn"] for line in folder.lines()] == [0, 1, 2, 3]
-    assert folder.results()["questions"][0]["score"] == 1.0
+    assert folder.saved_results["questions"][0]["score"] == 1.0
     assert folder.record["engine"]["model"] == "Ada"
-    assert "answered in the browser by: Ada" in folder.results()["notes"]
+    assert "answered in the browser by: Ada" in folder.saved_results["notes"]
 
 
 def request(question_id, turn=0):

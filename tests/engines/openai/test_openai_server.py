@@ -11,7 +11,7 @@ from factories.servers import StubServer, forward_to, model_server
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 pytestmark = [
@@ -132,7 +132,7 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
     before = sum(len(turns) for turns in transcripts(run.path).values())
     assert 7 <= before < COUNT * TURNS
     with StubServer(answer, port=first.port):
-        again = resume_run(RunFolder(run.path), {})
+        again = resume_run(RunData(run.path), {})
         try:
             again.go(Silent())
         finally:

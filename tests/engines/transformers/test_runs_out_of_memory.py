@@ -12,7 +12,7 @@ from factories.runs import make_questions, play, transcripts
 from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 OPTIONS = {
     "max_turns": 2,
@@ -149,7 +149,7 @@ def test_a_question_too_large_for_memory_fails_alone(
     assert "failed" not in statuses.values()
     said = transcripts(path)
     assert {name: said[name] for name in ("0",)} == {"0": undisturbed["0"]}
-    errors = [line["error"] for line in RunFolder(path).lines() if line["error"]]
+    errors = [line["error"] for line in RunData(path).lines() if line["error"]]
     assert len(errors) == 1
     assert "--image-size" in errors[0]
     assert "--batch-size" in errors[0]

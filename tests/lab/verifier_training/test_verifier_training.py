@@ -19,8 +19,8 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.runs.log.folder import RunFolder
 from render_agent.runs.phase_controller import Silent
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.sufficiency import COUNTING_TYPE
@@ -65,7 +65,7 @@ def explored(folder, questions, **options):
     run = start_run(make_config(folder, questions, **RUN | options))
     with closing(run):
         run.go(Silent())
-    return RunFolder(run.path)
+    return RunData(run.path)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_labels_agree_with_the_diagnosis_of_the_run(chosen_at_random, decisions)
             assert decision.found[decision.chosen] == now
             checked += now
     assert checked > 3
-    assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions())
+    assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions)
     assert {len(decision.candidates) for decision in decisions} == {4}
 
 
@@ -299,7 +299,7 @@ def test_a_run_that_it_chooses_in_continues_to_the_same_transcript(rooms, traine
     run = start_run(make_config(tmp_path / "cut", rooms, **RUN | chosen))
     with closing(run), pytest.raises(KeyboardInterrupt):
         run.go(Stopping(7))
-    cut = RunFolder(run.path)
+    cut = RunData(run.path)
     done = len(cut.lines())
     assert 0 < done < len(whole.lines())
     again = resume_run(cut, {})
@@ -319,7 +319,7 @@ def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained,
     (held,) = learned["held_out"]["scenes"]
     config = RunConfig(batch=True, agent="best:2", temperature=1.0, verifier=(f"learned:{folder}",))
     copies = []
-    for question in chosen_at_random.questions():
+    for question in chosen_at_random.questions:
         scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
         shutil.copy(question.scan, scan)
         copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))

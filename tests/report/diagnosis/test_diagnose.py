@@ -21,8 +21,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.sentences import notes, reading
 from render_agent.report.diagnosis.summary import summary
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.room_truth import read_truth
@@ -53,7 +52,7 @@ def run_of(folder, replies, start, **options):
     """Play the named questions of room00 with these replies; return the run folder."""
     given = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
     path, _ = play(folder, QUESTIONS, ScriptedEngine(Replies(replies), 8), **given | options)
-    return RunFolder(path)
+    return RunData(path)
 
 
 STARING = {
@@ -122,7 +121,7 @@ def test_sightings_are_those_of_sight(looking):
     sight = Sight(Rasteriser(1), scene, [thing.box for thing in ROOM.objects], size, size[0])
     found = diagnose_run(looking)
     compared = 0
-    for state in read_states(looking):
+    for state in looking.states:
         one = found[state.id]
         for turn, told in zip(state.turns, one.turns, strict=True):
             for sighting in told.sightings:
@@ -184,8 +183,8 @@ def test_several_processes_find_the_same(tmp_path):
     path, _ = play(
         tmp_path, QUESTIONS, ScriptedEngine(Replies(replies), 8), id=ids, start=MIDDLE, max_turns=2
     )
-    folder = RunFolder(path)
-    assert len({question.scene for question in folder.questions()}) == 2
+    folder = RunData(path)
+    assert len({question.scene for question in folder.questions}) == 2
     alone = diagnose_run(folder, 1)
     assert diagnose_run(folder, 2) == alone
 
@@ -204,7 +203,7 @@ def test_without_the_scan_the_way_alone_is_told(tmp_path):
         max_turns=3,
     )
     (tmp_path / "room00.ply").unlink()
-    one = diagnose_run(RunFolder(path))[LIGHT]
+    one = diagnose_run(RunData(path))[LIGHT]
     assert one.path == pytest.approx(0.5)
     assert [turn.coverage for turn in one.turns] == [None, None]
     assert (one.boxes, one.cause, one.coverage) == ((), Cause.UNKNOWN, None)
@@ -256,7 +255,7 @@ def test_annotated_rooms_have_boxes(tmp_path):
         run.go(Silent())
     finally:
         run.close()
-    folder = RunFolder(run.path)
+    folder = RunData(run.path)
     found = diagnose_run(folder)
     with_boxes = [one for one in found.values() if one.boxes]
     assert len(with_boxes) >= 3
@@ -273,7 +272,7 @@ def test_the_command_says_why(looking, staring):
     assert figures["all"]["causes"]["misjudged"] == 3
     assert figures["all"]["seen"]["well"] == {"right": 1, "wrong": 3, "percent": 25.0}
     assert figures["all"]["seen"]["not_well"] == {"right": 0, "wrong": 0, "percent": None}
-    assert figures["types"].keys() == {q.type for q in looking.questions()}
+    assert figures["types"].keys() == {q.type for q in looking.questions}
 
 
 @pytest.mark.parametrize(
@@ -296,8 +295,8 @@ def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
         run.go(Silent())
     finally:
         run.close()
-    folder = RunFolder(run.path)
-    states, diagnoses = read_states(folder), diagnose_run(folder)
+    folder = RunData(run.path)
+    states, diagnoses = folder.states, diagnose_run(folder)
     told = {True: {REASONS[True], REASON_NO_BOX}, False: {REASONS[False]}, None: {REASONS[None]}}
     for state in states:
         one = diagnoses[state.id]
@@ -337,14 +336,14 @@ def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
     replies = {str(n): looks_at("tv", "door", answer=answer) for n, answer in enumerate(answers)}
     engine = ScriptedEngine(Replies(replies), 8)
     path, _ = play(tmp_path, tmp_path / "questions.jsonl", engine, start=MIDDLE, max_turns=TURNS)
-    folder = RunFolder(path)
+    folder = RunData(path)
     found = diagnose_run(folder)
     causes = [found[str(n)].cause for n in range(4)]
     assert causes == [Cause.RIGHT, Cause.UNKNOWN] * 2
     assert {one.shown for one in found.values()} == {None}
     assert {turn is None for turn in found["0"].first_seen.values()} == {False}
     empty = {"right": 0, "wrong": 0, "percent": None}
-    assert summary(read_states(folder), found, (640, 480))["all"]["seen"] == {
+    assert summary(folder.states, found, (640, 480))["all"]["seen"] == {
         "well": empty,
         "not_well": empty,
     }
@@ -352,7 +351,7 @@ def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
 
 def test_figures_add_up(looking, staring):
     for folder in (looking, staring):
-        states, found = read_states(folder), diagnose_run(folder)
+        states, found = folder.states, diagnose_run(folder)
         figures = summary(states, found, (640, 480))
         causes = Counter(str(one.cause) for one in found.values())
         assert {k: v for k, v in figures["all"]["causes"].items() if v} == dict(causes)
@@ -364,7 +363,7 @@ def test_figures_add_up(looking, staring):
 
 
 def test_a_question_whose_truth_nobody_knows_is_open(looking):
-    states = read_states(looking)
+    states = looking.states
     for state in states:
         state.question = replace(state.question, truth=None)
     found = diagnose_run(looking, states=states)

@@ -12,8 +12,7 @@ from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 
 
 def csv_rows(file):
@@ -88,7 +87,7 @@ def test_pairs_set_the_move_that_was_taken_against_each_that_scored_less(run, tm
 def test_rows_of_turns_and_questions_say_how_they_were_chosen(run, tmp_path):
     export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
     rows = csv_rows(tmp_path / "turns.csv")
-    turns = [turn for state in read_states(RunFolder(run)) for turn in state.turns]
+    turns = [turn for state in RunData(run).states for turn in state.turns]
     told = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
     assert told == [("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns]
     export(run, "--format", "csv", "--to", tmp_path / "rows.csv")
@@ -105,7 +104,7 @@ def test_recordings_show_where_the_candidates_led(run, tmp_path):
     from test_export_rerun import recorded
 
     found = recorded(tmp_path / "0.rrd")["/world/candidates"]
-    (state,) = [state for state in read_states(RunFolder(run)) if state.id == "0"]
+    (state,) = [state for state in RunData(run).states if state.id == "0"]
     going = [[c for c in turn.evidence.candidates if c.goes_on] for turn in state.turns]
     assert [len(some) for some in going] == [3, 3, 3, 0]
     assert np.allclose(

@@ -7,8 +7,7 @@ import pytest
 from factories.exports import REPLIES, export, make_run
 
 from render_agent.errors import SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def run(tmp_path_factory):
 def test_a_log_read_back_has_the_same_numbers(run, log, tmp_path, ending):
     export(run, "--format", "inspect", "--to", tmp_path / f"a{ending}")
     read = log.read_eval_log(str(tmp_path / f"a{ending}"))
-    results = RunFolder(run).results()
+    results = RunData(run).saved_results
     assert read.status == "success"
     (scores,) = read.results.scores
     told = {name: metric.value for name, metric in scores.metrics.items()}
@@ -37,7 +36,7 @@ def test_a_log_read_back_has_the_same_numbers(run, log, tmp_path, ending):
     assert "max_turns" not in read.eval.task_args
     assert (read.results.total_samples, read.results.completed_samples) == (4, 4)
     for sample, row, state in zip(
-        read.samples, results["questions"], read_states(RunFolder(run)), strict=True
+        read.samples, results["questions"], RunData(run).states, strict=True
     ):
         assert (sample.id, sample.target) == (row["question_id"], row["truth"])
         (score,) = sample.scores.values()
@@ -74,7 +73,7 @@ def test_thinking_is_told_from_what_was_said(run, log, tmp_path):
 def test_pictures_stand_in_the_log_where_that_is_asked_for(run, log, tmp_path):
     export(run, "--format", "inspect", "--embed", "--question", 3, "--to", tmp_path / "a.eval")
     (sample,) = log.read_eval_log(str(tmp_path / "a.eval"), resolve_attachments=True).samples
-    (state,) = (state for state in read_states(RunFolder(run)) if state.id == "3")
+    (state,) = (state for state in RunData(run).states if state.id == "3")
     pieces = [piece for message in sample.messages for piece in message.content_list]
     pictures = [piece.image for piece in pieces if piece.type == "image"]
     for picture, view in zip(pictures, state.views, strict=True):

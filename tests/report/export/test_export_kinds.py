@@ -10,8 +10,7 @@ from pyarrow import parquet
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 
@@ -74,7 +73,7 @@ KINDS = {
 def test_every_format_takes_it(tmp_path, kind):
     make, statuses = KINDS[kind]
     run = make(tmp_path)
-    states = read_states(RunFolder(run))
+    states = RunData(run).states
     assert [str(state.status) for state in states] == statuses
     spoken = [state for state in states if state.turns]
     turns = sum(len(state.turns) for state in states)

@@ -12,8 +12,7 @@ from factories.runs import make_config, make_questions
 from PIL import Image
 
 from render_agent.errors import UsageError
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 
@@ -40,7 +39,7 @@ def test_messages_are_those_that_were_sent_and_replied(run, tmp_path):
     before = contents(run)
     export(run, "--format", "messages", "--without-thinking", "--absolute", "--to", tmp_path / "a")
     lines = json_lines(tmp_path / "a")
-    states = read_states(RunFolder(run))
+    states = RunData(run).states
     assert [line["id"] for line in lines] == [state.id for state in states]
     for line, state in zip(lines, states, strict=True):
         told = json.loads(json.dumps(line["messages"]).replace(f"{run}/", ""))
@@ -51,7 +50,7 @@ def test_messages_are_those_that_were_sent_and_replied(run, tmp_path):
 def test_pictures_are_found_from_the_folder_of_the_file(run, tmp_path):
     export(run, "--format", "messages", "--to", tmp_path / "deep" / "a.jsonl")
     lines = json_lines(tmp_path / "deep" / "a.jsonl")
-    shown = [len(state.views) for state in read_states(RunFolder(run))]
+    shown = [len(state.views) for state in RunData(run).states]
     assert [len(pictures_of(line)) for line in lines] == shown
     for line in lines:
         for picture in pictures_of(line):

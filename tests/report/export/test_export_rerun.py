@@ -15,8 +15,7 @@ from factories.runs import SMALL, Silent
 from render_agent.config import RunConfig
 from render_agent.errors import UsageError
 from render_agent.report.export.rerun_recording import write_rerun
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.ground_truth import known_facts, placed
@@ -67,7 +66,7 @@ def recorded(file: Path) -> dict[str, dict[str, list]]:
 
 
 def test_a_recording_holds_the_scene_the_way_the_views_and_the_words(run, tmp_path):
-    states = read_states(RunFolder(run))
+    states = RunData(run).states
     state = states[0]
     export(run, "--format", "rerun", "--question", state.id, "--to", tmp_path / "a.rrd")
     found = recorded(tmp_path / "a.rrd")
@@ -98,7 +97,7 @@ def test_a_recording_holds_the_scene_the_way_the_views_and_the_words(run, tmp_pa
 
 def test_named_boxes_stand_where_they_do_in_the_scene(run, tmp_path):
     export(run, "--format", "rerun", "--to", tmp_path / "all")
-    for state in read_states(RunFolder(run)):
+    for state in RunData(run).states:
         found = recorded(tmp_path / "all" / f"{state.id}.rrd")
         facts = known_facts([state.question])[state.question.scene]
         boxes = placed(facts, SceneCache().get(state.question)).boxes
@@ -145,6 +144,6 @@ def test_several_questions_are_several_recordings(run, tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_is_said_and_not_waited_for(run):
-    state = read_states(RunFolder(run))[0]
+    state = RunData(run).states[0]
     with pytest.raises(OSError, match="No space left on device"):
         write_rerun("run", state, run, None, None, (96, 72), Path("/dev/full"))

@@ -15,8 +15,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.result_rows import (
     COLUMNS_OF_QUESTIONS,
 )
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.read import RunData
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def read_csv(file):
 def test_a_row_a_question_is_the_row_of_the_results(run, tmp_path):
     export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
-    results = RunFolder(run).results()
+    results = RunData(run).saved_results
     for row, known in zip(rows, results["questions"], strict=True):
         assert {name: row[name] for name in known} == known
         assert row["run"] == run.name
@@ -51,7 +50,7 @@ def test_a_row_a_question_is_the_row_of_the_results(run, tmp_path):
 def test_a_row_a_turn_is_the_turn_of_the_log(run, tmp_path):
     export(run, "--format", "turns-parquet", "--to", tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
-    turns = [(state, turn) for state in read_states(RunFolder(run)) for turn in state.turns]
+    turns = [(state, turn) for state in RunData(run).states for turn in state.turns]
     for row, (state, turn) in zip(rows, turns, strict=True):
         assert (row["question_id"], row["turn"]) == (state.id, turn.number)
         stood = tuple(row[f"stood_{axis}"] for axis in "xyz")
@@ -107,7 +106,7 @@ def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
 
 def test_what_the_diagnosis_found_stands_in_the_rows(tmp_path):
     run = make_run(tmp_path)
-    found = diagnose_run(RunFolder(run))
+    found = diagnose_run(RunData(run))
     export(run, "--format", "parquet", "--diagnose", "--to", tmp_path / "a")
     export(run, "--format", "turns-parquet", "--diagnose", "--to", tmp_path / "b")
     rows = {row["question_id"]: row for row in parquet.read_table(tmp_path / "a").to_pylist()}

@@ -11,7 +11,7 @@ from factories.runs import Silent, make_config, make_questions, walking
 from render_agent.config.paths import public_options
 from render_agent.errors import EngineError, SetupError
 from render_agent.report.export.loggers import TensorBoardLogger, TrackioLogger, logged
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 
@@ -56,12 +56,12 @@ def test_tensorboard_has_each_turn_once_whether_told_live_after_a_break_or_after
     run = start_run(config)
     with pytest.raises(EngineError):
         go(run, gone_after(walking(4), 2))
-    run = resume_run(RunFolder(run.path), {})
-    assert run.log.folder.turns()
+    run = resume_run(RunData(run.path), {})
+    assert RunData(run.path).turns
     assert go(run, walking(4)) == []
     folder = tmp_path / "runs" / "tensorboard" / run.path.name
     live, texts = scalars(folder)
-    results = RunFolder(run.path).results()
+    results = RunData(run.path).saved_results
     turns = results["totals"]["turns"]
     assert [step for step, _ in live["questions/done"]] == list(range(1, turns + 1))
     assert live["tokens/out"][-1] == (turns, results["totals"]["tokens"]["out"])
@@ -101,7 +101,7 @@ def test_trackio_is_driven_by_the_interface_of_wandb(tmp_path, monkeypatch, caps
         return Run()
 
     monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
-    run = RunFolder(make_run(tmp_path))
+    run = RunData(make_run(tmp_path))
     trackio = TrackioLogger(run, anew=True)
     trackio.log({"score": 50.0}, 3)
     trackio.close()
@@ -118,7 +118,7 @@ def test_a_logger_that_fails_stops_no_run(tmp_path):
     (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
     run = start_run(config)
     assert len([said for said in go(run, walking(2)) if "tensorboard" in said]) == 1
-    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+    assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
 def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
@@ -130,7 +130,7 @@ def test_a_tool_that_ends_its_thread_is_told_of(tmp_path, monkeypatch):
     monkeypatch.setattr(TensorBoardLogger, "__init__", exits)
     (sentence,) = go(run, walking(2))
     assert all(words in sentence for words in ("tensorboard", "no such project"))
-    assert RunFolder(run.path).results()["counts"]["answered"] == 2
+    assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
 def test_a_logger_that_is_not_installed_is_said_before_there_is_a_run(tmp_path, monkeypatch):
@@ -175,7 +175,7 @@ def test_wandb_offline_has_turns_and_scores(tmp_path, monkeypatch):
     run = make_run(tmp_path)
     export(run, "--format", "wandb")
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-    turns = RunFolder(run).results()["totals"]["turns"]
+    turns = RunData(run).saved_results["totals"]["turns"]
     for _ in range(100):  # wandb's own process may write on after the run was finished
         if file.read_bytes().count(b"tokens/out") >= turns:
             break

@@ -16,7 +16,7 @@ from render_agent.errors import RunLogError
 from render_agent.report.pages.build import build
 from render_agent.report.pages.data import page_of
 from render_agent.report.pages.words import type_words
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def hostile(tmp_path_factory):
 
 def test_a_hostile_name_leads_to_a_page_within_the_report(hostile):
     place = hostile.path / "report"
-    for question in hostile.questions():
+    for question in hostile.questions:
         page = place / page_of(question.id)
         assert page.is_file()
         assert page.resolve().parent == place / "questions"
@@ -107,7 +107,7 @@ def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
     text = (hostile.path / "report" / "questions.js").read_bytes().decode("ascii")
     data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
     places = {name: place for place, name in enumerate(data["columns"])}
-    rows = hostile.results()["questions"]
+    rows = hostile.saved_results["questions"]
     assert len(rows) == len(data["rows"]) == 3
     for row, compact in zip(rows, data["rows"], strict=True):
         assert compact[places["id"]] == row["question_id"]
@@ -120,14 +120,14 @@ def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
 def test_a_run_in_progress_is_reported_and_stamped(tmp_path):
     questions = make_questions(tmp_path, 6)
     path, _ = play(tmp_path, questions, walking(6))
-    done = RunFolder(path)
+    done = RunData(path)
     assert "IN PROGRESS" not in reported(done, diagnose=False).read_text("utf-8")
     (path / "results.json").unlink()
     (path / "results.csv").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if json.loads(line)["turn"] < 3]
     (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
-    index = reported(RunFolder(path))
+    index = reported(RunData(path))
     stamp = "IN PROGRESS: 4 of 6 questions done"  # 2 and 5 would have said done in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
         assert stamp in page.read_text("utf-8")
@@ -138,7 +138,7 @@ def test_a_run_without_a_turn_is_reported(tmp_path):
     path, _ = play(tmp_path, questions, walking(2))
     for name in ("results.json", "turns.jsonl"):
         (path / name).unlink()
-    assert "IN PROGRESS: 0 of 2" in reported(RunFolder(path)).read_text("utf-8")
+    assert "IN PROGRESS: 0 of 2" in reported(RunData(path)).read_text("utf-8")
 
 
 def test_the_command_prints_the_file_to_open(run, capfd):

@@ -14,7 +14,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.bundle import bundle
 from render_agent.report.pages.data import read_run
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.util.whole_files import write_whole
 
 USER = "zaphod"
@@ -45,7 +45,7 @@ def run(tmp_path_factory):
     record["config"]["base_url"] = [f"http://{SERVER}/v1"]
     (path / "config.json").write_text(json.dumps(record))
     (path / "views" / "stray.png").write_bytes(b"nobody names it")
-    return RunFolder(path)
+    return RunData(path)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
             for tag, _, value in assert_whole(path).found:
                 assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
     names = {path.relative_to(root).as_posix() for path in files}
-    named = {file for line in run.turns() if line.turn for file in line.turn.drawn}
+    named = {file for line in run.turns if line.turn for file in line.turn.drawn}
     assert {name for name in names if name.startswith("views/")} == named
     assert {"config.json", "results.json", "report/index.html"} <= names
     assert not any(name.endswith((".jsonl", ".log")) for name in names)

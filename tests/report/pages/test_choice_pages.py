@@ -9,14 +9,13 @@ from factories.reports import HOSTILE, assert_whole, plan_of, reported, run_room
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.data import page_of
-from render_agent.runs.log.reader import read_states
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
 LOOKING = {**CHOOSING, "agent": "lookahead:3", "verifier": ("random",)}
 
 
 def state_of(folder):
-    (state,) = read_states(folder)
+    (state,) = folder.states
     return state
 
 

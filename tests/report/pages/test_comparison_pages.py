@@ -11,8 +11,7 @@ from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.runs.log.folder import RunFolder
-from render_agent.runs.log.reader import results_of
+from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare
 
 ANSWERS = {
@@ -72,7 +71,7 @@ def changed(page):
 
 def test_the_table_holds_what_compare_says(page, runs, two):
     output, names = runs
-    sides = [Side(name, results_of(RunFolder(output / name)), {}) for name in names[:2]]
+    sides = [Side(name, RunData(output / name).results, {}) for name in names[:2]]
     found = compare(*sides)["differences"]["official"]
     page.goto(two.as_uri())
     cells = page.locator(".scores tr.mean td").all_inner_texts()
@@ -107,7 +106,7 @@ def test_dialogues_stand_side_by_side_turn_by_turn(page, runs, two):
     page.goto((two.parent / "questions" / "1.html").as_uri())
     for place, letter in enumerate("ab"):
         logged = [
-            line for line in RunFolder(output / names[place]).lines() if line["question_id"] == "1"
+            line for line in RunData(output / names[place]).lines() if line["question_id"] == "1"
         ]
         replies = page.locator(f"[id^={letter}-turn].turn .reply").all_text_contents()
         assert replies == [line["reply"] for line in logged]

@@ -12,7 +12,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.index_page import COLUMNS, question_rows
 from render_agent.report.pages.table import table_script
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
 
@@ -71,7 +71,7 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
 
 def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
     """As the page is written, and as its script draws it."""
-    report = read_run(RunFolder(seen.parents[1]))
+    report = read_run(RunData(seen.parents[1]))
     report.diagnoses = diagnose_run(report.folder, 1, report.states)
     rows = question_rows(report)
     context = patient(browser.new_context(java_script_enabled=False))

@@ -11,7 +11,7 @@ from factories.runs import make_questions, play
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report.pages.data import page_of
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 
 class Says:
@@ -27,7 +27,7 @@ class Says:
 def answered(folder, answer, questions="rooms", **options):
     """Run questions that all get this answer; return the run folder."""
     path, _ = play(folder, questions, ScriptedEngine(Says(answer)), max_turns=2, **options)
-    return RunFolder(path)
+    return RunData(path)
 
 
 def shown_to(*given, **options):

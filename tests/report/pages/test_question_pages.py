@@ -15,7 +15,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.build import build
 from render_agent.report.pages.data import page_of, read_run
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
 
@@ -58,14 +58,14 @@ def report(tmp_path_factory):
         id=("0", "3", "4", "17"),
         max_turns=6,
     )
-    return reported(RunFolder(path)).parent
+    return reported(RunData(path)).parent
 
 
 @pytest.fixture(scope="module")
 def lines(report):
     """The logged turns by question."""
     found = {}
-    for line in RunFolder(report.parent).lines():
+    for line in RunData(report.parent).lines():
         if line["error"] is None:
             found.setdefault(line["question_id"], []).append(line)
     return found
@@ -139,7 +139,7 @@ def test_wedges_open_where_the_camera_looked(page, report, lines):
 
 def test_named_boxes_are_outlined_where_they_are(page, report):
     page.goto(address(report, "3"))
-    found = diagnose_run(RunFolder(report.parent), 1)["3"]
+    found = diagnose_run(RunData(report.parent), 1)["3"]
     assert found.named
     assert {box.category for box in found.boxes} <= set(found.named)
     outlines = page.locator(".map .box:not(.halo)")
@@ -199,7 +199,7 @@ def test_a_turn_says_what_was_seen_said_asked_and_done(page, report, lines):
 
 def test_what_was_in_sight_is_what_the_diagnosis_says(page, report):
     page.goto(address(report, "3"))
-    found = diagnose_run(RunFolder(report.parent), 1)["3"]
+    found = diagnose_run(RunData(report.parent), 1)["3"]
     for turn in found.turns:
         seen = [sighting for sighting in turn.sightings if sighting.area > 0]
         rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
@@ -324,7 +324,7 @@ def test_a_picture_enlarges_and_the_turns_play_like_a_film(page, report):
 
 
 def test_the_page_of_a_wrong_answer_begins_with_why(page, report):
-    rows = {row["question_id"]: row for row in RunFolder(report.parent).results()["questions"]}
+    rows = {row["question_id"]: row for row in RunData(report.parent).saved_results["questions"]}
     for question_id, row in rows.items():
         page.goto(address(report, question_id))
         told = page.locator(".verdict").all_inner_texts()

@@ -21,7 +21,7 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.view3d import page_data, scene_file
 from render_agent.report.pages.view3d.scene_file import MAX_FACES, coarser, scene_script
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
@@ -152,7 +152,7 @@ def view_of(page_file):
 def test_boxes_are_seen_in_the_turns_whose_pictures_show_them(page_file):
     turns = view_of(page_file)["turns"]
     sightings = [
-        turn.sightings for turn in diagnose_run(RunFolder(page_file.parents[2]), 1)["3"].turns
+        turn.sightings for turn in diagnose_run(RunData(page_file.parents[2]), 1)["3"].turns
     ]
     assert any(s.area == 0 for turn in sightings for s in turn), "something was not in a picture"
     assert [turn["seen"] for turn in turns] == [

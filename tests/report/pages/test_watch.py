@@ -10,7 +10,7 @@ from factories.reports import run_rooms
 
 from render_agent.report.pages import watch as module
 from render_agent.report.pages.watch import watch
-from render_agent.runs.log.folder import RunFolder
+from render_agent.runs.read import RunData
 
 
 def fetched(address):
@@ -30,7 +30,7 @@ def going(tmp_path):
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
     (path / "results.json").unlink()
-    return RunFolder(path), b"".join(lines[2:]), (done / "results.json").read_bytes()
+    return RunData(path), b"".join(lines[2:]), (done / "results.json").read_bytes()
 
 
 def test_new_turns_come_by_themselves(going, monkeypatch):

@@ -12,7 +12,7 @@ from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.report.sweep.plan import read_sweep
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 
 EXAMPLE = TREE / "examples" / "views.yaml"
@@ -74,17 +74,17 @@ def test_every_combination_is_a_run_and_a_row(done):
     assert [row["label"] for row in rows] == [
         f"model={model}, views={views}" for model in GRID["model"] for views in GRID["views"]
     ]
-    first = RunFolder(runs[0])
+    first = RunData(runs[0])
     for row, path in zip(rows, runs, strict=True):
-        folder = RunFolder(path)
-        results = folder.results()
+        folder = RunData(path)
+        results = folder.saved_results
         assert row["label"] == f"model={folder.config.model}, views={folder.config.views}"
         assert row["official"] == results["official"]
         assert row["per_question"]["turns"] == results["totals"]["turns"] / 4
         assert row["per_question"]["tokens_in"] == results["totals"]["tokens"]["in"] / 4
         assert (row["status"], row["scored"], row["failed"]) == ("complete", 4, 0)
         if path is not runs[0]:
-            sides = (Side(one.name, one.results(), {}) for one in (first, folder))
+            sides = (Side(one.name, one.saved_results, {}) for one in (first, folder))
             expected = compare(*sides)["differences"]["official"]["difference"]
             assert row["difference"] == expected
     assert "difference" not in rows[0]
@@ -164,7 +164,7 @@ def test_failed_questions_are_tried_again(tmp_path):
     whole = known(file, tmp_path)
     place = tmp_path / "sweep_small"
     first, second = list_runs(place)
-    *others, last = RunFolder(second).lines()
+    *others, last = RunData(second).lines()
     nothing = dict.fromkeys(last.keys() - {"question_id", "turn", "phase", "events"})
     failed = last | nothing | {"views": [], "messages": [], "error": "EngineError: gone"}
     lines = "".join(json.dumps(line) + "\n" for line in [*others, failed])
@@ -198,7 +198,7 @@ def test_the_command_line_beats_the_options_of_the_file(tmp_path):
     file = write(tmp_path, runs=[{"label": "one"}, {"label": "two", "seed": 3}])
     words = ("--output", tmp_path, "--limit", 2, "--model", "random")
     rows = json.loads(sweep(file, *words, "--json"))["cells"]
-    one, two = (RunFolder(path) for path in list_runs(tmp_path / "sweep_small"))
+    one, two = (RunData(path) for path in list_runs(tmp_path / "sweep_small"))
     assert (one.config.limit, one.config.model, one.config.seed) == (2, "random", 0)
     assert (two.config.limit, two.config.model, two.config.seed) == (2, "random", 3)
     assert [row["label"] for row in rows] == ["one", "two"]

@@ -11,7 +11,7 @@ from factories.runs import make_questions
 from render_agent.cli.main import cli
 from render_agent.errors import UsageError
 from render_agent.report.sweep.plan import read_sweep
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 
 EXAMPLE = TREE / "examples" / "choose.yaml"
@@ -53,8 +53,8 @@ def done(tmp_path_factory):
 def runs_of(place, label, told):
     """Return the runs behind a row, by seed."""
     row = next(row for row in told["cells"] if row["label"] == label)
-    folders = [RunFolder(place / name) for name in row["runs"]]
-    return {folder.config.seed: folder.results() for folder in folders}, row
+    folders = [RunData(place / name) for name in row["runs"]]
+    return {folder.config.seed: folder.saved_results for folder in folders}, row
 
 
 def test_a_row_is_the_mean_over_its_seeds(done):

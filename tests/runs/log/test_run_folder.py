@@ -25,11 +25,13 @@ from factories.runs import (
 
 from render_agent import __version__
 from render_agent.errors import RunLogError, SetupError, UsageError
-from render_agent.runs.log import folder as folder_module
-from render_agent.runs.log.folder import RunFolder, RunLog, find_run, list_runs
+from render_agent.runs import read
+from render_agent.runs.log import writer
 from render_agent.runs.log.lock import FolderLock
-from render_agent.runs.log.reader import read_states
+from render_agent.runs.log.writer import RunLog
+from render_agent.runs.read import RunData, find_run, list_runs
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.util.whole_files import read_lines
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def spoil(path):
 def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 6)
-    named = {file for line in RunFolder(copy).lines() for file in line["sha256"]}
+    named = {file for line in RunData(copy).lines() for file in line["sha256"]}
     for file in sorted((copy / "views").rglob("*.png")):
         if str(file.relative_to(copy)) not in named:
             file.unlink()
@@ -95,7 +97,7 @@ def test_a_picture_that_is_empty_torn_or_another_is_drawn_again(finished, tmp_pa
     continued(copy)
     assert transcripts(copy) == transcripts(finished)
     assert all(file.read_bytes() == content for file, content in whole.items())
-    for line in RunFolder(copy).lines():
+    for line in RunData(copy).lines():
         for file, digest in line["sha256"].items():
             assert hashlib.sha256((copy / file).read_bytes()).hexdigest() == digest
 
@@ -105,7 +107,7 @@ def test_an_edited_config_is_refused(finished):
     record["config"]["max_turns"] = 3
     (finished / "config.json").write_text(json.dumps(record))
     with pytest.raises(RunLogError, match="was edited after the run began"):
-        resume_run(RunFolder(finished), {})
+        resume_run(RunData(finished), {})
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_an_edited_config_is_refused(finished):
 def test_a_config_that_is_none_is_refused(finished, content, said):
     (finished / "config.json").write_bytes(content)
     with pytest.raises(RunLogError, match=said):
-        RunFolder(finished)
+        RunData(finished)
 
 
 def test_a_damaged_turn_is_named(finished):
@@ -129,17 +131,43 @@ def test_a_damaged_turn_is_named(finished):
     lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
     (finished / "turns.jsonl").write_text("\n".join(lines) + "\n")
     with pytest.raises(RunLogError, match="line 3 does not fit"):
-        resume_run(RunFolder(finished), {})
+        resume_run(RunData(finished), {})
 
 
-def test_the_turns_of_one_question_are_read_alone(finished):
-    folder = RunFolder(finished)
-    own = [line for line in folder.lines() if line["question_id"] == "1"]
-    with (finished / "turns.jsonl").open("a") as file:
-        file.write('{"question_id": "1", "to')
-    assert folder.lines("1") == own
-    assert [line.turn.number for line in folder.turns("1")] == [line["turn"] for line in own]
-    assert folder.turns("nobody") == []
+def test_every_part_is_read_when_it_is_first_used_and_once(finished, monkeypatch):
+    run = RunData(finished)
+    opened = []
+    monkeypatch.setattr(
+        read, "read_lines", lambda file, *how: opened.append(file.name) or read_lines(file, *how)
+    )
+    assert opened == []
+    assert [state.id for state in run.states] == [question.id for question in run.questions]
+    assert run.results["questions"] == run.saved_results["questions"]
+    assert [line.turn.number for line in run.turns] == [
+        line["turn"] for line in RunData(finished).lines()
+    ]
+    assert sorted(opened[:2]) == ["questions.jsonl", "turns.jsonl"]
+    assert len(opened) == 3  # the last is that of `lines`, which are kept by nobody
+
+
+def test_a_run_read_before_its_end_keeps_what_it_read(finished):
+    (finished / "results.json").unlink()
+    cut(finished, 3)
+    run = RunData(finished)
+    assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
+    continued(finished)
+    assert (len(run.turns), run.saved_results, run.finished) == (3, None, True)
+    assert len(RunData(finished).turns) > 3
+    assert RunData(finished).saved_results["status"] == "complete"
+
+
+def test_a_run_without_questions_yet_says_how_to_go_on(finished):
+    (finished / "questions.jsonl").unlink()
+    run = RunData(finished)
+    assert not run.has_questions
+    for part in ("questions", "states", "results"):
+        with pytest.raises(RunLogError, match=f"--continue {finished}"):
+            getattr(run, part)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +197,13 @@ def test_a_damaged_field_is_named_with_its_file(finished, file, field, value):
         part[names[-1]] = value
     place.write_text("".join(json.dumps(record) + "\n" for record in records))
 
-    def read():
-        folder = RunFolder(finished)
-        read_states(folder)
-        folder.results()
+    def open_all():
+        folder = RunData(finished)
+        _ = folder.states
+        _ = folder.saved_results
 
     with pytest.raises(RunLogError, match=rf"{file}.*{names[-1]}"):
-        read()
+        open_all()
 
 
 def test_a_folder_of_an_earlier_version_is_refused_with_the_way_out(finished, type_in):
@@ -201,11 +229,11 @@ def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
 
 
 def test_a_second_process_is_told_who_writes(finished):
-    run = resume_run(RunFolder(finished), {})
+    run = resume_run(RunData(finished), {})
     with pytest.raises(RunLogError, match=f"is being written by process {os.getpid()}"):
-        resume_run(RunFolder(finished), {})
+        resume_run(RunData(finished), {})
     run.close()
-    resume_run(RunFolder(finished), {}).close()
+    resume_run(RunData(finished), {}).close()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
@@ -227,9 +255,9 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(finished):
     ) as process:
         assert process.stdout.readline() == "held\n"
         with pytest.raises(RunLogError, match=f"process {process.pid}"):
-            resume_run(RunFolder(finished), {})
+            resume_run(RunData(finished), {})
         process.send_signal(signal.SIGKILL)
-    resume_run(RunFolder(finished), {}).close()
+    resume_run(RunData(finished), {}).close()
 
 
 @pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -240,13 +268,13 @@ def test_where_the_file_system_has_no_locks_the_run_goes_on_with_a_warning(
         raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    log = RunLog(RunFolder(finished))
+    log = RunLog(finished)
     assert str(finished) in log.warning
     log.close()
 
 
 def test_a_folder_that_was_deleted_stops_the_run(finished, tmp_path):
-    log = RunLog(RunFolder(finished))
+    log = RunLog(finished)
     finished.rename(tmp_path / "elsewhere")
     log.append_line({"question_id": "0"})
     with pytest.raises(RunLogError, match=f"{finished} was deleted"):
@@ -260,17 +288,17 @@ def test_a_scan_that_changed_is_refused(tmp_path):
     with (tmp_path / "room.ply").open("ab") as file:
         file.write(b"\n")
     with pytest.raises(SetupError, match=r"room\.ply is not the scan"):
-        resume_run(RunFolder(run.path), {})
+        resume_run(RunData(run.path), {})
 
 
 def test_only_what_changes_no_result_may_change(finished):
     with pytest.raises(UsageError, match="--max-turns would change the results"):
-        resume_run(RunFolder(finished), {"max_turns": 3})
-    resume_run(RunFolder(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
+        resume_run(RunData(finished), {"max_turns": 3})
+    resume_run(RunData(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
 
 
 def test_pictures_are_synced_before_the_line_that_names_them(made, tmp_path, monkeypatch):
-    synced, write_all, named = set(), folder_module.write_all, []
+    synced, write_all, named = set(), writer.write_all, []
 
     def written(file, content):
         for line in map(json.loads, content.splitlines()):
@@ -282,7 +310,7 @@ def test_pictures_are_synced_before_the_line_that_names_them(made, tmp_path, mon
         path = Path(f"/proc/self/fd/{number}").readlink()
         synced.add(path.name.removeprefix(".").removesuffix(".part"))
 
-    monkeypatch.setattr(folder_module, "write_all", written)
+    monkeypatch.setattr(writer, "write_all", written)
     monkeypatch.setattr(os, "fsync", fsync)
     path, _ = play(tmp_path, made.parents[1] / "questions.jsonl", walking(4), max_turns=5)
     assert named

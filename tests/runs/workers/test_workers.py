@@ -32,7 +32,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
-from render_agent.runs.log.folder import RunFolder, list_runs
+from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
 from render_agent.runs.workers.cluster import _connect, cluster, resources
@@ -137,7 +137,7 @@ def policy(folder, happens):
 
 
 def nothing_twice(path):
-    turns = Counter((line["question_id"], line["turn"]) for line in RunFolder(path).lines())
+    turns = Counter((line["question_id"], line["turn"]) for line in RunData(path).lines())
     return max(turns.values()) == 1
 
 
@@ -152,7 +152,7 @@ def chosen(path):
     """Return what was weighed and taken in every turn, without how it was batched."""
     return {
         (line["question_id"], line["turn"]): {**line["evidence"], "calls": None}
-        for line in RunFolder(path).lines()
+        for line in RunData(path).lines()
     }
 
 
@@ -220,7 +220,7 @@ def test_two_workers_give_what_one_process_gives(tmp_path, ray, alone, caplog):
     path = play(rooms(tmp_path, workers=2))
     assert_equal(path, alone)
     assert nothing_twice(path)
-    assert len(RunFolder(path).lines()) == len(RunFolder(alone).lines())
+    assert len(RunData(path).lines()) == len(RunData(alone).lines())
     assert len({*processes(caplog.text)} - {os.getpid()}) == 2
 
 
@@ -290,19 +290,19 @@ def test_a_scene_that_kills_fails_alone_and_is_tried_again(tmp_path, ray, alone)
     path = play(config)
     failed = {
         row["question_id"]
-        for row in RunFolder(path).results()["questions"]
+        for row in RunData(path).saved_results["questions"]
         if row["status"] == "failed"
     }
-    deadly = {question.id for question in RunFolder(path).questions() if question.scene == "room01"}
+    deadly = {question.id for question in RunData(path).questions if question.scene == "room01"}
     assert failed == deadly
     assert nothing_twice(path)
-    errors = {line["error"] for line in RunFolder(path).lines()} - {None}
+    errors = {line["error"] for line in RunData(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
     go_on(path, workers=1)
     assert transcripts(path) == transcripts(alone)
     assert pictures(path) == pictures(alone)
-    assert RunFolder(path).results()["counts"]["failed"] == 0
+    assert RunData(path).saved_results["counts"]["failed"] == 0
 
 
 def done_in(lines):
@@ -344,7 +344,7 @@ def test_a_driver_killed_leaves_nothing_behind_and_its_run_goes_on_alone(tmp_pat
         driver.communicate()
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
-    assert len(RunFolder(path).lines()) >= 10
+    assert len(RunData(path).lines()) >= 10
     workers = processes((path / "run.log").read_text())
     assert len(workers) == 2
     assert all(gone(process) for process in workers)
@@ -385,7 +385,7 @@ def test_on_a_cluster_with_nothing_but_json_on_standard_output(tmp_path, ray, al
         said, told = driver.communicate(timeout=300)
     assert driver.returncode == 0, told
     (path,) = list_runs(tmp_path / "runs")
-    assert json.loads(said) == RunFolder(path).results()
+    assert json.loads(said) == RunData(path).saved_results
     assert transcripts(path) == transcripts(alone)
     assert "died" in (path / "run.log").read_text()
     assert "ray" not in told.lower()
@@ -399,7 +399,7 @@ def test_an_error_that_hits_every_worker_stops_the_run(tmp_path, ray, alone):
     with pytest.raises(RunStoppedError, match="device is gone"):
         run.go(Silent())
     run.close()
-    assert 5 <= sum(line["error"] is not None for line in RunFolder(run.path).lines()) < 20
+    assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
     go_on(run.path, workers=2)
     assert transcripts(run.path) == transcripts(alone)
@@ -506,7 +506,7 @@ def test_workers_and_devices_given_to_go_on_replace_each_other(tmp_path):
         ({"devices": ("cpu",)}, 1, ("cpu",)),
         ({}, 1, ("cpu", "cpu")),
     ):
-        again = resume_run(RunFolder(run.path), changes)
+        again = resume_run(RunData(run.path), changes)
         again.close()
         assert (again.config.workers, again.config.devices) == (workers, devices)
 

@@ -1,0 +1,161 @@
+"""Write a run folder: created, locked, and appended to turn by turn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.turn import Turn
+from render_agent.errors import RenderAgentError
+from render_agent.runs.log.lines import (
+    Failed,
+    error_to_json,
+    question_to_json,
+    turn_to_json,
+)
+from render_agent.runs.log.lock import FolderLock
+from render_agent.runs.log.schema import FORMAT
+from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
+from render_agent.util.whole_files import (
+    json_bytes,
+    json_lines,
+    make_folders,
+    read_lines,
+    sync_folder,
+    write_all,
+    write_whole,
+    writing,
+)
+from render_agent.views.picture_store import Pictures
+
+NAME_FORMAT = "%Y%m%dT%H%M%S"
+"""Name of a run folder: the second it was created, in local time."""
+
+
+class RunLog:
+    """A run folder being written, locked against every other process until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FolderLock(self.path)
+        self.pictures = Pictures(self.path, self._lock.check)
+        self._turns: FileIO | None = None
+        self._pending: list[bytes] = []
+
+    @classmethod
+    def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
+        """Make a new run folder named after the present second and write its `config.json`.
+
+        kind: `batched` or `single`. record: the content of `config.json`. RunLogError if the folder cannot be
+        written.
+        """
+        make_folders(output, durable=True)
+        with writing(output):
+            path = _new_folder(output, kind)
+        try:
+            write_whole(path / "config.json", json_bytes({"format": FORMAT, **record}))
+            sync_folder(output)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return cls(path)
+
+    def write_questions(self, questions: Iterable[Question]) -> None:
+        """Write `questions.jsonl`, whole or not at all."""
+        lines = json_lines(question_to_json(question) for question in questions)
+        write_whole(self.path / "questions.jsonl", lines)
+
+    @property
+    def there(self) -> bool:
+        """Whether the run folder is still the one that was opened."""
+        return self._lock.there
+
+    @property
+    def warning(self) -> str:
+        """What to tell the user if the folder could not be locked; else empty."""
+        return self._lock.warning
+
+    def append(self, question_id: str, turn: Turn) -> None:
+        """Append one turn; it exists from the next `sync` on."""
+        self.append_line(turn_to_json(question_id, turn))
+
+    def append_error(self, failed: Failed) -> None:
+        """Append the error that stopped a question."""
+        self.append_line(error_to_json(failed))
+
+    def sync(self) -> None:
+        """Write what was appended; it survives the machine's death when this returns, with its pictures.
+
+        Pictures are durable before their turn is appended, so that every file that a line names exists. RunLogError if
+        the disk is full or the folder is gone.
+        """
+        if not self._pending:
+            return
+        lines, self._pending = b"".join(self._pending), []
+        self._lock.check()
+        with writing(self.path / "turns.jsonl"):
+            if self._turns is None:
+                self._turns = self._open_turns()
+            write_all(self._turns, lines)
+            os.fsync(self._turns.fileno())
+
+    def write_results(self, results: Mapping[str, Any], table: str) -> None:
+        """Write `results.csv`, then `results.json`, which marks the end."""
+        self.sync()
+        self._lock.check()
+        write_whole(self.path / "results.csv", table.encode())
+        write_whole(self.path / "results.json", json_bytes(results))
+
+    def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:
+        """Write the results by another parser beside the official ones."""
+        write_whole(self.path / f"results.{parser}.json", json_bytes(results))
+
+    def close(self) -> None:
+        """Finish writing and unlock. RunLogError where what was appended cannot be written."""
+        try:
+            self.pictures.close()
+            self.sync()
+        finally:
+            if self._turns is not None:
+                self._turns.close()
+                self._turns = None
+            self._lock.close()
+
+    def append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a line, such as one of another run's log."""
+        written = encode(dict(line))
+        if len(written) > MAX_LINE_BYTES:  # readers would refuse it, and the whole log with it
+            raise RenderAgentError(
+                f"its turn {line.get('turn')} has {len(written):,} bytes, and a line of the log at most"
+                f" {MAX_LINE_BYTES:,}: lower --max-new-tokens or the number of candidates"
+            )
+        self._pending.append(written)
+
+    def _open_turns(self) -> FileIO:
+        path = self.path / "turns.jsonl"
+        if path.is_file():
+            _, whole = read_lines(path)
+            os.truncate(path, whole)
+        file = path.open("ab", buffering=0)
+        sync_folder(self.path)
+        return file
+
+
+def _new_folder(output: Path, kind: str) -> Path:
+    """Make a folder named after the present second, or after the next one that is free."""
+    moment = datetime.now()
+    while True:
+        name = moment.strftime(NAME_FORMAT)
+        moment += timedelta(seconds=1)
+        if any(output.glob(f"{name}_*")):
+            continue
+        with suppress(FileExistsError):  # another process was faster
+            (output / f"{name}_{kind}").mkdir()
+            return output / f"{name}_{kind}"
