@@ -6,7 +6,7 @@ then `single`, the shortest agent.
 """
 
 AGENTS = {
-    "single": "render_agent.agents.single:Single",
+    "single": "render_agent.agents.agent:Agent",
     "vote": "render_agent.agents.vote:Vote",
     "best": "render_agent.agents.lookahead:Best",
     "lookahead": "render_agent.agents.lookahead:Lookahead",

@@ -1,145 +1,104 @@
-"""The base class of agents, which decide turns, and what they may ask of the scheduler.
+"""`Agent`, which decides a turn from its replies, and what a turn may ask of the scheduler.
 
-An agent is a coroutine a turn: it yields what it needs (replies, work of the thread that draws, scores of
-verifiers that ask the engine) and returns what it decided. The scheduler does what is asked for, for all
-questions side by side, so that whatever waits alike is done in one batch.
+A turn is a coroutine: it yields what it needs (replies, work of the drawing thread, scores from verifiers that ask the
+model), and the scheduler serves equal needs of all questions in one batch.
 """
 
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict
-from render_agent.dialogue.chat import Message
-from render_agent.dialogue.evidence import Evidence
-from render_agent.dialogue.moves import StepResult
-from render_agent.dialogue.reply import Action, Malformed
-from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import Phase, Seconds, Turn
-from render_agent.engines.engine import Reply, Request
-from render_agent.views.provider import Observation
+from render_agent.agents.verifiers.verifier import Case, TurnContext, Verifier
+from render_agent.dialogue.evidence import Candidate, Evidence
+from render_agent.dialogue.prompt import Prompt
+from render_agent.engines.engine import Request
+from render_agent.views.provider import ViewProvider
 
-if TYPE_CHECKING:
-    from render_agent.agents.candidates import AgentTools
-
-SEPARATOR = "\x1f"
-"""Stands between a question's id and what tells its dialogues apart; no id that is written has it."""
-
-
-def turn_seed(seed: int, question_id: str, turn: int) -> int:
-    """Return the seed of one turn of one dialogue: it depends on nothing but these three."""
-    name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
-    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
-
-
-def probe_id(question_id: str, turn: int) -> str:
-    """Return the id of the dialogue in which a model is asked what it believes after a turn."""
-    return f"{question_id}{SEPARATOR}turn {turn} probe"
+SEPARATOR = (
+    "\x1f"  # between a question's id and the name of a side dialogue; no question id contains it
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Needs the replies to these requests, a list in their order; each has a dialogue id of its own."""
+    """Needs the replies to these requests, in order; each request has its own dialogue id."""
 
     requests: tuple[Request, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Needs what `work` returns, called by the thread that draws."""
+    """Needs the result of `work`, which the drawing thread calls."""
 
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Needs the verdict on a case of every verifier that asks the engine, a list in their order."""
+    """Needs the verdicts on a case of all verifiers that ask the model, in order."""
 
     case: Case
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The outcome of a turn: the reply that was chosen, its action, the pose that it leads to, and the evidence.
-
-    replies: all that were generated for it, the first of them first. verdicts: of its verifiers. finish:
-    as a `Reply` has it.
-    """
-
-    reply: str
-    action: Action | Malformed
-    result: StepResult
-    replies: tuple[Reply, ...]
-    finish: Literal["stop", "length"] = "stop"
-    evidence: Evidence | None = None
-    verdicts: tuple[Verdict, ...] = ()
-
-    def seconds(self, rendering: float, elapsed: float) -> Seconds:
-        """Return the seconds of its turn: `elapsed` from the request on, after `rendering`.
-
-        The share of the turn in every batch counts, set against the batch of its first reply.
-        """
-        own = self.replies[0]
-        share = sum(reply.seconds / reply.batch_size for reply in self.replies)
-        share += sum(verdict.seconds for verdict in self.verdicts)
-        spent = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
-        # Rounded here, so that a run that is read back from its log has the same totals.
-        return Seconds(*(round(part, 4) for part in spent))
-
-    def as_turn(
-        self,
-        number: int,
-        phase: Phase,
-        seen: Observation,
-        messages: tuple[Message, ...],
-        seconds: Seconds,
-    ) -> Turn:
-        """Return the turn as it is written down; messages: those that are new in it."""
-        parts: list[Reply | Verdict] = [*self.replies, *self.verdicts]
-        return Turn(
-            number=number,
-            phase=phase,
-            views=seen.views,
-            messages=messages,
-            reply=self.reply,
-            action=self.action,
-            feedback=self.result.feedback,
-            stood=seen.camera,
-            camera=self.result.camera,
-            tokens=Tokens.total(part.tokens for part in parts),
-            seconds=seconds,
-            batch_size=self.replies[0].batch_size,
-            finish=self.finish,
-            events=tuple(event for part in parts for event in part.events),
-            evidence=self.evidence,
-            scan=seen.scan,
-        )
-
-
 Need = Ask | Draw | Judge
 
-Steps = Generator[Need, Any, Decision]
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the model is asked in one turn.
+
+    Attributes:
+        requests: One for each wording of the question.
+        wordings: The text of each, in the first turn of a question that is asked in several wordings.
+        events: What went wrong while they were made.
+    """
+
+    requests: tuple[Request, ...]
+    wordings: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Agent(ABC):
-    """Decides turns; what it decides depends on the state, the replies and the seed alone.
+class Tools:
+    """What agents work with in one run.
 
-    text: as `--agent` has it. samples: replies to every wording of the question. wordings: how many there are.
+    Attributes:
+        prompt: Words the dialogues.
+        views: Draws what a candidate move would show.
+        verifiers: Score candidates.
+        seed: Seed of the run.
     """
 
-    form: ClassVar[str]
-    """How it is written: K stands for the samples, R for the wordings."""
+    prompt: Prompt
+    views: ViewProvider
+    verifiers: Sequence[Verifier] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Decides turns; this one asks for one reply and takes it.
+
+    A subclass asks for more replies (`ask`) and chooses one of the candidate moves (`choose`). Its decision
+    depends on the state, the replies and the seed alone.
+
+    Attributes:
+        text: The value of `--agent`.
+        samples: Replies to each request.
+        wordings: Number of wordings of the question.
+    """
+
+    form: ClassVar[str] = "single"
+    """How it is written in `--agent`: K stands for the samples, R for the wordings."""
     verifiers: ClassVar[Sequence[str] | None] = None
-    """The verifiers that choose where none is named; None where it takes none."""
+    """The default verifiers; None if it takes none."""
     draws: ClassVar[bool] = False
-    """Whether what the candidates lead to is drawn."""
+    """Whether it draws the views that the candidates lead to."""
     shows_all: ClassVar[bool] = False
-    """Whether the model is shown where all moves lead."""
+    """Whether the model is shown the views of all candidates."""
 
     text: str
     samples: int = 1
@@ -147,23 +106,44 @@ class Agent(ABC):
 
     @property
     def candidates(self) -> int:
-        """Replies of which one is taken."""
+        """Number of replies among which it chooses."""
         return self.samples * self.wordings
 
     @property
     def chooses(self) -> bool:
-        """Whether there are several replies to choose among."""
+        """Whether there is more than one reply to choose from."""
         return self.candidates > 1
 
     @property
     def moves(self) -> bool:
-        """Whether it chooses among moves, so that there must be some."""
+        """Whether it chooses among moves, so that the model must be free to move."""
         return self.verifiers is not None or self.shows_all
 
-    @abstractmethod
-    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
-        """Return the steps from a turn's request to what is taken; no reply that it gets is an error."""
+    def ask(
+        self, tools: Tools, context: TurnContext, request: Request
+    ) -> Generator[Need, Any, Asked]:
+        """Return what the model is asked in a turn, made from the request for one reply."""
+        yield from ()
+        return Asked((replace(request, samples=self.samples),))
+
+    def choose(
+        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
+    ) -> Generator[Need, Any, Evidence | None]:
+        """Return the candidates with the chosen one and the reasons for it; None to take the only one."""
+        yield from ()
+        return None
 
     def dialogues(self, question_id: str) -> Sequence[str]:
-        """Return the ids of the dialogues that it leads about a question from turn to turn: one, unless it says more."""
+        """Return the ids of the dialogues that it conducts about a question over all turns."""
         return (question_id,)
+
+
+def turn_seed(seed: int, question_id: str, turn: int) -> int:
+    """Return the seed of one turn of one dialogue; it depends on these three values only."""
+    name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
+
+
+def probe_id(question_id: str, turn: int) -> str:
+    """Return the id of the side dialogue in which the model states its beliefs after a turn."""
+    return f"{question_id}{SEPARATOR}turn {turn} probe"

@@ -1,58 +1,48 @@
-"""The agents that choose among moves: by verifiers, or by showing the model where all of them lead.
+"""Agents that choose among moves: by verifiers, or by showing the model where all of them lead.
 
-Whether a question is answered now is said by its first reply that can be read, as it would be alone;
-verifiers score where a move leads, not answers. So an agent whose verifier is random explores as `single`
-does, and a difference between two verifiers is one of moves.
+The first readable reply decides whether the question is answered now, as it would without a choice; verifiers score
+where moves lead, not answers. So with the random verifier an agent explores as `single` does, and a difference between
+two verifiers is a difference of moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from msgspec import structs
-
-from render_agent.agents.agent import Agent, Ask, Decision, Steps
-from render_agent.agents.candidates import (
-    AgentTools,
-    decision,
-    default_candidate,
-    read_candidates,
-    with_candidates,
-)
+from render_agent.agents.agent import Agent, Need, Tools
+from render_agent.agents.candidates import choose_best, default_candidate, preview, with_candidates
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate, Evidence
-from render_agent.engines.engine import Reply, Request
-from render_agent.views.free_views import unmade_views
 
 
 @dataclass(frozen=True)
 class Best(Agent):
-    """Of several moves the one that verifiers score best, unseen."""
+    """Takes the move that verifiers score best, without drawing it."""
 
     form = "best:K"
     verifiers: ClassVar[Sequence[str] | None] = ()
 
-    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
-        """Ask for the candidates, draw and score them where the agent does, and take one."""
-        replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(context, replies, tools.prompt)
+    def choose(
+        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
+    ) -> Generator[Need, Any, Evidence]:
+        """Draw the candidates if the agent does, have them scored, and take the best."""
         alone = default_candidate(context, candidates)
         evidence = Evidence(self.text, tuple(candidates), alone.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
         if context.last or not alone.goes_on or len(moving) < 2:
-            return decision(alone, replies, evidence)
+            return evidence
         if self.draws:
-            moving = yield tools.preview(context, moving)
+            moving = yield preview(tools, context, moving)
         if self.shows_all:
-            return _all_shown(tools, context, replies, with_candidates(evidence, moving))
-        return (yield from tools.choose(context, replies, evidence, moving, _best))
+            return with_candidates(evidence, moving)
+        return (yield from choose_best(tools, context, evidence, moving, _best))
 
 
 @dataclass(frozen=True)
 class Lookahead(Best):
-    """Of several moves that are made and drawn first the one that verifiers score best."""
+    """Takes the move that verifiers score best after all moves were made and drawn."""
 
     form = "lookahead:K"
     verifiers: ClassVar[Sequence[str] | None] = ("geometry",)
@@ -61,7 +51,7 @@ class Lookahead(Best):
 
 @dataclass(frozen=True)
 class Show(Best):
-    """Several moves, of which the first is made, and the model is shown where all of them lead."""
+    """Makes the first move, and shows the model where all moves lead."""
 
     form = "show:K"
     verifiers: ClassVar[Sequence[str] | None] = None
@@ -70,16 +60,5 @@ class Show(Best):
 
 
 def _best(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the candidate with the highest score, the first of several."""
+    """Return the candidate with the highest score, the first of equals."""
     return candidates[int(values.argmax())]
-
-
-def _all_shown(
-    tools: AgentTools, context: TurnContext, replies: Sequence[Reply], evidence: Evidence
-) -> Decision:
-    """Return the decision for the chosen move; where the views of the other moves come next, its feedback says so."""
-    chosen = evidence.candidates[evidence.chosen]
-    if unmade_views(evidence, context.views):
-        note = tools.prompt.wording("turn.other_moves")
-        chosen = structs.replace(chosen, feedback=f"{chosen.feedback} {note}")
-    return decision(chosen, replies, evidence)

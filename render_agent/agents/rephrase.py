@@ -14,18 +14,13 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.agents.agent import SEPARATOR, Agent, Ask, Steps, turn_seed
-from render_agent.agents.candidates import (
-    AgentTools,
-    decision,
-    default_candidate,
-    read_candidates,
-)
+from render_agent.agents.agent import SEPARATOR, Agent, Ask, Asked, Need, Tools, turn_seed
+from render_agent.agents.candidates import choose_best, default_candidate, preview
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import object_schema, unfenced
-from render_agent.engines.engine import Reply, Request
+from render_agent.engines.engine import Request
 from render_agent.util.safe_parse import parse_json
 
 logger = logging.getLogger(__name__)
@@ -47,48 +42,43 @@ class Rephrase(Agent):
     verifiers = ("geometry",)
     draws = True
 
-    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
-        """Ask for the candidates of every wording, score them together, and take one."""
-        wordings, before = yield from self._wordings(tools, context, request)
-        replies: list[Reply] = yield Ask(self._groups(tools, context, request, wordings))
-        candidates = read_candidates(context, replies, tools.prompt)
+    def ask(
+        self, tools: Tools, context: TurnContext, request: Request
+    ) -> Generator[Need, Any, Asked]:
+        """Return a request for each wording: the same dialogue with another text of the question."""
+        state, question = context.state, context.state.question.text
+        first = state.turns[0].evidence if state.turns else None
+        if state.turns or self.wordings == 1:
+            wordings = (first and first.wordings) or (question,)
+            return Asked(self._groups(tools, context, request, wordings))
+        (reply,) = yield Ask((self._request(tools, request, state.id, question),))
+        wordings = (question, *read_wordings(reply.text, question, self.wordings - 1))
+        fewer = len(wordings) < self.wordings
+        if fewer:
+            logger.warning(
+                "question %s is asked in %d wordings, not in %d",
+                *(state.id, len(wordings), self.wordings),
+            )
+        requests = self._groups(tools, context, request, wordings)
+        return Asked(requests, wordings, (FEWER_WORDINGS,) if fewer else ())
+
+    def choose(
+        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
+    ) -> Generator[Need, Any, Evidence]:
+        """Score the candidates of all wordings together, and take one."""
         alone = default_candidate(context, candidates)
-        first = () if context.state.turns else wordings
-        evidence = Evidence(self.text, tuple(candidates), alone.number, wordings=first)
+        evidence = Evidence(self.text, tuple(candidates), alone.number)
         moving = [candidate for candidate in candidates if candidate.goes_on]
-        replies = [*replies, *before]
         if context.last or not alone.goes_on or len(moving) < 2:
-            return decision(alone, replies, evidence)
-        moving = yield tools.preview(context, moving)
-        return (yield from tools.choose(context, replies, evidence, moving, best_of_best_group))
+            return evidence
+        moving = yield preview(tools, context, moving)
+        return (yield from choose_best(tools, context, evidence, moving, best_of_best_group))
 
     def dialogues(self, question_id: str) -> Sequence[str]:
         """Return the dialogue of every wording; the first is the question's own."""
         return tuple(_wording_id(question_id, group) for group in range(self.wordings))
 
-    def _wordings(
-        self, tools: AgentTools, context: TurnContext, request: Request
-    ) -> Generator[Ask, Any, tuple[tuple[str, ...], list[Reply]]]:
-        """Return the wordings, the question's own first, and the replies that they took."""
-        state, question = context.state, context.state.question.text
-        if state.turns:
-            known = state.turns[0].evidence
-            return known.wordings if known and known.wordings else (question,), []
-        if self.wordings == 1:
-            return (question,), []
-        replies: list[Reply] = yield Ask((self._request(tools, request, state.id, question),))
-        wordings = (question, *read_wordings(replies[0].text, question, self.wordings - 1))
-        if len(wordings) < self.wordings:
-            logger.warning(
-                "question %s is asked in %d wordings, not in %d",
-                *(state.id, len(wordings), self.wordings),
-            )
-            replies = [replace(reply, events=(*reply.events, FEWER_WORDINGS)) for reply in replies]
-        return wordings, replies
-
-    def _request(
-        self, tools: AgentTools, request: Request, question_id: str, question: str
-    ) -> Request:
+    def _request(self, tools: Tools, request: Request, question_id: str, question: str) -> Request:
         """Return the request for the other wordings, in a dialogue of its own."""
         name, count = f"{question_id}{SEPARATOR}wordings", self.wordings - 1
         words = tools.prompt.wording("rephrase.request", count=count, question=question)
@@ -105,7 +95,7 @@ class Rephrase(Agent):
         )
 
     def _groups(
-        self, tools: AgentTools, context: TurnContext, request: Request, wordings: Sequence[str]
+        self, tools: Tools, context: TurnContext, request: Request, wordings: Sequence[str]
     ) -> tuple[Request, ...]:
         """Return a request for every wording: the same dialogue, but for the question's text."""
         state, look = context.state, context.observation

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from render_agent.agents.agent import Agent, Ask, Steps
-from render_agent.agents.candidates import AgentTools, decision, default_candidate, read_candidates
+from render_agent.agents.agent import Agent, Need, Tools
+from render_agent.agents.candidates import default_candidate
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
-from render_agent.engines.engine import Reply, Request
 from render_agent.scans.camera import Camera
 
 POSE_STEP_DEGREES = 15.0
@@ -32,10 +32,11 @@ class Vote(Agent):
 
     form = "vote:K"
 
-    def decide(self, tools: AgentTools, context: TurnContext, request: Request) -> Steps:
-        """Ask for all samples at once, and let them vote."""
-        replies: list[Reply] = yield Ask((replace(request, samples=self.samples),))
-        candidates = read_candidates(context, replies, tools.prompt)
+    def choose(
+        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
+    ) -> Generator[Need, Any, Evidence]:
+        """Let the samples vote."""
+        yield from ()
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]
         outcome = None
@@ -48,9 +49,8 @@ class Vote(Agent):
             chosen = default_candidate(context, candidates)
         else:
             moving = [c for c in readable if c not in ending]
-            chosen = _commonest(context, moving, tools.kinds)
-        evidence = Evidence(self.text, tuple(candidates), chosen.number, ballot=outcome)
-        return decision(chosen, replies, evidence)
+            chosen = _commonest(context, moving, tools.prompt.on_request)
+        return Evidence(self.text, tuple(candidates), chosen.number, ballot=outcome)
 
 
 def _commonest(

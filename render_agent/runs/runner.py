@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import __version__
-from render_agent.agents.candidates import AgentTools
+from render_agent.agents.agent import Tools
 from render_agent.agents.describe import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.run import absolute_paths
@@ -32,7 +32,7 @@ from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.results import table
 from render_agent.runs.log.writer import RunLog
-from render_agent.runs.phase_controller import Observer, PhaseController, Sampling, TurnLog
+from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,
@@ -41,6 +41,7 @@ from render_agent.runs.preflight import (
     packages,
 )
 from render_agent.runs.read import RunData
+from render_agent.runs.turn import TurnLog, TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
@@ -138,25 +139,16 @@ def play(
     prompt = make_prompt(config)
     views = make_views(config, scenes, log.pictures, questions)
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in config.verifiers)
+    probe = None
+    if config.probe and engine.capabilities.probes:
+        probe = ProbePlan(keys_of(config.probe, free=config.free), prompt.wording)
+    tools = Tools(prompt, views, verifiers, config.seed)
     controller = PhaseController(
-        engine,
-        log,
+        TurnTaker(engine, log, config, config.turn_agent, tools, probe),
         observer,
-        config.turn_agent,
-        AgentTools(prompt, views, verifiers, config.seed),
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
-        sampling=Sampling(
-            config.temperature,
-            config.seed,
-            config.max_new_tokens,
-            config.thinking_budget,
-            guided=not config.no_guide,
-        ),
-        probe=ProbePlan(keys_of(config.probe, free=config.free), prompt.wording)
-        if config.probe and engine.capabilities.probes
-        else None,
     )
     controller.run(states)
 

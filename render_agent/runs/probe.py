@@ -1,0 +1,64 @@
+"""The probe after a turn: the model states its beliefs in a side dialogue, which the dialogue itself never contains."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from render_agent.agents.agent import Ask, Draw, Need, probe_id, turn_seed
+from render_agent.dialogue.beliefs import read_belief
+from render_agent.dialogue.chat import assistant
+from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
+from render_agent.engines.engine import Request, within_bounds
+from render_agent.tasks.mentions import named_categories
+
+
+def ask_beliefs(
+    plan: ProbePlan, state: QuestionState, request: Request, turn: Turn, seed: int
+) -> Generator[Need, Any, Probe]:
+    """Ask for the beliefs after a turn that is not logged yet, and return them with what they took.
+
+    Args:
+        plan: What is asked.
+        state: The question, before the turn.
+        request: The request of the turn, which the side dialogue continues.
+        turn: The turn.
+        seed: Seed of the run.
+    """
+    named = named_categories(state.question)
+    message = plan.request(turn.feedback, named)
+    name = probe_id(state.id, turn.number)
+    known = next((past.probe for past in state.turns if past.probe), None)
+    scene = (yield Draw(lambda: state.scene)) if known is None else known
+    request = replace(
+        request,
+        question_id=name,
+        about=state.id,
+        messages=[*request.messages, assistant(turn.reply), message],
+        last=False,
+        samples=1,
+        temperature=0.0,
+        seed=turn_seed(seed, name, turn.number),
+        max_new_tokens=MAX_TOKENS,
+        schema=None if request.schema is None else plan.schema,
+        probe=ProbeRequest(tuple(plan.keys), named, turn.camera),
+    )
+    (reply,) = yield Ask((request,))
+    reply = within_bounds(reply, request)
+    text = reply.samples[0] if reply.error is None else ""
+    return Probe(
+        asked=message["content"][0]["text"],
+        reply=text,
+        belief=None if reply.error is not None else read_belief(text, plan.keys.keys()),
+        error=reply.error,
+        finish=reply.finish,
+        tokens=reply.tokens,
+        seconds=round(reply.seconds, 4),
+        batch_size=reply.batch_size,
+        events=reply.events,
+        origin=scene.origin,
+        mirrored_at=scene.mirrored_at,
+    )
