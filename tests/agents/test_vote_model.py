@@ -8,7 +8,7 @@ from factories.runs import Silent, choices, make_config, make_questions, transcr
 
 from render_agent.dialogue.wording import general
 from render_agent.engines.make_engine import make_engine
-from render_agent.runs import phase_controller
+from render_agent.runs import turn
 from render_agent.runs.runner import start_run
 
 SHORT = {
@@ -39,7 +39,7 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr(phase_controller, "reply_schema", lambda kinds, **more: SHORT)
+    monkeypatch.setattr(turn, "reply_schema", lambda kinds, **more: SHORT)
     short = replace(
         general(),
         templates=general().templates | {"instructions.free": "Explore. You have {turns}."},

@@ -163,7 +163,7 @@ def engine():
 @pytest.mark.parametrize("count", [2, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, count):
     """11 are more dialogues than the cache looks at for a common beginning."""
-    monkeypatch.setattr("render_agent.runs.phase_controller.MAX_TOKENS", 10)
+    monkeypatch.setattr("render_agent.runs.probe.MAX_TOKENS", 10)
     questions = make_questions(tmp_path, count)
     plain, _ = play(tmp_path, questions, engine, **MODEL)
     batched, _ = play(tmp_path, questions, engine, **MODEL, probe=("map",))

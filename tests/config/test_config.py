@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from render_agent.agents.agent import Agent
 from render_agent.agents.lookahead import Best, Lookahead, Show
 from render_agent.agents.rephrase import Rephrase
-from render_agent.agents.single import Single
 from render_agent.agents.vote import Vote
 from render_agent.config import CHANGEABLE, OPTIONS, RunConfig, fingerprint_of
 from render_agent.config.file import options_of_file
@@ -236,7 +236,7 @@ def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_pa
 @pytest.mark.parametrize(
     ("options", "agent"),
     [
-        ({}, Single("single")),
+        ({}, Agent("single")),
         ({"agent": "vote:5"}, Vote("vote:5", 5)),
         ({"agent": "best:3", "verifier": ("random",)}, Best("best:3", 3)),
         ({"agent": "lookahead:4"}, Lookahead("lookahead:4", 4)),

@@ -9,7 +9,7 @@ from factories.runs import Silent, go_on, make_config, make_questions, play, tra
 from factories.samples import mixed_engine, options_of
 from factories.states import question
 
-from render_agent.agents.single import Single
+from render_agent.agents.agent import Agent
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
 from render_agent.engines.scripted import Replies, ScriptedEngine
@@ -38,10 +38,9 @@ class Raising:
         raise ValueError(f"question {request.question_id}: no such file '/tmp/{request.seed}'")
 
 
-class Broken(Single):
-    def decide(self, tools, context, request):
-        raise KeyError(request.question_id)
-        yield
+def broken_step(self, tools, context, request):
+    raise KeyError(request.question_id)
+    yield
 
 
 def no_scores(*given, **named):
@@ -59,7 +58,7 @@ def test_an_error_that_hits_every_question_stops_the_run(what, tmp_path, monkeyp
         engine, whole = mixed_engine(batch_size=3), mixed_engine()
     with monkeypatch.context() as broken:
         if what == "agent":
-            broken.setattr(Single, "decide", Broken.decide)
+            broken.setattr(Agent, "ask", broken_step)
         if what == "verifier":
             broken.setattr(GeometryVerifier, "score", no_scores)
         options = {"max_turns": 5} | options
@@ -200,14 +199,14 @@ def test_no_line_is_written_that_is_not_read(tmp_path, monkeypatch):
 
 
 def test_a_step_that_raises_fails_its_question_and_no_other(tmp_path, monkeypatch):
-    decide = Single.decide
+    ask = Agent.ask
 
     def once(self, tools, context, request):
         if (request.question_id, request.turn) == ("2", 1):
             raise MemoryError
-        return decide(self, tools, context, request)
+        return ask(self, tools, context, request)
 
-    monkeypatch.setattr(Single, "decide", once)
+    monkeypatch.setattr(Agent, "ask", once)
     questions = make_questions(tmp_path, 4)
     path, results = play(tmp_path, questions, walking(4), max_turns=5)
     assert results["counts"]["failed"] == 1

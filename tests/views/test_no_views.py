@@ -7,16 +7,17 @@ import pytest
 from factories.models import bundled_model
 from factories.runs import Silent, cut, go_on, make_config, make_questions, transcripts
 from factories.scenes import room, write_ply
+from PIL import Image
 
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.chat import pictures
-from render_agent.dialogue.feedback import feedback_on
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, Status
-from render_agent.dialogue.wording import general
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
+from render_agent.runs.turn import respond
 from render_agent.scans.camera import Camera
 from render_agent.views.provider import NoViews
 
@@ -67,7 +68,7 @@ def test_the_schema_holds_no_moves():
 def test_what_the_model_is_told(action, told):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
-    response = feedback_on(action, state, look.camera, look.space, look.views, (), general())
+    response = respond(TurnContext(state, look, Image.open), action, Prompt(9, 75.0, ()))
     assert response.feedback == told
     assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
 

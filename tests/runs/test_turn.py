@@ -1,13 +1,15 @@
-"""The feedback: what the model is told about its reply."""
+"""One turn: how a reply is parsed, carried out and answered."""
 
 import pytest
 from factories.scenes import room
 from factories.states import question, state
+from PIL import Image
 
-from render_agent.dialogue.feedback import feedback_on
+from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.view import View
-from render_agent.dialogue.wording import general
+from render_agent.runs.turn import respond
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
@@ -28,10 +30,8 @@ def look():
 
 
 def told(look, reply, kinds=KINDS, **more):
-    action = read(reply, "text")
-    return feedback_on(
-        action, state(), look.camera, look.space, look.views, kinds, general(), **more
-    )
+    context = TurnContext(state(), look, Image.open)
+    return respond(context, read(reply, "text"), Prompt(9, 75.0, kinds), **more)
 
 
 def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
@@ -88,7 +88,8 @@ def test_a_reply_cut_off_is_told_so(look):
 def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made(look):
     choice = question(wanted="letter", options=("A. left", "B. right"))
     action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
-    result = feedback_on(action, state(), look.camera, look.space, look.views, KINDS, general())
+    context = TurnContext(state(wanted="letter", options=choice.options), look, Image.open)
+    result = respond(context, action, Prompt(9, 75.0))
     assert result.camera.position[0] == pytest.approx(3.0)
     assert "AB" in result.feedback
     assert "A or B" in result.feedback
