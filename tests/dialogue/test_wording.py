@@ -128,7 +128,7 @@ def test_both_files_have_the_same_texts_and_placeholders():
 def test_every_text_is_used():
     code = "".join(
         file.read_text()
-        for folder in ("dialogue", "views", "agents")
+        for folder in ("dialogue", "views", "agents", "runs")
         for file in (TREE / "render_agent" / folder).rglob("*.py")
     )
     for key in general().templates:
