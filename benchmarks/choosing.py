@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.exploration import estimate, made_rooms, moves_until_found, trained_verifier, walk
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
-from render_agent.runs.log.results import question_work
+from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
@@ -62,14 +62,14 @@ def found_in(folder: RunData) -> dict[str, Row]:
     for state in sorted(folder.read_states(eyes.scenes), key=lambda s: s.question.scene):
         if not eyes.things(state.question):
             continue
-        work, moves = question_work(state), moves_until_found(state, eyes)
+        row, moves = row_of(state), moves_until_found(state, eyes)
         found[state.id] = {
             "scene": state.question.scene,
             "moves": moves,
             "found": moves < folder.config.max_turns,
             "decisions": sum(bool(t.evidence and t.evidence.weighed) for t in state.turns),
-            "renders": work["renders"],
-            "tokens": work["tokens_in"] + work["tokens_out"],
+            "renders": row.renders,
+            "tokens": row.tokens_in + row.tokens_out,
         }
     eyes.close()
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
 
 from render_agent.api.pictures import View, page
 from render_agent.config import RunConfig
@@ -18,15 +20,15 @@ from render_agent.extras import require
 from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.viewer import Viewer
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.export.result_rows import (
-    COLUMNS_OF_QUESTIONS,
-    COLUMNS_OF_TURNS,
-    Columns,
+from render_agent.report.export.selection import SelectedRun, whole_run
+from render_agent.report.result_rows import (
+    QUESTION_COLUMNS,
+    TURN_COLUMNS,
     question_rows,
     turn_rows,
 )
-from render_agent.report.export.selection import SelectedRun, whole_run
-from render_agent.runs.log.results import row
+from render_agent.runs.log.columns import Column, columns_of
+from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData, compared_beliefs, find_run
 from render_agent.scans.camera import Camera
 from render_agent.score.comparison import Side, compare_alike
@@ -42,13 +44,17 @@ OUTPUT = RunConfig(batch=True).output
 DTYPES = {"text": "string", "int": "Int64", "float": "float64", "bool": "boolean"}
 """The pandas type of each kind of column."""
 
-TYPE_COLUMNS: Columns = {
-    "type": "text",
-    "n": "int",
-    **dict.fromkeys(
-        "score_percent low_percent high_percent random_percent frequency_percent".split(), "float"
-    ),
-}
+
+class TypeRow(Struct, frozen=True):
+    """A question type: its score with its 95 % interval, and the chance levels, in percent."""
+
+    type: str
+    n: int
+    score_percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    random_percent: float | None
+    frequency_percent: float | None
 
 
 class Dialogue:
@@ -94,8 +100,7 @@ class Dialogue:
     @property
     def score(self) -> float | None:
         """The official score, 0 to 1; None if the truth is unknown or the question is not finished."""
-        score: float | None = row(self.state)["score"]
-        return score
+        return score_of(self.state)
 
     @property
     def error(self) -> str | None:
@@ -258,24 +263,29 @@ class RunResults:
 
         The columns of the diagnosis (`cause`, `coverage`, …) are missing values until `diagnosis` was called.
         """
-        return frame(question_rows(self._whole, self._diagnoses), COLUMNS_OF_QUESTIONS)
+        return frame(question_rows(self._whole, self._diagnoses), QUESTION_COLUMNS)
 
     @property
     def turns(self) -> pandas.DataFrame:
         """One row per turn, with the columns of `render-agent export --format turns-csv`."""
-        return frame(turn_rows(self._whole, self._diagnoses), COLUMNS_OF_TURNS)
+        return frame(turn_rows(self._whole, self._diagnoses), TURN_COLUMNS)
 
     @property
     def types(self) -> pandas.DataFrame:
         """One row per question type: its score with its 95 % interval, and the chance levels, in percent."""
         results = self.results
-        rows = []
-        for name, entry in results["types"].items():
-            low, high = results["intervals"].get(name) or (None, None)
-            chance = {f"{level}_percent": results["chance"][level].get(name) for level in ("random", "frequency")}  # fmt: skip
-            score = {"score_percent": entry["score"], "low_percent": low, "high_percent": high}
-            rows.append({"type": name, "n": entry["n"], **score, **chance})
-        return frame(rows, TYPE_COLUMNS).set_index("type")
+        chance = results["chance"]["random"], results["chance"]["frequency"]
+        rows = [
+            TypeRow(
+                name,
+                entry["n"],
+                entry["score"],
+                *(results["intervals"].get(name) or (None, None)),
+                *(level.get(name) for level in chance),
+            )
+            for name, entry in results["types"].items()
+        ]
+        return frame(map(structs.asdict, rows), columns_of(TypeRow)).set_index("type")
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError if the run has no such question."""
@@ -343,13 +353,13 @@ class RunResults:
         return page("results.html", run=self, overall=overall_name(self.results))
 
 
-def frame(rows: Iterable[Mapping[str, Any]], columns: Columns) -> pandas.DataFrame:
+def frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:
     """Return rows as a frame with these columns and their types, also without rows. SetupError without pandas."""
     require("a frame", "pandas")
     import pandas
 
-    kinds = {name: DTYPES[kind] for name, kind in columns.items()}
-    return pandas.DataFrame(list(rows), columns=list(columns), dtype=object).astype(kinds)
+    kinds = {column.name: DTYPES[column.kind] for column in columns}
+    return pandas.DataFrame(list(rows), columns=list(kinds), dtype=object).astype(kinds)
 
 
 def load_run(which: str | Path = "recent", output: str | Path = OUTPUT) -> RunResults:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
-from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError
@@ -18,6 +17,7 @@ from render_agent.report.diagnosis.sentences import belief_words, cause_words
 from render_agent.report.pages.maps.belief_marks import worth_words
 from render_agent.report.pages.maps.path_marks import where
 from render_agent.report.pages.question.action_text import action_words
+from render_agent.report.standings import Standing, how_chosen, members, standings
 from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData

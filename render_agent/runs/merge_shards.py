@@ -13,7 +13,6 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.runs.log.results import table
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside
@@ -50,7 +49,7 @@ def merge(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[str, Any]
         log.write_questions(questions)
         merged = RunData(log.path)
         if not any(state.active for state in merged.states):
-            log.write_results(merged.results, table(merged.results["questions"]))
+            log.write_results(merged.results)
     return log.path, merged.results
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from render_agent.dialogue.candidates import short_summary
+from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Phase, Turn
-from render_agent.runs.log.results import counted_states, scored_answers
+from render_agent.runs.log.row import scored_answers
 from render_agent.score.intervals import estimates_of
 from render_agent.score.means import MACRO, tally
 from render_agent.util.display import Display, counted, duration
@@ -44,7 +44,7 @@ class Progress:
         self._began = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT_TURNS)
         retired = [state for state in self.states if not state.active]
-        self._scored = scored_answers(counted_states(retired))
+        self._scored = scored_answers(retired)
         self._score = ""
         self._score_due = self._line_due = 0.0
 
@@ -66,7 +66,7 @@ class Progress:
         self._recent.append(time.monotonic())
         self.display.detail(turn_summary(state, turn))
         if not state.active:
-            self._scored += scored_answers(counted_states([state]))
+            self._scored += scored_answers([state])
         if (now := time.monotonic()) >= self._line_due:
             self._line_due = now + LINE_SECONDS
             self.display.update(self.line)
@@ -122,5 +122,15 @@ class Progress:
 
 def turn_summary(state: QuestionState, turn: Turn) -> str:
     """Return what one question did in a turn, in one line."""
-    how = f" ({short_summary(turn.evidence)})" if turn.evidence else ""
+    how = f" ({choice_summary(turn.evidence)})" if turn.evidence else ""
     return f"{state.id} turn {turn.number}: {turn.feedback}{how}"
+
+
+def choice_summary(evidence: Evidence) -> str:
+    """Describe in a few words how a turn was decided."""
+    number = evidence.candidates[evidence.chosen].number
+    summary = f"took {number + 1} of {len(evidence.candidates)}"
+    if (ballot := evidence.ballot) is not None:
+        return f"{summary}, {100 * ballot.agreement:.0f} % agree on {ballot.winner}"
+    fused = dict(zip(evidence.weighed, evidence.fused, strict=False)).get(number)
+    return summary if fused is None else f"{summary}, score {fused:.2f}"

@@ -15,7 +15,8 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.errors import QuestionsError, RunLogError, SceneError, UsageError
 from render_agent.runs.log.lines import Line, question_from_json, read_line, replay
-from render_agent.runs.log.results import NO_MARKS, Marks, beliefs_of, results
+from render_agent.runs.log.results import beliefs_of, results
+from render_agent.runs.log.row import NO_MARKS, Marks
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL

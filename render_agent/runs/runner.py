@@ -30,7 +30,6 @@ from render_agent.engines.make_engine import MakeEngine, describe_engine, make_e
 from render_agent.errors import UsageError
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.results import table
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
@@ -113,7 +112,7 @@ class Run:
                     reuse = getattr(engine, "reuse", None)
                     play_here(config, engine, self.scenes, self.log, observer, self.states)
         run_results = RunData(self.path).score(self.states, reuse=reuse)
-        self.log.write_results(run_results, table(run_results["questions"]))
+        self.log.write_results(run_results)
         return run_results
 
     def close(self) -> None:

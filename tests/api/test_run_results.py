@@ -13,7 +13,7 @@ import render_agent
 from render_agent.cli.commands.export import export_command
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError, UsageError
-from render_agent.runs.log.results import COLUMNS
+from render_agent.runs.log.row import COLUMNS
 
 
 @pytest.fixture(scope="module")

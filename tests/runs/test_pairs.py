@@ -17,7 +17,7 @@ from render_agent.report.export.loggers import scalars
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.runs.log.results import counted_states
+from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, incomparable
@@ -88,7 +88,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     states = RunData(paired).states
     told = scalars(states)["score"]
     assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
-    assert {state.id for state in counted_states(states)} == {
+    assert {state.id for state in states if score_of(state) is not None} == {
         state.id for state in RunData(alone).states
     }
 

@@ -26,7 +26,6 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
       render-agent rescore recent
       render-agent rescore recent --parser vlmevalkit
     """
-    from render_agent.runs.log.results import table
     from render_agent.runs.log.writer import RunLog
     from render_agent.runs.read import find_run
     from render_agent.score.summary import OFFICIAL
@@ -39,7 +38,7 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     if folder.finished:
         with closing(RunLog(folder.path)) as log:
             if parser == OFFICIAL:
-                log.write_results(results, table(results["questions"]))
+                log.write_results(results)
             else:
                 log.write_results_of(parser, results)
     if as_json:

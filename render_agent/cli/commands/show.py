@@ -60,7 +60,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_scan
     from render_agent.cli.turn_text import belief_lines, turn_lines
-    from render_agent.runs.log.results import row as question_row
+    from render_agent.runs.log.row import score_of
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
     from render_agent.util.sanitize import json_text
@@ -84,10 +84,10 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
         console.print(words)
     lines = [line for line in folder.turns if line.head.question_id == question_id]
     state = next(state for state in folder.states if state.id == question_id)
-    row = question_row(state)
-    console.print(f"answer: {in_words(question, row['answer'])} ({row['status']})")
+    score = score_of(state)
+    console.print(f"answer: {in_words(question, state.answer)} ({state.status})")
     truth = "not known" if question.truth is None else in_words(question, question.truth)
-    verdict = "" if row["score"] is None else f": {_verdict(row['score'])}"
+    verdict = "" if score is None else f": {_verdict(score)}"
     console.print(f"truth: {truth}{verdict}")
     print_scan(state, console)
     for line in lines:

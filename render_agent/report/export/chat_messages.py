@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.dialogue.candidates import Standing, members, standings
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.export.selection import SelectedRun
+from render_agent.report.standings import Standing, members, standings
+from render_agent.runs.log.row import Row
 
 
 def message_lines(
@@ -36,10 +37,9 @@ def message_lines(
                 "id": state.id,
                 "run": run,
                 "messages": [placed(entry, base) for entry in dialogue(state, thinking)],
-                **{name: row[name] for name in ("type", "scene", "status")},
-                "answer": row["answer"],
-                "score": row["score_as_shown"],
-                **({"truth": row["truth_as_shown"]} if truth else {}),
+                **{name: getattr(row, name) for name in ("type", "scene", "status", "answer")},
+                "score": row.score_as_shown,
+                **({"truth": row.truth_as_shown} if truth else {}),
             }
 
 
@@ -54,14 +54,14 @@ def pair_lines(
     absolute, thinking: as of `message_lines`.
     """
     for run, state, row, base in _questions(runs, beside, absolute):
-        about = {name: row[name] for name in ("type", "scene", "status")}
+        about = {name: getattr(row, name) for name in ("type", "scene", "status")}
         for pair in _pairs(state, base, thinking=thinking):
             yield {"id": state.id, "run": run, **pair, **about}
 
 
 def _questions(
     runs: Sequence[SelectedRun], beside: Path, absolute: bool
-) -> Iterator[tuple[str, QuestionState, dict[str, Any], Path]]:
+) -> Iterator[tuple[str, QuestionState, Row, Path]]:
     """Give of every question the run's name, its state, its row, and the folder that pictures start from."""
     for run in runs:
         folder = run.folder.path.resolve()

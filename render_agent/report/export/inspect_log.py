@@ -15,8 +15,9 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
-from render_agent.report.export.result_rows import Diagnoses
 from render_agent.report.export.selection import SelectedRun
+from render_agent.report.result_rows import Diagnoses
+from render_agent.runs.log.row import Row
 from render_agent.util.contained_paths import picture_path
 
 SCORER = "vsi_bench"
@@ -110,7 +111,7 @@ def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
     named = {name: figures[name] for name in MEANS}
     if figures["official"] is None:
         named["official_over_scored"] = figures["official_over_scored"]["score"]
-    scored = sum(row["score"] is not None for row in run.rows)
+    scored = sum(row.score is not None for row in run.rows)
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
         for name, value in named.items()
@@ -132,7 +133,7 @@ def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
 
 
 def _sample(
-    run: SelectedRun, state: QuestionState, row: dict[str, Any], diagnoses: Diagnoses, show: Show
+    run: SelectedRun, state: QuestionState, row: Row, diagnoses: Diagnoses, show: Show
 ) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.scorer import Score
@@ -146,14 +147,14 @@ def _sample(
         epoch=1,
         input="\n".join([question.text, *question.options]),
         choices=list(question.options) or None,
-        target=row["truth"] or "",
+        target=row.truth or "",
         messages=_messages(run, state, show),
         output=_output(run, state, usage),
-        scores=None
-        if row["score"] is None
-        else {SCORER: Score(value=row["score"], answer=row["answer"])},
+        scores=None if row.score is None else {SCORER: Score(value=row.score, answer=row.answer)},
         metadata={
-            **{name: row[name] for name in ("type", "scene", "dataset", "status", "turns")},
+            **{
+                name: getattr(row, name) for name in ("type", "scene", "dataset", "status", "turns")
+            },
             "repairs": state.repairs,
             **({} if diagnosis is None else {"cause": str(diagnosis.cause)}),
         },

@@ -21,7 +21,7 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Phase, Turn
 from render_agent.runs.log.lines import replay
-from render_agent.runs.log.results import counted_states, scored_answers
+from render_agent.runs.log.row import scored_answers
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
@@ -257,7 +257,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
         "seconds/generating": generating,
         "seconds/rendering": sum(turn.seconds.rendering for turn in turns),
     }
-    answers = tally(scored_answers(counted_states(states)))
+    answers = tally(scored_answers(states))
     if len(answers.sums):
         figures["score"] = 100 * float(answers.means[MACRO])
         low, high = (100 * float(end) for end in estimates_of(answers)[MACRO].score_interval)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.dialogue.candidates import standings
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
+from render_agent.report.standings import standings
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed

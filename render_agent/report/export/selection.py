@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
-from render_agent.runs.log.results import row
+from render_agent.runs.log.row import Row, row_of
 from render_agent.runs.read import RunData
 from render_agent.util.display import tracked
 
@@ -26,13 +25,13 @@ class QuestionFilter:
     types: tuple[str, ...] = ()
     least_score: float | None = None
 
-    def takes(self, entry: dict[str, Any]) -> bool:
-        """Return whether a row of the results is asked for."""
-        score = entry["score_as_shown"]
+    def takes(self, row: Row) -> bool:
+        """Return whether a question is asked for."""
+        score = row.score_as_shown
         if self.least_score is not None and (score is None or score < self.least_score):
             return False
-        return (not self.ids or entry["question_id"] in self.ids) and (
-            not self.types or entry["type"] in self.types
+        return (not self.ids or row.question_id in self.ids) and (
+            not self.types or row.type in self.types
         )
 
 
@@ -40,16 +39,14 @@ class QuestionFilter:
 class SelectedRun:
     """A run and those of its questions that are asked for, each with its row of the results.
 
-    name: the folder's; of several with the same one, the later have ~2, ~3 … behind it. rows: also with
-    `truth_as_shown` and `score_as_shown`, which differ from those of the results where rooms were
-    mirrored, and are None where nobody knows what is right there.
+    name: the folder's; of several with the same one, the later have ~2, ~3 … behind it.
     """
 
     name: str
     folder: RunData
     config: RunConfig
     states: list[QuestionState] = field(repr=False)
-    rows: list[dict[str, Any]] = field(repr=False)
+    rows: list[Row] = field(repr=False)
 
     @property
     def model(self) -> str:
@@ -57,7 +54,7 @@ class SelectedRun:
         return str(self.folder.record["engine"]["model"])
 
     @property
-    def entries(self) -> Iterator[tuple[QuestionState, dict[str, Any]]]:
+    def entries(self) -> Iterator[tuple[QuestionState, Row]]:
         """Its questions with their rows, one by one, while it is shown how many of them are exported."""
         return zip(tracked(self.states, f"exporting {self.name}"), self.rows, strict=True)
 
@@ -87,7 +84,7 @@ def whole_run(
 ) -> SelectedRun:
     """Return a run with all its questions; name: the folder's unless given."""
     config = folder.config
-    rows = [_as_shown(state, row(state), config) for state in states]
+    rows = [row_of(state, stress=config.picture_stress) for state in states]
     return SelectedRun(name or folder.name, folder, config, list(states), rows)
 
 
@@ -104,14 +101,4 @@ def _names(folders: Sequence[RunData]) -> list[str]:
 
 def _chosen(run: SelectedRun, keep: QuestionFilter) -> SelectedRun:
     pairs = [pair for pair in zip(run.states, run.rows, strict=True) if keep.takes(pair[1])]
-    return replace(run, states=[state for state, _ in pairs], rows=[entry for _, entry in pairs])
-
-
-def _as_shown(state: QuestionState, entry: dict[str, Any], config: RunConfig) -> dict[str, Any]:
-    """Return a row with what is right, and how the answer scores, in the room as it was shown."""
-    question, score = state.question, entry["score"]
-    truth = config.picture_stress.truth(question)
-    if truth != entry["truth"]:
-        known = truth is not None and score is not None
-        score = replace(question, truth=truth).score(state.answer) if known else None
-    return entry | {"truth_as_shown": truth, "score_as_shown": score}
+    return replace(run, states=[state for state, _ in pairs], rows=[row for _, row in pairs])

@@ -12,26 +12,25 @@ from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.chat_messages import message_lines, pair_lines
-from render_agent.report.export.result_rows import (
-    COLUMNS_OF_QUESTIONS,
-    COLUMNS_OF_TURNS,
-    Columns,
+from render_agent.report.export.selection import SelectedRun
+from render_agent.report.export.table_files import write_csv, write_parquet
+from render_agent.report.result_rows import (
+    QUESTION_COLUMNS,
+    TURN_COLUMNS,
     Diagnoses,
     Rows,
     question_rows,
     turn_rows,
-    write_csv,
-    write_parquet,
 )
-from render_agent.report.export.selection import SelectedRun
+from render_agent.runs.log.columns import Column
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.util.display import counted, tracked
 from render_agent.util.whole_files import json_bytes, json_lines
 from render_agent.views.picture_store import safe_name
 
-TABLES: dict[str, tuple[Rows, Columns, str]] = {
-    "": (question_rows, COLUMNS_OF_QUESTIONS, "row"),
-    "turns": (turn_rows, COLUMNS_OF_TURNS, "turn"),
+TABLES: dict[str, tuple[Rows, tuple[Column, ...], str]] = {
+    "": (question_rows, QUESTION_COLUMNS, "row"),
+    "turns": (turn_rows, TURN_COLUMNS, "turn"),
 }
 """By the prefix of a format: the function that gives the rows, their columns, and the noun for a row."""
 

@@ -1,40 +1,21 @@
-"""Tables whose head and cells come from one list of columns, in the page and in the script that filters it."""
+"""Tables of questions: the text of their cells, and the script that filters and sorts them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+from render_agent.runs.log.columns import Column
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table of questions.
-
-    name: the key of its value in a row. kind: how a cell is drawn: `question` (image, link and text), `mark`
-    (coloured by the outcome), `answer` (clamped), `number` or `text`. style: further classes of its cells.
-    """
-
-    name: str
-    label: str
-    kind: Literal["question", "mark", "answer", "number", "text"] = "text"
-    style: str = ""
-
-    @property
-    def classes(self) -> str:
-        """The classes of its head and its cells."""
-        kind = {"mark": "number", "answer": "answer", "number": "number"}.get(self.kind, "")
-        return " ".join(filter(None, (kind, self.style)))
-
-    def text(self, row: Row) -> str:
-        """Return the text of a cell."""
-        value = row[self.name]
-        if value is None:
-            return "–"
-        return f"{value:g}" if isinstance(value, float) else str(value)
+def cell_text(value: Any) -> str:
+    """Return the text of a cell."""
+    if value is None:
+        return "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def table_script(rows: Sequence[Row], columns: Iterable[Column] = ()) -> bytes:
@@ -45,7 +26,7 @@ def table_script(rows: Sequence[Row], columns: Iterable[Column] = ()) -> bytes:
     names = list(rows[0]) if rows else []
     data = {
         "columns": names,
-        "shown": [[column.name, column.kind, column.classes] for column in columns],
+        "shown": [[column.name, column.cell, column.classes] for column in columns],
         "rows": [[row[name] for name in names] for row in rows],
     }
     return b"window.REPORT = " + json.dumps(data, separators=(",", ":")).encode() + b";\n"

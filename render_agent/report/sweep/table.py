@@ -127,7 +127,7 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         "questions": rows,
         "totals": {
             "seconds": _summed([results["totals"]["seconds"] for results in runs]),
-            "per_question": per_question([row for row in rows if row["turns"]], calls),
+            "per_question": per_question(rows, calls),
         },
     }
 

@@ -1,11 +1,9 @@
-"""The results of a run: `results.json` and `results.csv`, folded from the states of its questions."""
+"""The results of a run: `results.json`, computed from the states of its questions."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +15,21 @@ from render_agent.beliefs.belief_summary import (
     probes_of,
 )
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import SCORED, QuestionState, Status, split_counterparts
+from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
 from render_agent.runs.log.pairs import causal_results
-from render_agent.runs.log.schema import Row
+from render_agent.runs.log.row import (
+    NO_MARKS,
+    SAVED_COLUMNS,
+    Marks,
+    is_scorable,
+    row_of,
+    score_of,
+    scored_answers,
+)
 from render_agent.score.intervals import ratio
-from render_agent.score.means import MACRO, MICRO, Scored
+from render_agent.score.means import MACRO, MICRO
 from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
 from render_agent.score.summary import (
@@ -39,11 +45,8 @@ from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import PictureStress
 
-Marks = Mapping[str, float]
-NO_MARKS: Marks = {}
-
-COLUMNS = tuple(name for name in Row.__annotations__ if name != "change")
-"""The columns of `results.csv`; that of a run with counterparts ends with `change`."""
+Row = Mapping[str, Any]
+"""A row as `Row.to_json` writes it."""
 
 
 def results(
@@ -57,44 +60,54 @@ def results(
     marks: Marks = NO_MARKS,
     reuse: str | None = None,
 ) -> dict[str, Any]:
-    """Return what `results.json` holds.
+    """Return the content of `results.json`.
 
-    partial: whether the questions are only a part of the benchmark. notes: what must be said beside
-    every figure of this run; counterparts of questions are in `causal` alone. parser: which of PARSERS reads the answers; whichever it is, what is
-    called official is so. The official parser reads the answers in canonical form, `official_raw`
-    and the other parsers read them as the model gave them. stress: what the
-    pictures show, which may have figures of its own. annotations: those of the run, where it has any, which tell
-    what beliefs are set against. marks: a judge's scores, 0 … 1, of questions by id that
-    only a judge can score; without one such a question is not scored. reuse: what the engine kept over turns.
+    The official parser reads answers in canonical form; `official_raw` and the other parsers read them as the
+    model gave them.
+
+    Args:
+        states: All questions of the run; counterparts count in `causal` only.
+        partial: Whether the questions are only a part of the benchmark.
+        notes: Sentences that must accompany every figure.
+        parser: One of PARSERS, for the figures and rows. What is called official is read by the official one.
+        stress: What the pictures showed.
+        annotations: Directory of boxes that beliefs are compared with.
+        marks: A judge's scores by question id.
+        reuse: What the engine kept over turns.
     """
-    known = counted_states(states, marks)
-    complete = _complete(states)
-    macro = OFFICIAL if parser == OFFICIAL else MACRO
-    official_figures = figures(scored_answers(known, parser, marks=marks), macro)
-    official = means(scored_answers(known, marks=marks))[MACRO]
-    with_truth = [s for s in split_counterparts(states)[0] if _scorable(s, marks)]
-    causal = causal_results(states)
-    raw = summary(scored_answers(known, raw=True, marks=marks), OFFICIAL_RAW)
+    scored = [state for state in states if score_of(state, marks=marks) is not None]
+    official = means(scored_answers(scored, marks=marks))[MACRO]
+    chosen = figures(
+        scored_answers(scored, parser, marks=marks), OFFICIAL if parser == OFFICIAL else MACRO
+    )
+    raw = summary(scored_answers(scored, raw=True, marks=marks), OFFICIAL_RAW)
     for part in ("intervals", "errors"):
         if OFFICIAL_RAW in raw[part]:
-            official_figures[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
+            chosen[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
+    missing_as_zero = [
+        state.question.scored(score_of(state, marks=marks) or 0.0)
+        for state in states
+        if is_scorable(state, marks)
+    ]
+    causal = causal_results(states)
+    rows = [row_of(state, parser=parser, marks=marks).to_json() for state in states]
     return {
         **standing(states, partial=partial, notes=notes),
         "parser": parser,
-        **official_figures,
-        "official": official if complete else None,
-        "official_over_scored": {"score": official, "n": len(known)},
-        "official_missing_as_zero": means(scored_answers(with_truth, marks=marks))[MACRO],
+        **chosen,
+        "official": official if _complete(states) else None,
+        "official_over_scored": {"score": official, "n": len(scored)},
+        "official_missing_as_zero": means(missing_as_zero)[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
-        "parsers": {name: _overall(known, name, marks) for name in PARSERS if name != OFFICIAL},
-        "chance": chance_levels([state.question for state in known]),
-        **metric_means(known),
-        **({} if stress is None else stress.figures(known)),
+        "parsers": {name: _overall(scored, name, marks) for name in PARSERS if name != OFFICIAL},
+        "chance": chance_levels([state.question for state in scored]),
+        **metric_means(scored),
+        **({} if stress is None else stress.figures(scored)),
         **_beliefs(states, stress, annotations),
         **({} if causal is None else {"causal": causal}),
         "counts": counts(states),
-        "totals": totals(states),
-        "questions": [row(state, parser, marks) for state in states],
+        "totals": totals(states, rows),
+        "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
     }
 
@@ -151,12 +164,6 @@ def _known(
     return known_facts(questions, annotations), truths
 
 
-def counted_states(states: Iterable[QuestionState], marks: Marks = NO_MARKS) -> list[QuestionState]:
-    """Return the questions whose answers count in scores: done, with a truth or a mark, and no counterparts."""
-    own, _ = split_counterparts(states)
-    return [s for s in own if s.status in SCORED and _scorable(s, marks)]
-
-
 def counts(states: Sequence[QuestionState]) -> dict[str, int]:
     """Return the number of questions of every status, and of those that needed a repair.
 
@@ -196,35 +203,6 @@ def metric_means(states: Sequence[QuestionState]) -> dict[str, Any]:
     return {"metrics": metrics} if metrics else {}
 
 
-def row(state: QuestionState, parser: str = OFFICIAL, marks: Marks = NO_MARKS) -> dict[str, Any]:
-    """Return one question's row: its answer, its score (a counterpart has none), and what it took."""
-    change = state.change
-    known = state.status in SCORED and _scorable(state, marks) and change is None
-    return {
-        "question_id": state.id,
-        "type": state.question.type,
-        "dataset": state.question.dataset,
-        "scene": state.question.scene,
-        "status": str(state.status),
-        "answer_text": state.answer_text,
-        "answer": state.answer,
-        "truth": state.question.truth,
-        "score": _score(state, parser, marks, raw=parser != OFFICIAL) if known else None,
-        **question_work(state),
-        **({} if change is None else {"change": change.asked}),
-    }
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as CSV."""
-    text = io.StringIO()
-    columns = (*COLUMNS, "change") if any("change" in row for row in rows) else COLUMNS
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
     status = Counter(state.status for state in states)
     reasons = (
@@ -247,55 +225,11 @@ def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict
     return {name: scores[name] for name in (MACRO, MICRO)}
 
 
-def scored_answers(
-    states: Sequence[QuestionState],
-    parser: str = OFFICIAL,
-    *,
-    raw: bool = False,
-    marks: Marks = NO_MARKS,
-) -> list[Scored]:
-    """Return the scores of questions with a truth; one that is not scored has 0."""
-    raw = raw or parser != OFFICIAL
-    return [state.question.scored(_score(state, parser, marks, raw=raw)) for state in states]
+def totals(states: Sequence[QuestionState], rows: Sequence[Row]) -> dict[str, Any]:
+    """Return turns, model calls, pictures, events, tokens and seconds over all logged turns.
 
-
-def _scorable(state: QuestionState, marks: Marks) -> bool:
-    return state.question.scorable or state.id in marks
-
-
-def _score(state: QuestionState, parser: str, marks: Marks, *, raw: bool) -> float:
-    if state.status not in SCORED or not _scorable(state, marks):
-        return 0.0
-    if state.id in marks:
-        return marks[state.id]
-    return state.question.score(state.answer_text if raw else state.answer, parser)
-
-
-WORK_FIELDS = ("turns", "renders", "tokens_in", "tokens_out")
-"""What the row of a question says that it took."""
-
-
-def question_work(state: QuestionState) -> dict[str, int]:
-    """Return the work of a question, by WORK_FIELDS.
-
-    renders: distinct pictures that were drawn for it, those of candidates too; a picture that the
-    questions of a scene share counts for each that shows it. Tokens are those of all samples, groups and
-    verifiers; those that were read from a cache are among tokens_in.
-    """
-    return {
-        "turns": len(state.turns),
-        "renders": len({file for turn in state.turns for file in turn.drawn}),
-        "tokens_in": sum(turn.tokens.prompt for turn in state.turns),
-        "tokens_out": sum(turn.tokens.reply for turn in state.turns),
-    }
-
-
-def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return turns, calls of the model, pictures, events, tokens and seconds, over all logged turns.
-
-    A turn's generating time is that of its whole batch, so each turn counts its share of it, as it
-    counts its share of the call. renders: distinct pictures over the run. per_question: means over the
-    questions that have a turn, None where none has.
+    A turn counts its share of the calls and of the generating time of its batch. `renders` counts distinct pictures
+    over the run; `per_question` has the means over the questions with a turn, None if there are none.
     """
     turns = [turn for state in states for turn in state.turns]
     events = Counter(event for turn in turns for event in turn.events)
@@ -303,6 +237,7 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
     events.update(event for turn in turns if turn.probe for event in turn.probe.events)
     probes = probe_totals(states)
     calls = sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
+    generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
     return {
         "turns": len(turns),
         "calls": round(calls),
@@ -312,18 +247,18 @@ def totals(states: Sequence[QuestionState]) -> dict[str, Any]:
         "seconds": {
             "rendering": round(sum(turn.seconds.rendering for turn in turns), 3),
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
-            "generating": round(
-                sum(turn.seconds.generating / turn.batch_size for turn in turns), 3
-            ),
+            "generating": round(generating, 3),
         },
         **({"probes": probes} if probes["asked"] else {}),
-        "per_question": per_question([question_work(s) for s in states if s.turns], calls),
+        "per_question": per_question(rows, calls),
     }
 
 
-def per_question(rows: Sequence[Mapping[str, int]], calls: float) -> dict[str, float] | None:
-    """Return the means of what questions took, and their share of the calls; None of none."""
-    if not rows:
+def per_question(rows: Sequence[Row], calls: float) -> dict[str, float] | None:
+    """Return the means of every count of the rows, and of the calls, per question with a turn; None without any."""
+    number = sum(row["turns"] > 0 for row in rows)
+    if not number:
         return None
-    means = {name: sum(row[name] for row in rows) / len(rows) for name in WORK_FIELDS}
-    return means | {"calls": calls / len(rows)}
+    names = [column.name for column in SAVED_COLUMNS if column.kind == "int"]
+    sums = {name: sum(row[name] for row in rows) for name in names}
+    return {name: total / number for name, total in (sums | {"calls": calls}).items()}

@@ -7,13 +7,13 @@ from typing import Any, NotRequired, TypedDict
 
 from render_agent import __version__
 from render_agent.errors import RunLogError
+from render_agent.runs.log.row import Row, Score
 from render_agent.util.reasons import short_repr, shortened
 from render_agent.util.safe_parse import Count, Number
 
 FORMAT = 1
 """Format number in `config.json`; increased when earlier versions could not read or would misread a folder."""
 
-Score = Number | None
 Interval = tuple[Score, Score] | None
 
 
@@ -90,25 +90,6 @@ class Totals(TypedDict):
     renders: Count
     tokens: dict[str, Count]
     seconds: dict[str, Number]
-
-
-class Row(TypedDict):
-    """The row of a question; its names are the columns of `results.csv`."""
-
-    question_id: str
-    type: str
-    dataset: str
-    scene: str
-    status: str
-    answer_text: str | None
-    answer: str | None
-    truth: str | None
-    score: Score
-    turns: Count
-    renders: Count
-    tokens_in: Count
-    tokens_out: Count
-    change: NotRequired[str]
 
 
 class Results(TypedDict):

@@ -21,6 +21,7 @@ from render_agent.runs.log.lines import (
     turn_to_json,
 )
 from render_agent.runs.log.lock import FolderLock
+from render_agent.runs.log.row import csv_text
 from render_agent.runs.log.schema import FORMAT
 from render_agent.util.safe_parse import MAX_LINE_BYTES, encode
 from render_agent.util.whole_files import (
@@ -106,11 +107,11 @@ class RunLog:
             write_all(self._turns, lines)
             os.fsync(self._turns.fileno())
 
-    def write_results(self, results: Mapping[str, Any], table: str) -> None:
+    def write_results(self, results: Mapping[str, Any]) -> None:
         """Write `results.csv`, then `results.json`, which marks the end."""
         self.sync()
         self._lock.check()
-        write_whole(self.path / "results.csv", table.encode())
+        write_whole(self.path / "results.csv", csv_text(results["questions"]).encode())
         write_whole(self.path / "results.json", json_bytes(results))
 
     def write_results_of(self, parser: str, results: Mapping[str, Any]) -> None:

@@ -12,9 +12,7 @@ from pyarrow import parquet
 
 from render_agent.errors import SetupError
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.export.result_rows import (
-    COLUMNS_OF_QUESTIONS,
-)
+from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.read import RunData
 
 
@@ -68,7 +66,7 @@ def test_columns_have_types_also_where_nothing_is_known(run, tmp_path):
     table = parquet.read_table(tmp_path / "a.parquet")
     types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
     assert {field.name: field.type for field in table.schema} == {
-        name: types[kind] for name, kind in COLUMNS_OF_QUESTIONS.items()
+        column.name: types[column.kind] for column in QUESTION_COLUMNS
     }
     assert table.column("cause").to_pylist() == [None]
     assert table.column("coverage").to_pylist() == [None]

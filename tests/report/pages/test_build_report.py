@@ -110,7 +110,7 @@ def test_questions_js_is_ascii_and_says_what_the_results_say(hostile):
     rows = hostile.saved_results["questions"]
     assert len(rows) == len(data["rows"]) == 3
     for row, compact in zip(rows, data["rows"], strict=True):
-        assert compact[places["id"]] == row["question_id"]
+        assert compact[places["question_id"]] == row["question_id"]
         assert compact[places["score"]] == 100 * row["score"]
         for name in ("scene", "status"):
             assert compact[places[name]] == row[name]

@@ -39,7 +39,7 @@ def shown(page):
 
 
 def ids(rows):
-    return [row["id"] for row in rows]
+    return [row["question_id"] for row in rows]
 
 
 def opened(page, index, after=""):
@@ -170,11 +170,11 @@ def test_a_column_sorts_up_and_down_and_not(page, many):
             return (0, float(value), "")
         return (1, 0, value.lower()) if isinstance(value, str) else (0, value, "")
 
-    for column in ("score", "id", "answer"):  # numbers, numbers in texts, and texts
+    for column in ("score", "question_id", "answer"):  # numbers, numbers in texts, and texts
         head = page.locator(f"#table th[data-column={column}]")
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "ascending"
-        by_id = {row["id"]: row[column] for row in rows}
+        by_id = {row["question_id"]: row[column] for row in rows}
         wanted = sorted(natural(row[column]) for row in rows)
         assert [natural(by_id[name]) for name in shown(page)] == wanted[:100]
         head.locator("button").click()
@@ -187,7 +187,7 @@ def test_a_column_sorts_up_and_down_and_not(page, many):
 
 def test_the_filter_stands_in_the_address_and_goes_along(page, many):
     index, rows = many
-    opened(page, index, "#scene=room02&outcome=wrong&sort=-id")
+    opened(page, index, "#scene=room02&outcome=wrong&sort=-question_id")
     kept = [r for r in rows if r["scene"] == "room02" and r["outcome"] == "wrong"]
     wanted = sorted(ids(kept), key=int, reverse=True)
     assert shown(page) == wanted
@@ -215,17 +215,17 @@ def test_keys_lead_through_the_table(page, many):
     opened(page, index)
     active = "document.activeElement.textContent"
     page.keyboard.press("j")
-    assert page.evaluate(active) == rows[0]["id"]
+    assert page.evaluate(active) == rows[0]["question_id"]
     page.keyboard.press("j")
     page.keyboard.press("ArrowDown")
-    assert page.evaluate(active) == rows[2]["id"]
+    assert page.evaluate(active) == rows[2]["question_id"]
     page.keyboard.press("k")
-    assert page.evaluate(active) == rows[1]["id"]
+    assert page.evaluate(active) == rows[1]["question_id"]
     page.locator("#table tbody th a").nth(99).focus()
     page.keyboard.press("j")
-    assert page.evaluate(active) == rows[100]["id"]
+    assert page.evaluate(active) == rows[100]["question_id"]
     page.keyboard.press("k")
-    assert page.evaluate(active) == rows[99]["id"]
+    assert page.evaluate(active) == rows[99]["question_id"]
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.name") == "q"
     page.keyboard.type("xj?")
@@ -259,16 +259,20 @@ def test_all_of_a_benchmark_is_led_through_a_hundred_rows_at_a_time(page, many, 
     copy = tmp_path / "report"
     shutil.copytree(index.parent, copy, ignore=shutil.ignore_patterns("questions", "plans"))
     all_rows = [
-        {**rows[number % len(rows)], "id": f"q{number}", "text": f"question {number} of many"}
+        {
+            **rows[number % len(rows)],
+            "question_id": f"q{number}",
+            "text": f"question {number} of many",
+        }
         for number in range(5_130)
     ]
     (copy / "questions.js").write_bytes(table_script(all_rows, COLUMNS))
-    opened(page, copy / "index.html", "#sort=-id")
+    opened(page, copy / "index.html", "#sort=-question_id")
     assert page.inner_text("#count") == "5,130 questions, 1 to 100 shown"
     assert shown(page) == [f"q{number}" for number in range(5_129, 5_029, -1)]
     page.evaluate("for (let n = 0; n < 51; n++) document.getElementById('page-after').click()")
     assert page.inner_text("#count") == "5,130 questions, 5,101 to 5,130 shown"
     assert shown(page) == [f"q{number}" for number in range(29, -1, -1)]
     page.fill("#filter input", "question 77 many")
-    kept = [row["id"] for row in all_rows if "77" in row["text"]]
+    kept = [row["question_id"] for row in all_rows if "77" in row["text"]]
     assert set(shown(page)) == set(kept)

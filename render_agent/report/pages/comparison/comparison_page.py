@@ -282,7 +282,7 @@ def _rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
     return [
         {
             **{name: change.first[name] for name in ("type", "dataset", "scene", "truth")},
-            "id": change.question_id,
+            "question_id": change.question_id,
             "page": safe_name(change.question_id),
             "outcome": change.change,
             "answer": ", ".join(str(row["answer"]) for row in change.rows if row is not None),

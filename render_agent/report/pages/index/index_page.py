@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
@@ -13,8 +15,10 @@ from render_agent.report.pages.data import ReportData, write_page
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
 from render_agent.report.pages.plots.run_plots import Plot, run_plots, scores_by_type
-from render_agent.report.pages.table import Column, choices, table_script
+from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome, type_words
+from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
+from render_agent.runs.log.columns import Column
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
 from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
@@ -24,28 +28,10 @@ from render_agent.views.picture_store import safe_name
 
 ROWS_SHOWN = 100  # rows of the table that are on the page at once
 
-COLUMNS = (
-    Column("id", "Question", "question"),
-    Column("type", "Type", style="wide-only"),
-    Column("scene", "Scene", style="wide-only"),
-    Column("answer", "Answer", "answer"),
-    Column("truth", "Truth", "answer"),
-    Column("score", "Score, %", "mark"),
-    Column("turns", "Turns", "number", "wide-only"),
-    Column("cause", "Cause", style="wide-only"),
-    Column("coverage", "Seen, %", "number", "wide-only"),
-)
-
-FILTERS = {
-    "type": "Type",
-    "dataset": "Data set",
-    "scene": "Scene",
-    "status": "Status",
-    "outcome": "Right or wrong",
-    "cause": "Cause",
-    "turns": "Turns",
-}
-"""What the table can be filtered by."""
+COLUMNS = tuple(column for column in QUESTION_COLUMNS if column.cell)
+FILTERS = {column.name: column.header for column in QUESTION_COLUMNS if column.filter}
+FILTERS |= {"outcome": "Right or wrong"}
+"""Header by name of the values that the table can be filtered by."""
 
 
 def write_index(report: ReportData, folder: Path) -> None:
@@ -71,6 +57,7 @@ def write_index(report: ReportData, folder: Path) -> None:
         interval=interval,
         pairs="causal" in report.results,
         columns=COLUMNS,
+        cell_text=cell_text,
         rows=rows[:ROWS_SHOWN],
         total=len(rows),
         shown=ROWS_SHOWN,
@@ -167,25 +154,25 @@ def question_rows(report: ReportData) -> list[dict[str, Any]]:
 
 
 def _row(report: ReportData, state: QuestionState) -> dict[str, Any]:
-    """Return what the table shows of a question; score and coverage in percent."""
-    question_id, views = state.id, state.views
-    row = report.rows[question_id]
-    diagnosis = report.diagnoses.get(question_id)
-    coverage = diagnosis.coverage if diagnosis else None
+    """Return the values of COLUMNS and FILTERS of a question, and what its first cell shows."""
+    row = report.rows[state.id]
+    values = {**row, **structs.asdict(diagnosis_columns(report.diagnoses.get(state.id)))}
     return {
-        "id": question_id,
-        "page": safe_name(question_id),
+        **{
+            column.name: _shown(column, values[column.name])
+            for column in QUESTION_COLUMNS
+            if column.cell or column.filter
+        },
         "type": type_words(row["type"]),
-        "dataset": row["dataset"],
-        "scene": row["scene"],
-        "status": row["status"],
         "outcome": outcome(row),
-        "cause": str(diagnosis.cause) if diagnosis else None,
-        "answer": row["answer"],
-        "truth": row["truth"],
-        "score": None if row["score"] is None else round(100 * row["score"], 1),
-        "turns": row["turns"],
-        "coverage": None if coverage is None else round(100 * coverage),
+        "page": safe_name(state.id),
         "text": state.question.text,
-        "picture": f"../{views[-1].file}" if views else None,
+        "picture": f"../{state.views[-1].file}" if state.views else None,
     }
+
+
+def _shown(column: Column, value: Any) -> Any:
+    """Return a value as the table shows it: a share in percent, anything else unchanged."""
+    if value is None or column.decimals is None:
+        return value
+    return round(100 * value, column.decimals or None)

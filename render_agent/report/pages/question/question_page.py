@@ -17,7 +17,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.data import ReportData, neighbours, page_of, write_page
 from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.runs.log.results import row
+from render_agent.runs.log.row import row_of
 from render_agent.util.display import stage
 from render_agent.util.processes import map_in_processes
 
@@ -89,7 +89,7 @@ def _write(task: PageTask) -> None:
                 task.frame,
                 root="../",
                 pictures="../../",
-                q=QuestionView(state, row(state), diagnosis, plan, config),
+                q=QuestionView(state, row_of(state).to_json(), diagnosis, plan, config),
                 before=before,
                 after=after,
             )

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.candidates import Standing, how_chosen, members, standings
 from render_agent.dialogue.chat import Message, thinking_and_rest
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
@@ -36,6 +35,7 @@ from render_agent.report.pages.maps.path_marks import (
 from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
+from render_agent.report.standings import Standing, how_chosen, members, standings
 from render_agent.scans.camera import MapCamera
 from render_agent.util.safe_parse import parse_json
 

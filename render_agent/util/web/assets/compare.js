@@ -12,7 +12,7 @@
   function show() {
     const filter = read(location.hash);
     for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
-    const kept = new Set(select(filter).map((row) => value(row, "id")));
+    const kept = new Set(select(filter).map((row) => value(row, "question_id")));
     const chosen = Object.fromEntries(Object.entries(filter).filter(([name]) => name !== "at"));
     for (const [id, row] of rows) {
       row.hidden = !kept.has(id);

@@ -25,7 +25,7 @@
   function question(of) {
     const head = cell("th");
     head.scope = "row";
-    const link = cell("a", "", of("id"));
+    const link = cell("a", "", of("question_id"));
     link.href = "questions/" + of("page") + ".html" + write({ ...filter, at: "" });
     const beside = [of("type"), of("scene"), of("cause")].filter(Boolean).join(" · ");
     if (of("picture")) {
@@ -37,7 +37,7 @@
     return head;
   }
 
-  /* a row of the columns that index_page.py declares */
+  /* a row of the columns that questions.js declares */
   function line(row) {
     const of = (name) => value(row, name);
     const made = document.createElement("tr");
@@ -80,7 +80,7 @@
   /* Show what the filter keeps, the page first that holds the question `at`. */
   function apply(at) {
     rows = select(filter);
-    const place = at ? rows.findIndex((row) => value(row, "id") === at) : -1;
+    const place = at ? rows.findIndex((row) => value(row, "question_id") === at) : -1;
     first = place < 0 ? 0 : place - (place % SHOWN);
     sorted();
     show();

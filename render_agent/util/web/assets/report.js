@@ -4,14 +4,13 @@
 "use strict";
 
 (function () {
-  /* window.REPORT = {columns: [name, …], shown: [[name, kind, classes], …], rows: [[…], …]} */
+  /* window.REPORT = {columns: [name, …], shown: [[name, cell, classes], …], rows: [[…], …]} */
   const report = window.REPORT || { columns: [], shown: [], rows: [] };
   const places = new Map(report.columns.map((name, place) => [name, place]));
-  const CHOICES = ["type", "outcome", "cause", "dataset", "scene", "status", "turns"];
 
   const value = (row, name) => row[places.get(name)];
 
-  /* {type, outcome, cause, dataset, scene, status, turns, q, sort, at} as far as the address gives them */
+  /* {q, sort, at, and a value by column} as far as the address gives them */
   function read(hash) {
     return Object.fromEntries(new URLSearchParams((hash || "").replace(/^#/, "")));
   }
@@ -31,9 +30,9 @@
 
   /* the rows that a filter keeps, in its order; nothing stands last whichever way it is sorted */
   function select(filter) {
-    const wanted = CHOICES.filter((name) => filter[name] && places.has(name));
+    const wanted = Object.keys(filter).filter((name) => filter[name] && places.has(name));
     const words = (filter.q || "").toLowerCase().split(/\s+/).filter(Boolean);
-    const searched = ["id", "text", "scene", "type", "answer", "truth"];
+    const searched = ["question_id", "text", "scene", "type", "answer", "truth"];
     const rows = report.rows.filter((row) => {
       if (wanted.some((name) => String(value(row, name)) !== filter[name])) return false;
       if (!words.length) return true;
@@ -53,7 +52,7 @@
   /* The neighbours of a question in the order that the address asks for: {place, count, before, after},
      before and after being rows or null. A question that the filter leaves out has its natural ones. */
   function neighbours(id, hash) {
-    const of = (rows) => [rows, rows.findIndex((row) => value(row, "id") === id)];
+    const of = (rows) => [rows, rows.findIndex((row) => value(row, "question_id") === id)];
     let [rows, place] = of(select(read(hash)));
     if (place < 0) [rows, place] = of(report.rows);
     return {

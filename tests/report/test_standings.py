@@ -9,15 +9,10 @@ from factories.runs import make_questions, play
 from factories.samples import mixed_engine, options_of
 
 from render_agent.cli.main import cli
-from render_agent.dialogue.candidates import (
-    how_chosen,
-    members,
-    short_summary,
-    standings,
-)
 from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
-from render_agent.runs.progress import turn_summary
+from render_agent.report.standings import how_chosen, members, standings
+from render_agent.runs.progress import choice_summary, turn_summary
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 
@@ -86,9 +81,9 @@ def test_how_a_turn_was_chosen_is_told(evidence, told):
 
 
 def test_short_words_name_the_candidate_and_the_score_that_it_leads_to():
-    assert short_summary(WEIGHED) == "took 3 of 4, score 1.00"
+    assert choice_summary(WEIGHED) == "took 3 of 4, score 1.00"
     voted = Evidence("vote:1", (candidate(0),), 0, ballot=Ballot(("A", "B"), "A", 0.5, 0.5))
-    assert short_summary(voted) == "took 1 of 1, 50 % agree on A"
+    assert choice_summary(voted) == "took 1 of 1, 50 % agree on A"
 
 
 def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
@@ -98,7 +93,7 @@ def test_the_command_shows_the_candidates_of_a_real_run(tmp_path):
     told = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
     for turn in state.turns:
         line = turn_summary(state, turn)
-        assert line.endswith(f"({short_summary(turn.evidence)})")
+        assert line.endswith(f"({choice_summary(turn.evidence)})")
         for standing in standings(turn.evidence):
             mark = " > " if standing.chosen else "   "
             assert f"\n{mark}{standing.name}: " in told

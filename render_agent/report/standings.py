@@ -98,17 +98,6 @@ def how_chosen(evidence: Evidence) -> str:
     return f"It was the last turn: of {len(candidates)} replies none was weighed."
 
 
-def short_summary(evidence: Evidence) -> str:
-    """Describe in a few words how a turn was decided."""
-    taken = standings(evidence)[evidence.chosen]
-    summary = f"took {taken.name} of {len(evidence.candidates)}"
-    if evidence.ballot is not None:
-        return (
-            f"{summary}, {100 * evidence.ballot.agreement:.0f} % agree on {evidence.ballot.winner}"
-        )
-    return summary if taken.fused is None else f"{summary}, score {taken.fused:.2f}"
-
-
 def _scores(evidence: Evidence, row: int) -> tuple[float | None, ...]:
     return tuple(scores[row] for judgement in evidence.judgements for scores in judgement.scores)
 

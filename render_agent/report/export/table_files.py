@@ -1,0 +1,46 @@
+"""Tables as files: CSV or Parquet with typed columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from render_agent.extras import require
+from render_agent.runs.log.columns import Column, Kind
+
+
+def write_csv(file: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV (UTF-8); unknown values stay empty. OSError if the file cannot be written."""
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened:
+        writer = csv.DictWriter(opened, [column.name for column in columns], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_parquet(file: Path, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as Parquet; unknown values are null. SetupError without pyarrow."""
+    require("Parquet", "pyarrow", instead="take --format csv")
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {
+        "text": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(column.name, types[column.kind]) for column in columns])
+    plain = [
+        {column.name: _storable(row.get(column.name), column.kind) for column in columns}
+        for row in rows
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(plain, schema=schema), file)
+
+
+def _storable(value: Any, kind: Kind) -> Any:
+    """Return a value as its column holds it; lone surrogates, which UTF-8 lacks, are escaped."""
+    if kind == "text" and value is not None:
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    return value

@@ -1,0 +1,225 @@
+"""The tables of a run for exports, data frames and the report: one row per question or turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+from msgspec import Struct, structs
+
+from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.turn import Turn
+from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis
+from render_agent.report.export.selection import SelectedRun
+from render_agent.report.standings import standings
+from render_agent.runs.log.columns import Column, columns_of
+from render_agent.runs.log.row import Cost, Row, cost_of
+from render_agent.scans.camera import Camera
+
+Diagnoses = Mapping[str, Diagnosis]
+"""Diagnoses by question id; a question without one has empty cells."""
+
+Rows = Callable[[SelectedRun, Diagnoses], Iterator[dict[str, Any]]]
+"""Gives the rows of a run for one of the tables."""
+
+
+class RunColumns(Struct, frozen=True):
+    """The columns that tell runs apart; each but the first is an option."""
+
+    run: str
+    benchmark: str
+    subset: str
+    engine: str
+    model: str
+    revision: str | None
+    views: str
+    tools: str
+    pictures: str
+    kinds: str
+    start: str
+    image_width: int
+    image_height: int
+    field_of_view: float
+    max_turns: int
+    temperature: float
+    seed: int
+    agent: str
+    verifier: str | None
+
+
+class DiagnosisColumns(Struct, frozen=True, kw_only=True):
+    """The columns of a question's diagnosis."""
+
+    cause: Annotated[str | None, Column("Cause", cell="text", wide_only=True, filter=True)] = None
+    named: str | None = None
+    never_seen: str | None = None
+    coverage: Annotated[
+        float | None, Column("Seen, %", cell="number", wide_only=True, decimals=0)
+    ] = None
+    path_metres: float | None = None
+    blocked: int | None = None
+    returns: int | None = None
+
+
+class TurnRow(Cost, frozen=True, kw_only=True):
+    """A turn of a run; the columns from `coverage` on are those of its diagnosis."""
+
+    run: str
+    question_id: str
+    type: str
+    dataset: str
+    scene: str
+    turn: int
+    phase: str
+    views: str | None
+    """Number and kind of each view, such as "0:top,1:ego"."""
+    stood_x: float
+    """Pose in which the views were taken: metres and degrees."""
+    stood_y: float
+    stood_z: float
+    stood_yaw: float
+    stood_pitch: float
+    camera_x: float
+    """Pose after the turn."""
+    camera_y: float
+    camera_z: float
+    camera_yaw: float
+    camera_pitch: float
+    reply: str
+    malformed: str | None
+    answer: str | None
+    done: bool
+    happened: str
+    batch_size: int
+    finish: str | None
+    events: str | None
+    candidates: int | None = None
+    """Number of candidates; None for a turn with one reply."""
+    chosen: int | None = None
+    """Number of the chosen candidate, from 0."""
+    chosen_score: float | None = None
+    """Its fused score."""
+    coverage: float | None = None
+    path_metres: float | None = None
+    turned_degrees: float | None = None
+    blocked: bool | None = None
+    returned: bool | None = None
+    largest_share: float | None = None
+    """Visible share of the named object seen best."""
+    largest_area: float | None = None
+    """Its pixels."""
+
+
+QUESTION_COLUMNS = (
+    *columns_of(RunColumns)[:1],
+    *columns_of(Row),
+    *columns_of(RunColumns)[1:],
+    *columns_of(DiagnosisColumns),
+)
+TURN_COLUMNS = columns_of(TurnRow)
+
+
+def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row with QUESTION_COLUMNS for every selected question of a run."""
+    options = structs.asdict(_run_columns(run))
+    for state, row in run.entries:
+        diagnosis = diagnosis_columns(diagnoses.get(state.id))
+        yield structs.asdict(row) | options | structs.asdict(diagnosis)
+
+
+def turn_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row with TURN_COLUMNS for every turn of the selected questions of a run."""
+    for state, row in run.entries:
+        diagnosis = diagnoses.get(state.id)
+        by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
+        for turn in state.turns:
+            yield structs.asdict(_turn_row(run.name, row, turn, by_turn.get(turn.number)))
+
+
+def diagnosis_columns(diagnosis: Diagnosis | None) -> DiagnosisColumns:
+    """Return the columns of a diagnosis, empty without one."""
+    if diagnosis is None:
+        return DiagnosisColumns()
+    return DiagnosisColumns(
+        cause=str(diagnosis.cause),
+        named=", ".join(diagnosis.named) or None,
+        never_seen=", ".join(diagnosis.never_seen) or None,
+        coverage=diagnosis.coverage,
+        path_metres=diagnosis.path,
+        blocked=diagnosis.blocked,
+        returns=diagnosis.returns,
+    )
+
+
+def _run_columns(run: SelectedRun) -> RunColumns:
+    config = run.config
+    width, height = config.image_size
+    computed: dict[str, Any] = {
+        "run": run.name,
+        "model": run.model,
+        "kinds": ",".join(config.kinds),
+        "verifier": ",".join(verifier.label for verifier in config.verifiers) or None,
+        "image_width": width,
+        "image_height": height,
+    }
+    options = {
+        name: getattr(config, name) for name in RunColumns.__struct_fields__ if name not in computed
+    }
+    return RunColumns(**options, **computed)
+
+
+def _turn_row(run: str, row: Row, turn: Turn, diagnosis: TurnDiagnosis | None) -> TurnRow:
+    action = turn.action
+    return TurnRow(
+        run=run,
+        question_id=row.question_id,
+        type=row.type,
+        dataset=row.dataset,
+        scene=row.scene,
+        turn=turn.number,
+        phase=turn.phase,
+        views=",".join(f"{view.number}:{view.kind}" for view in turn.views) or None,
+        reply=turn.reply,
+        malformed=action.reason if isinstance(action, Malformed) else None,
+        answer=action.answer,
+        done=not isinstance(action, Malformed) and action.done,
+        happened=turn.feedback,
+        batch_size=turn.batch_size,
+        finish=turn.finish,
+        events=",".join(turn.events) or None,
+        **_pose("stood", turn.stood),
+        **_pose("camera", turn.camera),
+        **cost_of([turn]),
+        **_choice(turn),
+        **({} if diagnosis is None else _turn_diagnosis(diagnosis)),
+    )
+
+
+def _pose(name: str, camera: Camera) -> dict[str, Any]:
+    values = (*camera.position, camera.yaw, camera.pitch)
+    parts = ("x", "y", "z", "yaw", "pitch")
+    return {f"{name}_{part}": value for part, value in zip(parts, values, strict=True)}
+
+
+def _choice(turn: Turn) -> dict[str, Any]:
+    if turn.evidence is None:
+        return {}
+    taken = standings(turn.evidence)[turn.evidence.chosen]
+    return {
+        "candidates": len(turn.evidence.candidates),
+        "chosen": taken.candidate.number,
+        "chosen_score": taken.fused,
+    }
+
+
+def _turn_diagnosis(diagnosis: TurnDiagnosis) -> dict[str, Any]:
+    best = max(diagnosis.sightings, key=lambda sighting: sighting.share, default=None)
+    return {
+        "coverage": diagnosis.coverage,
+        "path_metres": diagnosis.path,
+        "turned_degrees": diagnosis.turned,
+        "blocked": diagnosis.blocked,
+        "returned": diagnosis.returned,
+        "largest_share": None if best is None else best.share,
+        "largest_area": None if best is None else best.area,
+    }

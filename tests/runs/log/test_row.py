@@ -1,0 +1,76 @@
+"""The row of a question: its columns come from its fields, its values from the log."""
+
+import csv
+import io
+from typing import Annotated
+
+import pytest
+from factories.runs import make_questions, play, walking
+from msgspec import Struct
+
+from render_agent.runs.log.columns import Column, columns_of
+from render_agent.runs.log.row import COLUMNS, Row, csv_text, row_of, score_of
+from render_agent.runs.read import RunData
+from render_agent.util.safe_parse import Count, Number, convert
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return play(folder, make_questions(folder), walking(4), max_turns=5)
+
+
+def test_columns_are_the_fields_with_their_kinds_and_notes():
+    class Base(Struct, kw_only=True):
+        last: bool
+
+    class Table(Base, kw_only=True):
+        name: Annotated[str, Column("Name", saved=True, cell="text", wide_only=True)]
+        size: Annotated[Number | None, Column(decimals=1)] = None
+        number: Count = 0
+
+    columns = columns_of(Table)
+    assert [(column.name, column.kind, column.optional) for column in columns] == [
+        ("name", "text", False),
+        ("size", "float", True),
+        ("number", "int", True),
+        ("last", "bool", False),
+    ]
+    assert (columns[0].header, columns[0].saved, columns[0].classes) == ("Name", True, "wide-only")
+    assert (columns[1].decimals, columns[2].saved) == (1, False)
+
+
+def test_rows_of_the_results_are_those_of_the_log(run):
+    path, results = run
+    rows = [row_of(state) for state in RunData(path).states]
+    assert [row.to_json() for row in rows] == results["questions"]
+    assert all(tuple(row) == COLUMNS for row in map(sorted_as_written, results["questions"]))
+    for row in rows:
+        assert convert(row.to_json(), Row).to_json() == row.to_json()
+
+
+def sorted_as_written(row):
+    return sorted(row, key=COLUMNS.index)
+
+
+def test_optional_columns_are_in_the_table_if_a_row_has_them():
+    row = dict.fromkeys(COLUMNS, 1)
+    plain, changed = csv_text([row]), csv_text([row, row | {"change": "moved"}])
+    assert next(csv.reader(io.StringIO(plain))) == list(COLUMNS)
+    assert [line.rpartition(",")[2] for line in changed.splitlines()] == ["change", "", "moved"]
+
+
+def test_an_open_question_has_no_score(run):
+    path, _ = run
+    (first, *_) = RunData(path).states
+    assert score_of(first) is not None
+    del first.turns[-1:]
+    assert first.active
+    assert score_of(first) is row_of(first).score is None
+
+
+def test_marks_of_a_judge_take_the_place_of_the_score(run):
+    path, _ = run
+    (first, *_) = RunData(path).states
+    marks = {first.id: 0.25}
+    assert score_of(first, marks=marks) == row_of(first, marks=marks).score == 0.25
