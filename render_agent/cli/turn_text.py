@@ -10,6 +10,7 @@ from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.beliefs.matching import fates
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Failure, LogLine
 from render_agent.errors import QuestionsError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.path import limited
@@ -18,7 +19,6 @@ from render_agent.report.pages.maps.belief_marks import worth_words
 from render_agent.report.pages.maps.path_marks import where
 from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
-from render_agent.runs.log.lines import Line
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
@@ -27,13 +27,13 @@ PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""
 
 
-def turn_lines(folder: Path, line: Line) -> Iterator[str]:
+def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
     """Give a turn of `turns.jsonl` in lines of text; folder: of the run.
 
     What it was shown, said and did, and where several replies were weighed, how each stood.
     """
-    if (turn := line.turn) is None:
-        yield f"error: {line.head.error}"
+    if isinstance(turn, Failure):
+        yield f"error: {turn.error}"
         return
     for view in turn.views:
         yield f"view {view.number} ({view.kind}): {folder / view.file}"

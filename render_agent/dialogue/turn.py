@@ -32,17 +32,35 @@ class Seconds:
 
 
 class Turn(Struct, frozen=True):
-    """One turn of one question, as the run log keeps it.
+    """One turn of one question: a line of `turns.jsonl`.
 
-    messages: those new in this turn, without the reply. stood: the pose in which its views were
-    taken. camera: the pose after the action. sha256: of every picture that it names, by file.
-    feedback: what the action really did, in the words that the model reads next (`happened` in the
-    log). events: what went wrong in the engine on the way to the reply, and was mended, by kind. scan: of
-    the first turn, what its scene was read as, and what was assumed, a sentence each. probe: what the model was
-    asked to believe after it, None where it was not.
-    ValueError where the turn is not that of the candidate that its evidence says was chosen.
+    Attributes:
+        question_id: Id of its question.
+        number: Counted from 0 (`turn` in the log).
+        phase: The phase of the run.
+        views: The views that were shown in it.
+        messages: The messages that are new in it, without the reply.
+        reply: The reply that was taken, verbatim.
+        action: What it asks for, or why it cannot be read.
+        feedback: What the action led to, in the words that the model reads next (`happened` in the log).
+        stood: The pose in which its views were taken.
+        camera: The pose after the action.
+        tokens: Tokens of all its replies and verifiers.
+        seconds: Where its time went.
+        batch_size: Requests in the call of the model that its reply came from.
+        finish: `length` if its reply ended at the token limit.
+        events: Faults of the engine that were overcome, by kind.
+        evidence: Why this reply was chosen, None if there was only one.
+        sha256: SHA-256 of every image that it names, by file.
+        scan: In the first turn, how the scan was read and what was assumed.
+        probe: The model's beliefs after it, None if they were not asked for.
+        error: None, always; see `Failure`.
+
+    Raises:
+        ValueError: The reply is not that of the candidate that its evidence says was chosen.
     """
 
+    question_id: str
     number: Count = msgspec.field(name="turn")
     phase: Phase
     views: tuple[View, ...]
@@ -61,6 +79,7 @@ class Turn(Struct, frozen=True):
     sha256: dict[PictureFile, Digest] = {}
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
+    error: None = None
 
     def __post_init__(self) -> None:
         if self.evidence is not None:
@@ -75,3 +94,27 @@ class Turn(Struct, frozen=True):
         """The files of the pictures that it shows, and of those that were drawn to choose its move."""
         candidates = self.evidence.candidates if self.evidence else ()
         return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}
+
+
+class Failure(Struct, frozen=True):
+    """The error that stopped a question before a turn: a line of `turns.jsonl`, too.
+
+    Attributes:
+        question_id: Id of the question.
+        number: Number of the turn that it did not take (`turn` in the log).
+        phase: The phase of the run.
+        error: One sentence.
+        events: Faults of the engine before it, by kind.
+        of_scene: Whether the scan or a view of it was to blame; not logged.
+    """
+
+    question_id: str
+    number: Count = msgspec.field(name="turn")
+    phase: Phase
+    error: str
+    events: tuple[str, ...] = ()
+    of_scene: bool = False
+
+
+LogLine = Turn | Failure
+"""A line of `turns.jsonl`."""

@@ -10,10 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Phase, Turn
+from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.lines import Failed
 from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler, step_fault
 from render_agent.runs.turn import Spent, TurnTaker
 from render_agent.util.redact import without_keys
@@ -109,8 +108,8 @@ class PhaseController:
         of_scene = isinstance(error, SceneError | RenderError)
         events = tuple(event for part in spent for event in part.events)
         state.fail(sentence, events)
-        self.turns.log.append_error(
-            Failed(state.id, len(state.turns), phase, sentence, events, of_scene=of_scene)
+        self.turns.log.append(
+            Failure(state.id, len(state.turns), phase, sentence, events, of_scene=of_scene)
         )
         self.observer.failed(state)
         self.failures.failed(state.question, sentence, of_scene=of_scene)

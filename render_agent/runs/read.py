@@ -13,8 +13,9 @@ from render_agent.config import RunConfig, fingerprint_of
 from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
+from render_agent.dialogue.turn import LogLine
 from render_agent.errors import QuestionsError, RunLogError, SceneError, UsageError
-from render_agent.runs.log.lines import Line, question_from_json, read_line, replay
+from render_agent.runs.log.lines import question_from_json, read_line, replay
 from render_agent.runs.log.results import beliefs_of, results
 from render_agent.runs.log.row import NO_MARKS, Marks
 from render_agent.runs.log.schema import Record, Results, check_format
@@ -112,7 +113,7 @@ class RunData:
         return read_lines(file, lambda line: question_from_json(parse_json(line)))[0]
 
     @cached_property
-    def turns(self) -> list[Line]:
+    def turns(self) -> list[LogLine]:
         """The whole lines of `turns.jsonl`, empty if it does not exist yet. RunLogError if one is damaged."""
         file = self.path / "turns.jsonl"
         return read_lines(file, read_line)[0] if file.exists() else []

@@ -26,10 +26,9 @@ from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed, read
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import Phase, Seconds, Turn
+from render_agent.dialogue.turn import LogLine, Phase, Seconds, Turn
 from render_agent.engines.engine import Engine, Reply, Request, within_bounds
 from render_agent.errors import RenderAgentError
-from render_agent.runs.log.lines import Failed
 from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults
 from render_agent.views.free_views import unmade_views
@@ -47,12 +46,8 @@ class TurnLog(Protocol):
 
     pictures: Pictures
 
-    def append(self, question_id: str, turn: Turn) -> None:
-        """Append one turn; it exists from the next `sync` on."""
-        ...
-
-    def append_error(self, failed: Failed) -> None:
-        """Append the error that stopped a question."""
+    def append(self, line: LogLine) -> None:
+        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
         ...
 
     def sync(self) -> None:
@@ -108,6 +103,7 @@ class TurnTaker:
         told = yield from self._told(context, chosen, evidence)
 
         turn = Turn(
+            question_id=state.id,
             number=request.turn,
             phase=phase,
             views=seen.views,
@@ -130,7 +126,7 @@ class TurnTaker:
             probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
             self.retire([probe_id(state.id, turn.number)])
             turn = structs.replace(turn, probe=probe)
-        self.log.append(state.id, turn)
+        self.log.append(turn)
         state.take(turn)
         return turn
 

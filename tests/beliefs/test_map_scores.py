@@ -134,7 +134,7 @@ def test_the_answer_that_follows_from_a_map(asked, objects, answer):
 def test_an_own_answer_is_scored_by_the_metric_of_its_question(metric, worth):
     asked = question("object_counting", "How many sofa(s) are in this room?", truth="4")
     sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
-    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     found = scored_probe(replace(asked, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4")
     assert (found.answer, found.worth) == ("3", worth)
 
@@ -143,7 +143,7 @@ def step(scene, now, before=None):
     """A question about a scene whose sofa stands at (0, 0) and table at (3, 0), and two beliefs of it."""
     asked = question("object_rel_direction_easy", DIRECTION, SIDES, scene=scene)
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
-    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     scored = [
         None if some is None else scored_probe(asked, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
         for some in (now, before)
@@ -170,7 +170,7 @@ def test_figures_of_a_run_are_what_they_are_called():
 def test_figures_of_counts_and_of_where_it_stands():
     told = step("s", [])
     asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
-    turn = Turn(number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
+    turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     steps = [
         Step(asked, scored_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))

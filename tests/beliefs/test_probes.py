@@ -112,7 +112,7 @@ def test_whatever_a_probe_comes_to_the_turn_stands(tmp_path, questions):
     path, results = play(tmp_path, questions, Faulty(walking(5).policy), **ALL, **black)
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
-    found = [line.turn.probe for line in RunData(path).turns]
+    found = [line.probe for line in RunData(path).turns]
     assert {probe.error for probe in found} == {None, "too long"}
     assert all(probe.read is None for probe in found)
     assert any(isinstance(probe.belief, Malformed) for probe in found)
@@ -176,7 +176,7 @@ def test_a_model_says_the_same_with_and_without(tmp_path, engine, monkeypatch, c
     assert {name: found[name] for name in probes(alone)} == {
         n: p["reply"] for n, p in probes(alone).items()
     }
-    tokens = [line.turn.probe.tokens for line in RunData(batched).turns]
+    tokens = [line.probe.tokens for line in RunData(batched).turns]
     assert min(one.cached / one.prompt for one in tokens) > 0.6, (
         "it reads its dialogue from the cache"
     )

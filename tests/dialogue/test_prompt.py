@@ -51,6 +51,7 @@ def play(prompt, asked):
         action = Action(view="ego")
         reply = f'{{"reasoning": "reply {number}", "view": "ego"}}'
         turn = Turn(
+            "1",
             number,
             "batched",
             views,

@@ -11,7 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, read
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.runs.log.lines import read_line, turn_to_json
+from render_agent.runs.log.lines import line_to_json, read_line
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert, encode, plain
 
@@ -281,8 +281,8 @@ def survives_the_log(text, action):
     camera = Camera((0.0, 0.0, 1.6))
     question = Question("1", "b", "d", "s", "t", "?", "letter", OPTIONS, scan=Path("s.ply"))
     state = QuestionState(question, scenes=None, max_turns=1)
-    turn = Turn(0, "batched", (), (), text, action, "", camera, camera)
+    turn = Turn("1", 0, "batched", (), (), text, action, "", camera, camera)
     state.take(turn)
     assert not state.active
     assert state.answer == action.answer
-    assert read_line(encode(turn_to_json("1", turn))).turn == turn
+    assert read_line(encode(line_to_json(turn))) == turn

@@ -18,7 +18,7 @@ def test_the_renderer_of_the_page_draws(tmp_path, monkeypatch, type_in):
     run = RunData(path)
     assert run.record["packages"] == {"renderer dots": "dots-renderer 1.0"}
     scene = load_scene(run.questions[0].scan)
-    views = [view for line in run.turns for view in line.turn.views]
+    views = [view for line in run.turns for view in line.views]
     ahead = next(view for view in views if view.kind == "ego")
     frame = make_renderer("dots").draw(scene, ahead.camera, 96, 72)
     kept = np.asarray(Image.open(path / ahead.file).convert("RGB"))

@@ -26,6 +26,7 @@ def question(**more):
 
 def turn(number, action, stood=HERE, camera=HERE):
     return Turn(
+        question_id="7",
         number=number,
         phase="batched",
         views=(View(number, "ego", f"{number}.png", HERE),),

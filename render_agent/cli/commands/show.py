@@ -82,7 +82,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
-    lines = [line for line in folder.turns if line.head.question_id == question_id]
+    lines = [line for line in folder.turns if line.question_id == question_id]
     state = next(state for state in folder.states if state.id == question_id)
     score = score_of(state)
     console.print(f"answer: {in_words(question, state.answer)} ({state.status})")
@@ -91,7 +91,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     console.print(f"truth: {truth}{verdict}")
     print_scan(state, console)
     for line in lines:
-        console.rule(f"turn {line.head.number + 1} ({line.head.phase})", align="left")
+        console.rule(f"turn {line.number + 1} ({line.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
     beliefs = list(belief_lines(folder, state))

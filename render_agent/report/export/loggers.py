@@ -320,8 +320,8 @@ def log_finished(folder: RunData, name: str, say: Say) -> bool:
     observer = LoggingObserver(folder, states, [name], Silent(), say, anew=True)
     for line in folder.turns:
         replay([line], by_id)
-        if line.turn is not None:
-            observer.took(by_id[line.head.question_id], line.turn)
+        if isinstance(line, Turn):
+            observer.took(by_id[line.question_id], line)
     observer.finish(folder)
     observer.close()
     return bool(observer.loggers)

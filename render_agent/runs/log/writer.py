@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import LogLine
 from render_agent.errors import RenderAgentError
 from render_agent.runs.log.lines import (
-    Failed,
-    error_to_json,
+    line_to_json,
     question_to_json,
-    turn_to_json,
 )
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.row import csv_text
@@ -83,13 +81,9 @@ class RunLog:
         """What to tell the user if the folder could not be locked; else empty."""
         return self._lock.warning
 
-    def append(self, question_id: str, turn: Turn) -> None:
-        """Append one turn; it exists from the next `sync` on."""
-        self.append_line(turn_to_json(question_id, turn))
-
-    def append_error(self, failed: Failed) -> None:
-        """Append the error that stopped a question."""
-        self.append_line(error_to_json(failed))
+    def append(self, line: LogLine) -> None:
+        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
+        self.append_line(line_to_json(line))
 
     def sync(self) -> None:
         """Write what was appended; it survives the machine's death when this returns, with its pictures.

@@ -14,11 +14,10 @@ from typing import Any
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Phase
+from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.lines import Failed
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer
 from render_agent.runs.workers.cluster import cluster, resources
@@ -29,7 +28,6 @@ from render_agent.runs.workers.worker import (
     Ready,
     Setup,
     TaskBatch,
-    Took,
     Worker,
 )
 from render_agent.util.contained_paths import picture_path
@@ -225,17 +223,17 @@ class Driver:
         match message:
             case Drawn(file, png):
                 self.log.pictures.store(file, png)
-            case Took(question_id, turn):
-                state = self.states[question_id]
-                self.log.append(question_id, turn)
-                state.take(turn)
+            case Turn():
+                state = self.states[message.question_id]
+                self.log.append(message)
+                state.take(message)
                 slot.deaths = 0
                 self.failures.went_on()
-                self.observer.took(state, turn)
-            case Failed():
+                self.observer.took(state, message)
+            case Failure():
                 self._fail(message)
-                question, reason = self.states[message.question_id].question, message.error or ""
-                self.failures.failed(question, reason, of_scene=message.of_scene)
+                question = self.states[message.question_id].question
+                self.failures.failed(question, message.error, of_scene=message.of_scene)
             case logging.LogRecord():
                 logging.getLogger(message.name).handle(message)
             case Ready(batch_size, process, machine):
@@ -245,10 +243,10 @@ class Driver:
             case RenderAgentError():  # handled by `_hear`, after the messages before it
                 pass
 
-    def _fail(self, failed: Failed) -> None:
-        state = self.states[failed.question_id]
-        state.fail(failed.error or "", failed.events)
-        self.log.append_error(failed)
+    def _fail(self, failure: Failure) -> None:
+        state = self.states[failure.question_id]
+        state.fail(failure.error, failure.events)
+        self.log.append(failure)
         self.observer.failed(state)
 
     def _close(self, slot: WorkerSlot, error: RenderAgentError) -> None:
@@ -274,7 +272,7 @@ class Driver:
                 " and --workers 1"
             )
             for state in self._active(scene):
-                self._fail(Failed(state.id, len(state.turns), self._phase(state), error))
+                self._fail(Failure(state.id, len(state.turns), self._phase(state), error))
         self.log.sync()
         self._end(slot)
         slot.deaths += 1

@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
 from render_agent.render.png import encode
-from render_agent.runs.log.lines import Failed
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.turn import TurnLog
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
@@ -62,15 +61,7 @@ class Drawn:
     png: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
-    """A question took a turn."""
-
-    question_id: str
-    turn: Turn
-
-
-Message = Ready | Drawn | Took | Failed | logging.LogRecord | RenderAgentError
+Message = Ready | Drawn | LogLine | logging.LogRecord | RenderAgentError
 """What a worker tells: last something for the driver's log, and why it cannot go on, its set-up or its engine."""
 
 Send = Callable[[Message], None]
@@ -200,13 +191,9 @@ class ForwardingLog:
         self.pictures: Pictures = ForwardingPictures(folder, send)
         self._send = send
 
-    def append(self, question_id: str, turn: Turn) -> None:
-        """Tell one turn."""
-        self._send(Took(question_id, turn))
-
-    def append_error(self, failed: Failed) -> None:
-        """Tell the error that stopped a question."""
-        self._send(failed)
+    def append(self, line: LogLine) -> None:
+        """Send one line."""
+        self._send(line)
 
     def sync(self) -> None:
         """The driver does it."""

@@ -15,7 +15,7 @@ def dialogue(*moves):
     turns, camera = [], Camera((0.0, 0.0, 1.5))
     for number, (action, (x, y, z, yaw, pitch)) in enumerate(moves):
         end = Camera((x, y, z), yaw, pitch)
-        turns.append(Turn(number, "batched", (), (), "", action, "", camera, end))
+        turns.append(Turn("1", number, "batched", (), (), "", action, "", camera, end))
         camera = end
     return turns
 

@@ -10,6 +10,7 @@ from factories.reports import assert_whole, reported
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
+from render_agent.dialogue.turn import Turn
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.bundle import bundle
@@ -89,7 +90,7 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
             for tag, _, value in assert_whole(path).found:
                 assert (path.parent / value.partition("#")[0]).resolve().is_relative_to(root), tag
     names = {path.relative_to(root).as_posix() for path in files}
-    named = {file for line in run.turns if line.turn for file in line.turn.drawn}
+    named = {file for line in run.turns if isinstance(line, Turn) for file in line.drawn}
     assert {name for name in names if name.startswith("views/")} == named
     assert {"config.json", "results.json", "report/index.html"} <= names
     assert not any(name.endswith((".jsonl", ".log")) for name in names)

@@ -143,7 +143,7 @@ def test_every_part_is_read_when_it_is_first_used_and_once(finished, monkeypatch
     assert opened == []
     assert [state.id for state in run.states] == [question.id for question in run.questions]
     assert run.results["questions"] == run.saved_results["questions"]
-    assert [line.turn.number for line in run.turns] == [
+    assert [line.number for line in run.turns] == [
         line["turn"] for line in RunData(finished).lines()
     ]
     assert sorted(opened[:2]) == ["questions.jsonl", "turns.jsonl"]

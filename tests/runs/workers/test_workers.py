@@ -547,8 +547,8 @@ class Lines:
     def __init__(self):
         self.failed = []
 
-    def append_error(self, failed):
-        self.failed.append(failed.question_id)
+    def append(self, failure):
+        self.failed.append(failure.question_id)
 
     def sync(self):
         pass
