@@ -10,11 +10,14 @@ LEVELS = [
     "errors models",
     "util",
     "extras registry",
-    "scans score",
-    "config dialogue",
+    "scans",
+    "config",
+    "dialogue",
     "tasks",
-    "beliefs render",
-    "engines views",
+    "score",
+    "render",
+    "views",
+    "engines",
     "agents",
     "runs",
     "report",
@@ -22,7 +25,7 @@ LEVELS = [
     "cli",
     "__main__",
 ]
-"""The rooms of the package, lowest first; a room imports rooms of lower levels only, never its neighbours."""
+"""The folders of the package, lowest first; a module imports folders of lower levels only."""
 
 DOORS = {
     "DracoPy": "scans.formats",
@@ -46,7 +49,7 @@ DOORS = {
     "qwen_vl_utils": "engines.families",
     "ray": "runs.workers",
     "rerun": "report.export",
-    "scipy": "agents.verifiers beliefs scans render score",
+    "scipy": "agents.verifiers scans render score",
     "sklearn": "report",
     "starlette": "util.web engines.human report.pages",
     "tensorboard": "report.export.loggers",
@@ -60,4 +63,4 @@ DOORS = {
     "wandb": "report.export.loggers",
     "zstandard": "scans.formats.splats",
 }
-"""The rooms in which a heavy library may be imported."""
+"""The folders in which a heavy library may be imported."""

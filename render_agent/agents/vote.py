@@ -15,6 +15,7 @@ from render_agent.dialogue.evidence import Ballot, Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.scans.camera import Camera
+from render_agent.score.questions import metric_of
 
 POSE_STEP_DEGREES = 15.0
 POSE_STEP_METRES = 0.25
@@ -109,7 +110,7 @@ def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
     answers = [vote for vote in votes if vote is not None]
     if not answers:
         return None
-    winner, expected = question.scored_by.vote(answers)
+    winner, expected = metric_of(question).vote(answers)
     return Ballot(
         votes=tuple(votes),
         winner=winner,

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from render_agent.beliefs.belief_summary import ScoredProbe
-from render_agent.beliefs.matching import fates
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine
@@ -22,6 +20,8 @@ from render_agent.report.standings import Standing, how_chosen, members, standin
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
+from render_agent.score.beliefs.belief_summary import ScoredProbe
+from render_agent.score.beliefs.matching import fates
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from render_agent.dialogue.wording import Wording
-from render_agent.score.metrics import AnswerForm
 from render_agent.util.numbers import only_number
 
-Wanted = AnswerForm
+AnswerForm = Literal["letter", "number", "text"]
 
 MAX_OPTIONS = 26
 """There are no more letters."""
@@ -38,7 +38,7 @@ def letters(options: Sequence[str]) -> dict[str, str]:
     return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
-def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | None:
+def canonical(text: str, wanted: AnswerForm, options: Sequence[str] = ()) -> str | None:
     """Return an answer as a letter, a number or a text, whatever is `wanted`; None for no answer."""
     if wanted != "text" and len(text) > MAX_ANSWER_CHARACTERS:
         return None
@@ -49,7 +49,7 @@ def canonical(text: str, wanted: Wanted, options: Sequence[str] = ()) -> str | N
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
-def answer_form(wanted: Wanted, options: Sequence[str], wording: Wording) -> str:
+def answer_form(wanted: AnswerForm, options: Sequence[str], wording: Wording) -> str:
     """Return, in a few words, what an answer must be."""
     if wanted != "letter":
         return wording(f"question.{wanted}")

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from render_agent.dialogue.answer import Wanted
+from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.counterfactual import Change
 from render_agent.scans.camera import Vector
-from render_agent.score.means import Scored
-from render_agent.score.metrics import Metric, find_metric
-from render_agent.score.parsers import PARSERS
-from render_agent.score.summary import OFFICIAL
 from render_agent.util.safe_parse import Number
 
 
@@ -52,7 +48,7 @@ class Question:
     scene: str
     type: str
     text: str
-    wanted: Wanted
+    wanted: AnswerForm
     options: tuple[str, ...] = ()
     truth: str | None = None
     scan: Path | None = None
@@ -82,33 +78,3 @@ class Question:
     def unchanged(self) -> Question:
         """The same words about the room before the change."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)
-
-    @property
-    def scored_by(self) -> Metric:
-        """The metric that scores its answers."""
-        return find_metric(self.metric, self.type, self.wanted)
-
-    @property
-    def scorable(self) -> bool:
-        """Whether an answer can be scored without a judge: the truth is known, and no judge is asked for."""
-        return self.truth is not None and not self.scored_by.judged
-
-    def score(self, answer: str | None, parser: str = OFFICIAL) -> float:
-        """Return the score of an answer, 0 … 1, read by one of PARSERS unless the question names its metric.
-
-        That of a counterpart with other letters, or with words for letters, in those of its question. ValueError
-        where no answer can be scored.
-        """
-        metric = self.scored_by
-        if self.truth is None or metric.judged:
-            raise ValueError(f"no answer to question {self.id} can be scored")
-        truth = self.truth
-        if self.metric is None:
-            if self.change is not None and self.change.meaning:
-                answer, truth = self.change.as_before(answer), self.change.as_before(truth) or truth
-            answer = PARSERS[parser].read(answer, metric.form)
-        return 0.0 if answer is None else metric.score(answer, (truth, *self.answers))
-
-    def scored(self, score: float) -> Scored:
-        """Return a score with what the question belongs to."""
-        return Scored(self.type, self.dataset, self.scene, score, self.pruned)

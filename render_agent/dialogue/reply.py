@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from render_agent.dialogue.answer import Wanted, answer_form, canonical
+from render_agent.dialogue.answer import AnswerForm, answer_form, canonical
 from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.wording import Wording, general
 from render_agent.util.numbers import ANGLES, UNITS, quantity
@@ -123,7 +123,7 @@ ReadReply = Either[Malformed, Action]
 
 def read(
     text: str,
-    wanted: Wanted,
+    wanted: AnswerForm,
     options: Sequence[str] = (),
     *,
     measures: bool = False,
@@ -206,7 +206,7 @@ def _integer(digits: str) -> int | float:
 
 def _understood(
     fields: Mapping[str, Any],
-    wanted: Wanted,
+    wanted: AnswerForm,
     options: Sequence[str],
     asking: dict[str, Field],
     say: Wording,
@@ -236,7 +236,9 @@ def _understood(
     return action
 
 
-def _answer(value: object, wanted: Wanted, options: Sequence[str]) -> tuple[str | None, str | None]:
+def _answer(
+    value: object, wanted: AnswerForm, options: Sequence[str]
+) -> tuple[str | None, str | None]:
     """Return an answer in the words it was given in, and in canonical form."""
     answer_text = _as_text(value)
     answer = None if answer_text is None else canonical(answer_text, wanted, options)

@@ -15,6 +15,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine, Request
 from render_agent.score.intervals import ratio
+from render_agent.score.questions import metric_of
 from render_agent.util.reasons import short_repr
 
 PROMPT = """\
@@ -101,7 +102,7 @@ def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens
     A question without an answer has the mark 1, and nobody is asked. EngineError where the engine is gone.
     """
     states_by_id = {
-        s.id: s for s in states if s.question.scored_by.judged and s.question.truth is not None
+        s.id: s for s in states if metric_of(s.question).judged and s.question.truth is not None
     }
     marks = {name: 1 for name, state in states_by_id.items() if state.answer_text is None}
     requests = [

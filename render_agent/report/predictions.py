@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
+from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
-from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
+from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
-from render_agent.tasks.chance import chance_levels
+from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import MisfitError, convert, parse_json, read_bounded
 
@@ -66,9 +67,9 @@ def score_predictions(
     `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
     percent) are those of `parser`. Questions without a truth are left out.
     """
-    known = [question for question in questions if question.scorable]
+    known = [question for question in questions if is_scorable(question)]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    scores = figures(_scored(known, predictions, parser), macro)
+    scores = figures(_scored_question(known, predictions, parser), macro)
     missing = sum(question.id not in predictions for question in known)
     empty = sum(not (predictions[q.id] or "").strip() for q in known if q.id in predictions)
     notes = [f"{missing} of {len(known)} questions have no prediction: they score 0"] * bool(
@@ -76,14 +77,16 @@ def score_predictions(
     )
     notes += [ORDER_NOTE] * any(question.type == ORDER for question in known)
     others = {
-        name: means(_scored(known, predictions, name)) for name in PARSERS if name != OFFICIAL
+        name: means(_scored_question(known, predictions, name))
+        for name in PARSERS
+        if name != OFFICIAL
     }
     return {
         "status": "partial" if missing else "complete",
         "notes": notes,
         "parser": parser,
         **scores,
-        OFFICIAL: means(_scored(known, predictions, OFFICIAL))[MACRO],
+        OFFICIAL: means(_scored_question(known, predictions, OFFICIAL))[MACRO],
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
             name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
@@ -116,7 +119,7 @@ def _read_line(line: str, where: str) -> Prediction:
     return row
 
 
-def _scored(
+def _scored_question(
     questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
 ) -> list[Scored]:
-    return [q.scored(q.score(predictions.get(q.id), parser)) for q in questions]
+    return [scored_question(q, score_answer(q, predictions.get(q.id), parser)) for q in questions]

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from render_agent.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
 from render_agent.config import RunConfig, fingerprint_of
 from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
@@ -20,6 +19,7 @@ from render_agent.runs.log.results import beliefs_of, results
 from render_agent.runs.log.row import NO_MARKS, Marks
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
+from render_agent.score.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.contained_paths import refuse_ways_out
 from render_agent.util.reasons import shortened

@@ -15,13 +15,8 @@ import numpy as np
 
 from render_agent.score.intervals import add_holm, ratio
 from render_agent.score.metrics import Metric
-from render_agent.score.official import is_number
 from render_agent.score.summary import percent
-
-
-def are_exclusive(metric: Metric, truth: str, other: str) -> bool:
-    """Return True if no answer can be right for one of two truths by being the other."""
-    return not (metric.is_right(truth, other) or metric.is_right(other, truth))
+from render_agent.util.numbers import is_number
 
 
 @dataclass(frozen=True, slots=True)

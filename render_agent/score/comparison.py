@@ -11,8 +11,8 @@ from typing import Any
 from render_agent.errors import UsageError
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
 from render_agent.score.means import MACRO, Scored, tally
-from render_agent.score.official import CHOICE_TYPES
 from render_agent.score.summary import OFFICIAL, percent
+from render_agent.tasks.question_types import CHOICE_TYPES
 
 RIGHT = 0.5
 """An answer of at least this score counts as right; a choice has 0 or 1."""

@@ -12,37 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.score.official import DIRECTION_TYPES, ORDER, TYPES
-
-DIRECTION = "object_rel_direction"
-"""The task that the three kinds of relative direction are together."""
-
-_WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
-
-REVSI_TASKS: dict[str, tuple[str, ...]] = {
-    DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
-    "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
-    "object_counting": ("object_counting_single", "object_counting_multiple"),
-    "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
-}
-"""The types of ReVSI that are one task together (lmms-eval, tasks/revsi); each task is the mean of its types."""
-
-REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
-REVSI_NUMBERS = (
-    *REVSI_TASKS["object_counting"],
-    "object_abs_distance",
-    "object_size_estimation",
-    *REVSI_TASKS["room_size_estimation"],
-)
-
-COMPOSITES: dict[str, tuple[str, ...]] = {
-    **REVSI_TASKS,
-    DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],
-}
-"""The tasks that several types are together; any other type is a task of its own."""
-
-PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
-"""The task of each such type."""
+from render_agent.tasks.question_types import COMPOSITES, ORDER, PART_TYPES, TYPES
 
 MACRO, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES = "macro", "without_order", "micro", "mean_of_types"
 

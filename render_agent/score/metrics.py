@@ -1,6 +1,6 @@
 """Metrics: how an answer is scored, guessed without looking, and voted on; scores are 0 … 1.
 
-A question names its metric, or has that of its VSI-Bench type, or that of the form of its answer. Exact matches of texts
+`metric_of` in `score/questions.py` finds the metric of a question. Exact matches of texts
 are those of LEO's evaluation of SQA3D and ScanQA (embodied-generalist, `clean_answer` and `answer_match`), by which EM@1
 and refined EM@1 are published.
 """
@@ -12,28 +12,21 @@ import statistics
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from render_agent import registry
-from render_agent.score.official import (
-    CHOICE_TYPES,
-    DIRECTION_TYPES,
-    NUMBER_TYPES,
-    first_word,
-    is_number,
-    mean_relative_accuracy,
-)
-from render_agent.util.numbers import SMALL_NUMBERS
-
-AnswerForm = Literal["letter", "number", "text"]
+from render_agent.dialogue.answer import AnswerForm
+from render_agent.score.official import first_word, mean_relative_accuracy
+from render_agent.util.numbers import SMALL_NUMBERS, is_number
 
 KnownTruth = tuple[str, Mapping[str, str]]
 """The truth of a question, and the text of each of its options by letter."""
 
 METRICS = {
     "accuracy": "render_agent.score.metrics:Accuracy",
+    "direction-accuracy": "render_agent.score.metrics:DirectionAccuracy",
     "mean-relative-accuracy": "render_agent.score.metrics:RelativeAccuracy",
+    "count-accuracy": "render_agent.score.metrics:CountAccuracy",
+    "first-word": "render_agent.score.metrics:FirstWord",
     "exact-match": "render_agent.score.metrics:ExactMatch",
     "refined-match": "render_agent.score.metrics:RefinedMatch",
     "llm-match": "render_agent.score.metrics:LLMMatch",
@@ -72,6 +65,10 @@ class Metric(ABC):
         """Return True if an answer counts as right."""
         return answer is not None and self.score(answer, (truth,)) >= self.least_right
 
+    def are_exclusive(self, truth: str, other: str) -> bool:
+        """Return True if neither of two ground truths counts as right for the other."""
+        return not (self.is_right(truth, other) or self.is_right(other, truth))
+
     def chance(self, options: int) -> float | None:
         """Return the expected score of a uniform choice among N options; None if answers are not choices."""
         return None
@@ -104,14 +101,9 @@ class Metric(ABC):
         return statistics.fmean(self.score(answer, (vote,)) for vote in votes)
 
 
-@dataclass(frozen=True)
 class Accuracy(Metric):
-    """Choices: 1 if the first word is the right letter, as VSI-Bench's scorer has it.
+    """Choices: 1 if the first word is the right letter, as VSI-Bench's scorer has it."""
 
-    by_text: whether the most frequent guess is the text of an option, whatever its letter.
-    """
-
-    by_text: bool = False
     form = "letter"
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
@@ -122,25 +114,24 @@ class Accuracy(Metric):
         """Return one over the number of options."""
         return 1 / options if options else None
 
+
+class DirectionAccuracy(Accuracy):
+    """Choices whose most frequent guess is the text of an option, whatever its letter."""
+
     def most_frequent(self, known: Sequence[KnownTruth]) -> str | None:
-        """Return the most frequent letter, or the most frequent text of a right option."""
-        if not self.by_text:
-            return super().most_frequent(known)
+        """Return the most frequent text of a right option."""
         return _mode([options.get(truth.upper(), "") for truth, options in known])
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
-        """Return the letter of the guess."""
-        if not self.by_text:
-            return guess
+        """Return the letter of the guessed text."""
         letters = {text.lower(): letter for letter, text in options.items()}
         return letters.get(guess.lower(), "A")
 
 
-@dataclass(frozen=True)
 class RelativeAccuracy(Metric):
     """Numbers: mean relative accuracy (MRA) of the first word. An answer is right if it is at most 30 % off."""
 
-    least_right: float = 0.5
+    least_right = 0.5
     form = "number"
 
     def score(self, answer: str, truths: Sequence[str]) -> float:
@@ -171,6 +162,12 @@ class RelativeAccuracy(Metric):
 
         winner = max(votes, key=worth)
         return winner, self._expected(winner, votes)
+
+
+class CountAccuracy(RelativeAccuracy):
+    """Counts: mean relative accuracy; an answer is right if it scores 1."""
+
+    least_right = 1.0
 
 
 class FirstWord(Metric):
@@ -217,38 +214,6 @@ class LLMMatch(Metric):
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Raise ValueError: only a judge can tell."""
         raise ValueError("only a judge can score this answer")
-
-
-VSI_BENCH: Mapping[str, Metric] = {
-    **dict.fromkeys(NUMBER_TYPES, RelativeAccuracy()),
-    "object_counting": RelativeAccuracy(least_right=1.0),
-    **dict.fromkeys(CHOICE_TYPES, Accuracy()),
-    **dict.fromkeys(DIRECTION_TYPES, Accuracy(by_text=True)),
-}
-"""The metric of each of VSI-Bench's question types."""
-
-BY_FORM: Mapping[AnswerForm, Metric] = {
-    "letter": Accuracy(),
-    "number": RelativeAccuracy(),
-    "text": FirstWord(),
-}
-"""The metric of questions of any other type that name none."""
-
-
-def find_metric(name: str | None, question_type: str, form: AnswerForm) -> Metric:
-    """Return the metric of a question: the named one, else that of its type, else that of the form of its answer.
-
-    SetupError if there is no metric of that name.
-    """
-    if name is not None:
-        metric: Metric = registry.load("metric", name)()
-        return metric
-    own = VSI_BENCH.get(question_type)
-    in_words = own is not None and (own.form, form) == (
-        "letter",
-        "text",
-    )  # a counterpart (`--change`)
-    return own if own is not None and (own.form == form or in_words) else BY_FORM[form]
 
 
 def _mode(values: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""VSI-Bench's question types, and how its official code reads and scores an answer (thinking-in-space).
+"""How VSI-Bench's official code reads and scores an answer (thinking-in-space).
 
 Scores are fractions between 0 and 1; tables and `results.json` show them times 100.
 """
@@ -7,26 +7,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-
-NUMBER_TYPES = (
-    "object_counting",
-    "object_abs_distance",
-    "object_size_estimation",
-    "room_size_estimation",
-)
-DIRECTION_TYPES = (
-    "object_rel_direction_easy",
-    "object_rel_direction_medium",
-    "object_rel_direction_hard",
-)
-CHOICE_TYPES = (
-    "object_rel_distance",
-    *DIRECTION_TYPES,
-    "route_planning",
-    "obj_appearance_order",
-)
-TYPES = NUMBER_TYPES + CHOICE_TYPES
-ORDER = "obj_appearance_order"
 
 THRESHOLDS = (*(0.5 + step * ((0.95 - 0.5) / 9) for step in range(9)), 0.95)
 """The ten thresholds of mean relative accuracy, as `numpy.linspace(0.5, 0.95, 10)` gives them."""
@@ -51,12 +31,3 @@ def mean_relative_accuracy(prediction: float, truth: float) -> float:
     if math.isnan(error):
         return 0.0
     return (len(LARGEST_ERRORS) - bisect_left(LARGEST_ERRORS, error)) / len(LARGEST_ERRORS)
-
-
-def is_number(word: str) -> bool:
-    """Whether Python's float() takes it, as the official scorer does."""
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

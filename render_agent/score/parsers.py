@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from render_agent.dialogue.answer import AnswerForm
 from render_agent.score import lmms_eval, vlmevalkit
-from render_agent.score.metrics import AnswerForm
 from render_agent.score.summary import OFFICIAL
 
 

@@ -7,17 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from render_agent.score.intervals import estimates_of
-from render_agent.score.means import (
-    DIRECTION,
-    MACRO,
-    MEAN_OF_TYPES,
-    MICRO,
-    PART_TYPES,
-    WITHOUT_ORDER,
-    Scored,
-    tally,
-)
-from render_agent.score.official import TYPES
+from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER, Scored, tally
+from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
 
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
 

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from render_agent.score.causal import WORDS
 from render_agent.score.intervals import FEW_SCENES
-from render_agent.score.means import DIRECTION, MACRO
-from render_agent.score.official import DIRECTION_TYPES, ORDER
+from render_agent.score.means import MACRO
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
@@ -22,6 +21,7 @@ from render_agent.score.summary import (
     overall_name,
     short_official,
 )
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER
 from render_agent.util.console import plain_table
 
 COUNTS = "answered exhausted failed missing active repaired predictions empty".split()

@@ -11,13 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from render_agent import registry
-from render_agent.dialogue.answer import Wanted
+from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, os_errors
 from render_agent.extras import require
-from render_agent.score.metrics import VSI_BENCH, find_metric
-from render_agent.score.official import is_number
+from render_agent.tasks.question_types import ANSWER_FORMS, TYPES
 from render_agent.util.memory import bounded_memory
+from render_agent.util.numbers import is_number
 from render_agent.util.reasons import reason_of, short_repr, shortened
 from render_agent.util.safe_parse import parse_json, read_bounded
 from render_agent.util.sanitize import is_plain
@@ -98,7 +98,7 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
     return question
 
 
-def _truths(value: Any, wanted: Wanted) -> list[str]:
+def _truths(value: Any, wanted: AnswerForm) -> list[str]:
     """Return the answers that are right, a list where a text is wanted."""
     if not isinstance(value, list):
         return [str(value)]
@@ -137,17 +137,20 @@ def check_name(column: str, text: str) -> None:
         )
 
 
-def _wanted(kind: str, metric: str | None) -> Wanted:
+def _wanted(kind: str, metric: str | None) -> AnswerForm:
     """Return the form of an answer, by the metric that a row names, or by that of its type."""
-    if metric is None and kind not in VSI_BENCH:
+    if metric is not None:
+        form: AnswerForm = registry.load("metric", metric).form
+        return form
+    if kind not in ANSWER_FORMS:
         raise QuestionsError(
             f"the question type {short_repr(kind)} is unknown: it must be one of"
-            f" {', '.join(VSI_BENCH)}, or its row must name a metric"
+            f" {', '.join(TYPES)}, or its row must name a metric"
         )
-    return VSI_BENCH[kind].form if metric is None else find_metric(metric, kind, "text").form
+    return ANSWER_FORMS[kind]
 
 
-def _check_form(kind: str, wanted: Wanted, options: Sequence[str], truth: str) -> None:
+def _check_form(kind: str, wanted: AnswerForm, options: Sequence[str], truth: str) -> None:
     """Raise QuestionsError unless options and truth fit the form of the answer."""
     if wanted == "letter":
         if not options:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from render_agent.dialogue.question import Question
-from render_agent.score.official import ORDER
 from render_agent.tasks.mentions import kind_of, named_categories
-
-COUNTING_TYPE = "object_counting"
-"""The type of question for which every box of a category has to be seen."""
-
-ROOM_SIZE_TYPE = "room_size_estimation"
-"""The type of question for which the room itself has to be seen."""
+from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
 MIN_ROOM_COVERAGE = 0.3
 """Of the room's visible surface: who saw less has not looked at the size of the room. A look all around

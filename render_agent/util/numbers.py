@@ -93,3 +93,12 @@ def _finite(value: float) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def is_number(word: str) -> bool:
+    """Return True if Python's `float` parses a text, which is also the rule of VSI-Bench's scorer."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -19,9 +19,10 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
+from render_agent.score.chance import NOTHING_KNOWN, as_answer, commonest
 from render_agent.score.intervals import Estimate, add_holm, estimates_of
 from render_agent.score.means import MACRO, Scored, tally
-from render_agent.tasks.chance import NOTHING_KNOWN, as_answer, commonest
+from render_agent.score.questions import is_scorable, metric_of, score_answer
 from render_agent.tasks.mentions import named_categories
 
 FOLDS, TREES = 5, 100
@@ -65,7 +66,7 @@ def audit(
     SetupError where scikit-learn is missing, QuestionsError where too few scenes can be held out.
     """
     require("render-agent audit", "sklearn")
-    known = [question for question in questions if question.scorable]
+    known = [question for question in questions if is_scorable(question)]
     scenes = sorted({(q.dataset, q.scene) for q in known})
     if len(scenes) < FEWEST_SCENES:
         raise QuestionsError(
@@ -192,7 +193,7 @@ def _held_out(
 def _chance(questions: Sequence[Question], guesses: Mapping[str, Guesses]) -> dict[str, float]:
     """Return the score by chance of each question, by id."""
     usual = guesses["frequency"]
-    levels = {q.id: q.scored_by.chance(len(letters(q.options))) for q in questions}
+    levels = {q.id: metric_of(q).chance(len(letters(q.options))) for q in questions}
     return {key: usual[key].score if level is None else level for key, level in levels.items()}
 
 
@@ -241,7 +242,7 @@ def _nothing(held: Sequence[Question]) -> Guesses:
 
 
 def _guess_of(question: Question, answer: str) -> Guess:
-    score = question.score(answer)
+    score = score_answer(question, answer)
     return Guess(score, score)
 
 
@@ -297,7 +298,7 @@ def _choices(rest: Sequence[Question], held: Sequence[Question], seed: int, tree
             if right_one in names
             else 0.0
         )
-        choices[question.id] = Guess(question.score(names[int(own.argmax())]), sure)
+        choices[question.id] = Guess(score_answer(question, names[int(own.argmax())]), sure)
     return choices
 
 
@@ -332,7 +333,7 @@ def _by_weights(
     answers = sorted({question.truth or "" for question in rest})
     truths = {(question.truth, question.answers): question for question in rest}
     rows = {key: place for place, key in enumerate(truths)}
-    gained = np.array([[q.score(answer) for answer in answers] for q in truths.values()])
+    gained = np.array([[score_answer(q, answer) for answer in answers] for q in truths.values()])
     of = [rows[question.truth, question.answers] for question in rest]
     best = (alike @ gained[of]).argmax(axis=1)
     return {q.id: _guess_of(q, answers[place]) for q, place in zip(held, best, strict=True)}

@@ -12,7 +12,7 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import draw
-from render_agent.tasks.chance import frequent_answers
+from render_agent.score.chance import frequent_answers
 from render_agent_lab.random_models.random_model import FILLER
 
 REPLY_TOKENS, SPREAD = 120, 0.45

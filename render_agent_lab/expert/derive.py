@@ -21,7 +21,7 @@ from render_agent.scans.boxes import OrientedBox, distance
 from render_agent.scans.camera import wrapped
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
 from render_agent.tasks.mentions import kind_of, named_categories
-from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 UNKNOWN = "?"
 """Stands for the place of what was not yet seen."""

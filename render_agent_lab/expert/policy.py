@@ -16,9 +16,9 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.render.visibility.room_visibility import Room
-from render_agent.tasks.chance import frequent_answers
+from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
-from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 from render_agent.views.stress.mirrored import mirrored_truth, names_sides
 from render_agent_lab.expert.derive import Knowledge, answering, final_reply, reasoning_of, things
 from render_agent_lab.expert.homes import Home, homes_of

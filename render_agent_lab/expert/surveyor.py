@@ -25,7 +25,7 @@ from render_agent.render.projection import points_under
 from render_agent.render.visibility.room_visibility import Room
 from render_agent.scans.camera import AnyCamera, FloatArray
 from render_agent.scans.scene import Scene
-from render_agent.tasks.chance import frequent_answers
+from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
 from render_agent.tasks.mentions import kind_of, subjects
 from render_agent.views.measurement import (

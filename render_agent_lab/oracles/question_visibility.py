@@ -13,10 +13,9 @@ from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import Room, Rooms, boxes_seen, named_boxes
 from render_agent.scans.cache import SceneCache
-from render_agent.score.official import ORDER
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.tasks.mentions import kind_of, named_categories
-from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
 
 Thing = str | int
 """What is to be found: a category, or where every object of it counts, a box by its number."""

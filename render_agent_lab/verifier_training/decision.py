@@ -13,7 +13,7 @@ from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.tasks.mentions import kind_of
-from render_agent.tasks.sufficiency import ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import ROOM_SIZE_TYPE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,7 @@ from render_agent.render.visibility.room_visibility import NOTHING, Room, boxes_
 from render_agent.runs.read import RunData
 from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
+from render_agent.score.questions import is_scorable, score_answer
 from render_agent.views.picture_store import Pictures
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
@@ -179,4 +180,4 @@ def _gains(
 
 
 def _right(state: QuestionState) -> bool:
-    return state.question.scorable and state.question.score(state.answer) >= RIGHT
+    return is_scorable(state.question) and score_answer(state.question, state.answer) >= RIGHT

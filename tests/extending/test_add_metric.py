@@ -9,6 +9,7 @@ from render_agent import bundled_rooms
 from render_agent.agents.vote import ballot
 from render_agent.errors import QuestionsError
 from render_agent.runs.read import RunData, list_runs
+from render_agent.score.questions import metric_of, score_answer
 from render_agent.score.tables import overall_lines, score_table
 from render_agent.tasks.rows import load_rows
 
@@ -45,11 +46,17 @@ def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
 def test_guesses_and_votes_follow_from_the_score(tmp_path, monkeypatch):
     install_page(monkeypatch, tmp_path, "add-a-metric")
     (question,) = load_rows(questions(tmp_path), "mine")
-    assert [question.score(answer) for answer in ("3", "4", "5", "many", None)] == [1, 0.5, 0, 0, 0]
+    assert [score_answer(question, answer) for answer in ("3", "4", "5", "many", None)] == [
+        1,
+        0.5,
+        0,
+        0,
+        0,
+    ]
     told = ballot(question, ["1", "4", "5", "5", "3"])
     assert (told.winner, told.expected) == ("4", 0.5)
     known = [(truth, {}) for truth in ("1", "4", "5", "6", "6")]
-    assert question.scored_by.most_frequent(known) == "5"
+    assert metric_of(question).most_frequent(known) == "5"
     odd = tmp_path / "odd.jsonl"
     odd.write_text((tmp_path / "questions.jsonl").read_text("utf-8").replace("by-one", "by-two"))
     with pytest.raises(QuestionsError, match=r"off-by-two.*off-by-one"):

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
@@ -29,8 +28,9 @@ from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.official import is_number
+from render_agent.score.beliefs.own_answer import SOLVED_TYPES
 from render_agent.tasks.mentions import kind_of, named_categories
+from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
 

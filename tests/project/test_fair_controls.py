@@ -7,8 +7,8 @@ import pytest
 from benchmarks import fair_controls as controls
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.score.official import DIRECTION_TYPES
 from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.views.stress.image_stress import PictureStress
 from render_agent.views.stress.mirrored import Mirrored

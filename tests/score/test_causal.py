@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from factories.metrics import VSI_BENCH
 
-from render_agent.score.causal import Pair, are_exclusive, causal_figures, verdict
-from render_agent.score.metrics import VSI_BENCH
+from render_agent.score.causal import Pair, causal_figures, verdict
 
 MUST = Pair(
     "0",
@@ -44,10 +44,10 @@ def test_a_pair_is_called_what_became_of_it(pair, answers, expected, right):
 
 
 def test_truths_of_a_pair_lie_so_far_apart_that_no_answer_fits_both():
-    assert are_exclusive(VSI_BENCH["object_counting"], "4", "3")
-    assert are_exclusive(VSI_BENCH["object_abs_distance"], "2.0", "3.0")
-    assert not are_exclusive(VSI_BENCH["object_abs_distance"], "2.0", "2.2")
-    assert not are_exclusive(VSI_BENCH["object_rel_distance"], "A", "A")
+    assert VSI_BENCH["object_counting"].are_exclusive("4", "3")
+    assert VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "3.0")
+    assert not VSI_BENCH["object_abs_distance"].are_exclusive("2.0", "2.2")
+    assert not VSI_BENCH["object_rel_distance"].are_exclusive("A", "A")
 
 
 def test_shares_are_of_the_pairs_that_they_are_of_and_have_intervals_over_scenes():

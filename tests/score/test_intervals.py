@@ -4,8 +4,8 @@ from scipy import stats
 
 from render_agent.score.intervals import Estimate, estimates, estimates_of, holm, ratio
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, Scored, tally
-from render_agent.score.official import DIRECTION_TYPES, TYPES
 from render_agent.score.summary import summary
+from render_agent.tasks.question_types import DIRECTION_TYPES, TYPES
 
 KINDS = ("object_counting", *DIRECTION_TYPES[:2], "route_planning")
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from render_agent.score.means import Scored, tally
-from render_agent.score.official import TYPES
 from render_agent.score.summary import figures
+from render_agent.tasks.question_types import TYPES
 
 
 def scores(**types):

@@ -4,16 +4,12 @@ import math
 import numpy as np
 import pytest
 from conftest import test_data
+from factories.metrics import VSI_BENCH
 
 from render_agent.score.means import Scored, tally
-from render_agent.score.metrics import VSI_BENCH, FirstWord
-from render_agent.score.official import (
-    CHOICE_TYPES,
-    NUMBER_TYPES,
-    TYPES,
-    first_word,
-    mean_relative_accuracy,
-)
+from render_agent.score.metrics import FirstWord
+from render_agent.score.official import first_word, mean_relative_accuracy
+from render_agent.tasks.question_types import CHOICE_TYPES, NUMBER_TYPES, TYPES
 
 
 def score_answer(question_type, prediction, truth):

@@ -3,11 +3,12 @@ import random
 from itertools import groupby
 
 import pytest
+from factories.metrics import BY_FORM, VSI_BENCH
 
 from render_agent.score import lmms_eval, vlmevalkit
-from render_agent.score.metrics import BY_FORM, VSI_BENCH
-from render_agent.score.official import CHOICE_TYPES, NUMBER_TYPES, mean_relative_accuracy
+from render_agent.score.official import mean_relative_accuracy
 from render_agent.score.parsers import PARSERS
+from render_agent.tasks.question_types import CHOICE_TYPES, NUMBER_TYPES
 
 
 def score(name, metric, answer, truth):

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from conftest import test_data
 
+from render_agent.score.questions import score_answer
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.rooms import BUNDLED, bundled
@@ -27,7 +28,7 @@ def test_the_official_annotations_answer_what_they_were_made_for():
     facts = known_facts(questions, str(folder))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
-    scores = {q.id: q.score(answers[q.id]) for q in questions if answers[q.id]}
+    scores = {q.id: score_answer(q, answers[q.id]) for q in questions if answers[q.id]}
     right = Counter(q.type for q in questions if scores.get(q.id) == 1)
     assert {name: right[name] for name in RIGHT} == RIGHT
     distances = [
@@ -59,7 +60,7 @@ def test_the_truth_beside_a_bundled_room_answers_its_questions():
         if question.type == "route_planning":
             assert answer is None
         else:
-            assert question.score(answer) == 1, question.text
+            assert score_answer(question, answer) == 1, question.text
 
 
 def test_a_question_that_is_worded_otherwise_has_no_answer():

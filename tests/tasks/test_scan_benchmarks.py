@@ -19,6 +19,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
+from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.rows import load_rows, question_from_row
 from render_agent.tasks.scan_benchmarks import read_openeqa, read_revsi, read_scanqa, read_sqa3d
 from render_agent.tasks.selection import choose_questions
@@ -144,8 +145,8 @@ def test_scanqa_and_openeqa_and_revsi_are_read(tmp_path):
         ("cabinet",),
         "exact-match",
     )
-    assert first.score("Cabinet") == 1
-    assert not hidden.scorable
+    assert score_answer(first, "Cabinet") == 1
+    assert not is_scorable(hidden)
     openeqa = [{"question": "What is red?", "answer": "the door", "category": "object recognition",
                 "question_id": "f2e8", "episode_history": "scannet-v0/002-scannet-scene0709_00",
                 "extra_answers": ["a door"]},
@@ -153,21 +154,25 @@ def test_scanqa_and_openeqa_and_revsi_are_read(tmp_path):
                 "episode_history": "hm3d-v0/000-hm3d-BFRyYbPCCPE"}]  # fmt: skip
     (tmp_path / "eqa.json").write_text(json.dumps(openeqa))
     (found,) = read_openeqa(tmp_path / "eqa.json")
-    assert (found.scene, found.type, found.scorable) == (
+    assert (found.scene, found.type, is_scorable(found)) == (
         "scene0709_00",
         "openeqa_object_recognition",
         False,
     )
     with pytest.raises(ValueError, match="can be scored"):
-        found.score("door")
+        score_answer(found, "door")
     revsi = [{"id": 1, "scene_id": "scene0011_00", "question_type": "object_counting_single", "num_frames": 16,
               "question": "How many?", "options": [], "ground_truth": "4"},
              {"id": 2, "scene_id": "41069025", "question_type": "object_rel_distance_farthest", "num_frames": 16,
               "question": "Which?", "options": ["A. sofa", "B. bed"], "ground_truth": "B"}]  # fmt: skip
     (tmp_path / "revsi.json").write_text(json.dumps(revsi))
     count, farthest = read_revsi(tmp_path / "revsi.json")
-    assert (count.dataset, count.wanted, count.score("3")) == ("scannet", "number", 0.6)
-    assert (farthest.dataset, farthest.wanted, farthest.score("b")) == ("arkitscenes", "letter", 1)
+    assert (count.dataset, count.wanted, score_answer(count, "3")) == ("scannet", "number", 0.6)
+    assert (farthest.dataset, farthest.wanted, score_answer(farthest, "b")) == (
+        "arkitscenes",
+        "letter",
+        1,
+    )
     assert question_from_json(question_to_json(first)) == first
 
 
@@ -195,14 +200,14 @@ def test_a_row_may_name_its_metric_and_where_it_begins(tmp_path):
     }
     (tmp_path / "own.jsonl").write_text(json.dumps(texts))
     (question,) = load_rows(tmp_path / "own.jsonl", "own")
-    assert question.score("it is crimson") == 1
+    assert score_answer(question, "it is crimson") == 1
     assert (question.start.position, question.start.yaw) == ((1, 2, 1.5), 90)
     number = question_from_row(
         ROW | {"metric": "mean-relative-accuracy", "ground_truth": 4}, "own", None
     )
-    assert (number.wanted, number.score("3")) == ("number", 0.6)
+    assert (number.wanted, score_answer(number, "3")) == ("number", 0.6)
     choice = ROW | {"metric": "accuracy", "ground_truth": "B", "options": ["A. x", "B. y"]}
-    assert question_from_row(choice, "own", None).score("B.") == 1
+    assert score_answer(question_from_row(choice, "own", None), "B.") == 1
 
 
 @pytest.mark.parametrize(

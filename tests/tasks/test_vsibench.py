@@ -6,7 +6,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.score.official import NUMBER_TYPES
+from render_agent.tasks.question_types import NUMBER_TYPES
 from render_agent.tasks.vsibench import load_vsibench, vsibench_files
 
 COUNTS = {

@@ -27,7 +27,7 @@ from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.score.official import DIRECTION_TYPES
+from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rows import load_rows
 from render_agent.views.stress.blank import noise
 from render_agent.views.stress.mirrored import (

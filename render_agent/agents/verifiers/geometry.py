@@ -40,7 +40,7 @@ from render_agent.scans.camera import Camera
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.tasks.input_files import annotation_files
 from render_agent.tasks.mentions import kind_of
-from render_agent.tasks.sufficiency import COUNTING_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE
 
 KNOWS = "where the named objects are"
 """What it knows of a scene whose boxes are known, and no model does."""

@@ -87,9 +87,9 @@ def compare_runs(
 
     An empty path stands for a folder beside the first run. UsageError if runs are not comparable.
     """
-    from render_agent.beliefs.belief_summary import WORDS
     from render_agent.extras import require
     from render_agent.runs.read import compared_beliefs, find_run
+    from render_agent.score.beliefs.belief_summary import WORDS
     from render_agent.score.comparison import correct, ladder
     from render_agent.score.intervals import add_holm
     from render_agent.score.tables import (

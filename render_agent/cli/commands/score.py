@@ -17,6 +17,7 @@ from render_agent.cli.shared_options import (
     option,
 )
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.score.questions import metric_of
 
 
 @click.command("score", panel="Other")
@@ -93,7 +94,7 @@ def judge_run(
 
     folder = find_run(output, run)
     states = folder.states
-    if not any(state.question.scored_by.judged for state in states):
+    if not any(metric_of(state.question).judged for state in states):
         raise UsageError(f"{folder.name} has no free-text question (metric llm-match) to judge")
     config = engine_config(context, engine)
     with closing(make_engine(config, [])) as model:

@@ -12,8 +12,8 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
-from render_agent.score.official import is_number
-from render_agent.tasks.chance import frequent_answers
+from render_agent.score.chance import frequent_answers
+from render_agent.util.numbers import is_number
 
 FITTED = "fitted on the truths of the same questions, like the paper's baseline"
 """Said of whatever gives the commonest answers."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from render_agent.beliefs.belief_summary import ScoredProbe, scored_probes
-from render_agent.beliefs.own_answer import SOLVED_TYPES, own_answer
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
 from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import TurnVisibility, Visibility
 from render_agent.scans.boxes import OrientedBox
+from render_agent.score.beliefs.belief_summary import ScoredProbe, scored_probes
+from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
 from render_agent.score.comparison import RIGHT
+from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import kind_of, named_categories
-from render_agent.tasks.sufficiency import COUNTING_TYPE, first_shown, was_shown
+from render_agent.tasks.question_types import COUNTING_TYPE
+from render_agent.tasks.sufficiency import first_shown, was_shown
 
 Group = frozenset[tuple[str, int]]
 """Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
@@ -42,7 +44,7 @@ def belief_diagnosis(
     follows = None
     if state.answer is not None and last.answer is not None:
         with_own_answer = replace(state.question, truth=last.answer, answers=(), metric=None)
-        follows = with_own_answer.score(state.answer) >= RIGHT
+        follows = score_answer(with_own_answer, state.answer) >= RIGHT
     return BeliefDiagnosis(probes, last.answer, last.worth, follows)
 
 
@@ -111,7 +113,7 @@ def _seen_enough(
     )
     answer = own_answer(state.question, Belief(tuple(things)), boxes_by_category(diagnosis))
     as_shown = replace(state.question, truth=truth)
-    return as_shown.scorable and as_shown.score(answer) >= RIGHT
+    return is_scorable(as_shown) and score_answer(as_shown, answer) >= RIGHT
 
 
 def _groups(state: QuestionState, diagnosis: Diagnosis) -> list[Group]:
@@ -201,11 +203,11 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
     """Return the cause as far as it does not depend on what was seen, else UNKNOWN."""
     if state.status in (Status.FAILED, Status.MISSING):
         return Cause.ERROR
-    if state.active or truth is None or not state.question.scorable:
+    if state.active or truth is None or not is_scorable(state.question):
         return Cause.OPEN
     if state.answer is None:
         return Cause.NO_ANSWER
-    right = replace(state.question, truth=truth).score(state.answer) >= RIGHT
+    right = score_answer(replace(state.question, truth=truth), state.answer) >= RIGHT
     return Cause.RIGHT if right else Cause.UNKNOWN
 
 

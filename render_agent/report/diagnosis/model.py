@@ -9,10 +9,10 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
-from render_agent.beliefs.belief_summary import ScoredProbe
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
+from render_agent.score.beliefs.belief_summary import ScoredProbe
 
 
 class Cause(StrEnum):

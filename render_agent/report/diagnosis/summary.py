@@ -9,10 +9,11 @@ from typing import Any
 
 from rich.table import Table
 
-from render_agent.beliefs.belief_summary import ScoredProbe, written
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
+from render_agent.score.beliefs.belief_summary import ScoredProbe, written
 from render_agent.score.intervals import ratio
+from render_agent.score.questions import is_scorable, score_answer
 from render_agent.util.console import plain_table
 
 BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
@@ -120,9 +121,9 @@ def _belief_figures(judged: Sequence[Judged], size: tuple[int, int]) -> dict[str
     turns = max((probe.turn for *_, belief in judged for probe in belief.probes), default=-1) + 1
     scenes = [(belief, state, state.question.scene) for state, _, belief in judged]
     both = [
-        (belief.worth, state.question.score(state.answer), scene)
+        (belief.worth, score_answer(state.question, state.answer), scene)
         for belief, state, scene in scenes
-        if belief.worth is not None and state.question.scorable
+        if belief.worth is not None and is_scorable(state.question)
     ]
     return {
         "seen_found": _ratio(_seen_found(judged, size, turns)),

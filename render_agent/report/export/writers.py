@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.chat_messages import message_lines, pair_lines
@@ -23,6 +22,7 @@ from render_agent.report.result_rows import (
     turn_rows,
 )
 from render_agent.runs.log.columns import Column
+from render_agent.score.beliefs.true_map import grid_map, metric_map
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.util.display import counted, tracked
 from render_agent.util.whole_files import json_bytes, json_lines

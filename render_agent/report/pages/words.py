@@ -11,8 +11,7 @@ from typing import Any
 from render_agent.dialogue.state import Status
 from render_agent.report.diagnosis.model import Cause
 from render_agent.score.comparison import RIGHT
-from render_agent.score.means import DIRECTION
-from render_agent.score.official import TYPES
+from render_agent.tasks.question_types import DIRECTION, TYPES
 
 TYPE_WORDS = {
     "object_counting": "object count",

@@ -7,6 +7,7 @@ from typing import Any
 
 from render_agent.dialogue.state import SCORED, QuestionState, split_counterparts
 from render_agent.score.causal import Pair, causal_figures
+from render_agent.score.questions import metric_of
 from render_agent.tasks.counterfactual.pairs import left_out
 
 
@@ -31,7 +32,7 @@ def pair_of(first: QuestionState, second: QuestionState) -> Pair | None:
         change.must,
         (first.answer, change.as_before(second.answer)),
         (change.before, change.as_before(truth) or truth),
-        question.scored_by,
+        metric_of(question),
         slack=0.0 if change.factor == 1 else _step(change.before) + change.factor * _step(truth),
     )
 

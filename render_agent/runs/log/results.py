@@ -8,12 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from render_agent import registry
-from render_agent.beliefs.belief_summary import (
-    ScoredProbe,
-    belief_figures,
-    probe_totals,
-    probes_of,
-)
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
@@ -23,15 +17,22 @@ from render_agent.runs.log.row import (
     NO_MARKS,
     SAVED_COLUMNS,
     Marks,
-    is_scorable,
+    can_score,
     row_of,
     score_of,
     scored_answers,
 )
+from render_agent.score.beliefs.belief_summary import (
+    ScoredProbe,
+    belief_figures,
+    probe_totals,
+    probes_of,
+)
+from render_agent.score.chance import chance_levels
 from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO, MICRO
-from render_agent.score.official import ORDER
 from render_agent.score.parsers import PARSERS
+from render_agent.score.questions import metric_of, score_answer, scored_question
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
@@ -40,8 +41,8 @@ from render_agent.score.summary import (
     means,
     summary,
 )
-from render_agent.tasks.chance import chance_levels
 from render_agent.tasks.ground_truth import Facts, known_facts
+from render_agent.tasks.question_types import ORDER
 from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import PictureStress
 
@@ -85,9 +86,9 @@ def results(
         if OFFICIAL_RAW in raw[part]:
             chosen[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
     missing_as_zero = [
-        state.question.scored(score_of(state, marks=marks) or 0.0)
+        scored_question(state.question, score_of(state, marks=marks) or 0.0)
         for state in states
-        if is_scorable(state, marks)
+        if can_score(state, marks)
     ]
     causal = causal_results(states)
     rows = [row_of(state, parser=parser, marks=marks).to_json() for state in states]
@@ -186,13 +187,13 @@ def metric_means(states: Sequence[QuestionState]) -> dict[str, Any]:
     named: dict[str, list[Question]] = {}
     answers = {state.id: state.answer_text for state in states}
     for question in (state.question for state in states):
-        if question.metric is not None and not question.scored_by.judged:
-            for name in (question.metric, *question.scored_by.beside):
+        if question.metric is not None and not metric_of(question).judged:
+            for name in (question.metric, *metric_of(question).beside):
                 named.setdefault(name, []).append(replace(question, metric=name))
     metrics = {}
     for name in filter(named.__contains__, registry.names("metric")):
         questions = named[name]
-        scores = [question.score(answers[question.id]) for question in questions]
+        scores = [score_answer(question, answers[question.id]) for question in questions]
         mean = ratio(scores, [(q.dataset, q.scene) for q in questions])
         if mean is not None:
             metrics[name] = {
@@ -211,7 +212,7 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
     notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
-    if judged := sum(state.question.scored_by.judged for state in states):
+    if judged := sum(metric_of(state.question).judged for state in states):
         notes.append(
             f"{judged} of {len(states)} questions are for a judge: render-agent score RUN --judge"
         )

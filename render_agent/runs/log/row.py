@@ -16,6 +16,7 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.score.means import Scored
+from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.safe_parse import Count, Number
 from render_agent.views.stress.image_stress import PictureStress
@@ -118,7 +119,7 @@ def row_of(
     shown, shown_score = question.truth, score
     if stress is not None and (shown := stress.truth(question)) != question.truth:
         known = shown is not None and score is not None
-        shown_score = replace(question, truth=shown).score(state.answer) if known else None
+        shown_score = score_answer(replace(question, truth=shown), state.answer) if known else None
     return Row(
         question_id=state.id,
         type=question.type,
@@ -153,9 +154,9 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def is_scorable(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
+def can_score(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
     """Return whether answers to the question can be scored: its truth is known, or a judge marked it."""
-    return state.change is None and (state.id in marks or state.question.scorable)
+    return state.change is None and (state.id in marks or is_scorable(state.question))
 
 
 def score_of(
@@ -169,12 +170,12 @@ def score_of(
         raw: Have the official parser read the answer as given, too, instead of in canonical form.
         marks: A judge's scores by question id.
     """
-    if state.status not in SCORED or not is_scorable(state, marks):
+    if state.status not in SCORED or not can_score(state, marks):
         return None
     if state.id in marks:
         return marks[state.id]
     answer = state.answer_text if raw or parser != OFFICIAL else state.answer
-    return state.question.score(answer, parser)
+    return score_answer(state.question, answer, parser)
 
 
 def scored_answers(
@@ -186,4 +187,4 @@ def scored_answers(
 ) -> list[Scored]:
     """Return the scores of the questions that have one; arguments as in `score_of`."""
     scores = ((state, score_of(state, parser, raw=raw, marks=marks)) for state in states)
-    return [state.question.scored(score) for state, score in scores if score is not None]
+    return [scored_question(state.question, score) for state, score in scores if score is not None]

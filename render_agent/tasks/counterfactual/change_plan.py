@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from render_agent import registry
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.question import Question
 from render_agent.scans.edits import Edit
-from render_agent.score.causal import are_exclusive
-from render_agent.score.official import NUMBER_TYPES, ORDER
 from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
 
 if TYPE_CHECKING:
     from render_agent.tasks.counterfactual.room import ChangeableRoom
@@ -96,14 +96,15 @@ class ChangePlan:
 
 def known_truth(question: Question, room: ChangeableRoom) -> str:
     """Return what is right by the solver. NoPair where it does not tell, or tells something else than the question."""
-    if question.truth is None or not question.scorable:
+    metric = registry.load("metric", metric_name(question))()
+    if question.truth is None or metric.judged:
         raise NoPair("nobody knows the question's truth")
     if room.facts is None:
         raise NoPair("nobody knows the boxes of its scene")
     answer = true_answer(question, room.facts)
     if answer is None:
         raise NoPair("no box tells its truth")
-    if question.scored_by.score(answer, (question.truth,)) < 1:
+    if metric.score(answer, (question.truth,)) < 1:
         raise NoPair("the boxes tell another truth than the question's")
     return answer
 
@@ -130,7 +131,7 @@ def outcome(
         raise NoPair("the changed room has no clear answer")
     if before == after:
         return before, after, False
-    if not are_exclusive(question.scored_by, before, after):
+    if not registry.load("metric", metric_name(question))().are_exclusive(before, after):
         raise NoPair("the truths lie too near each other to tell answers apart")
     return before, after, True
 

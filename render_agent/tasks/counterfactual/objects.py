@@ -16,7 +16,7 @@ from render_agent.scans.edits import Edit, Thing
 from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan, NoPair
 from render_agent.tasks.counterfactual.room import ChangeableRoom
 from render_agent.tasks.mentions import named_categories, subjects
-from render_agent.tasks.sufficiency import COUNTING_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE
 
 MOST_TRIED = 200
 """So many free places are tried before a question is left out."""

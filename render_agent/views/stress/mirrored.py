@@ -12,6 +12,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.scans.scene import Scene
 from render_agent.score.means import MACRO, Scored
+from render_agent.score.questions import score_answer
 from render_agent.score.summary import summary
 from render_agent.views.stress.image_stress import PictureStress
 
@@ -72,7 +73,7 @@ def _scored(states: Sequence[QuestionState], truths: dict[str, str | None] | Non
     for state in states:
         question = state.question
         truth = _original(question) if truths is None else truths[state.id]
-        score = replace(question, truth=str(truth)).score(state.answer)
+        score = score_answer(replace(question, truth=str(truth)), state.answer)
         scored.append(Scored(question.type, question.dataset, question.scene, score))
     return scored
 

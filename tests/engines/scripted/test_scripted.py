@@ -15,6 +15,7 @@ from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.errors import SetupError, UsageError
 from render_agent.score.means import Scored, tally
+from render_agent.score.questions import score_answer
 from render_agent.tasks.rows import load_rows
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
@@ -99,7 +100,7 @@ def test_random_answers_score_what_the_paper_says_of_chance():
         policy = RandomAnswer(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
-            scored.append(Scored(q.type, q.dataset, q.scene, 100 * q.score(answer)))
+            scored.append(Scored(q.type, q.dataset, q.scene, 100 * score_answer(q, answer)))
     means = tally(scored).means
     assert means["object_rel_distance"] == pytest.approx(25.0, abs=1)
     assert means["object_rel_direction"] == pytest.approx(36.1, abs=1)

@@ -20,7 +20,7 @@ from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.camera import AnyCamera
 from render_agent.scans.formats.load import load_scene
-from render_agent.score.official import DIRECTION_TYPES
+from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent.util.safe_parse import convert
 from render_agent.views.stress.mirrored import mirrored_truth, names_sides

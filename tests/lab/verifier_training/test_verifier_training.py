@@ -23,7 +23,7 @@ from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.mentions import kind_of
-from render_agent.tasks.sufficiency import COUNTING_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories

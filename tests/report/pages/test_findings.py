@@ -10,7 +10,7 @@ from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import wrong_because
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.findings import against_chance, by_types, findings, reasons
-from render_agent.score.means import DIRECTION
+from render_agent.tasks.question_types import DIRECTION
 
 
 def judged(**counts):

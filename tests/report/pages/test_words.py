@@ -7,8 +7,7 @@ from render_agent.report.pages.words import (
     STATUS_WORDS,
     TYPE_WORDS,
 )
-from render_agent.score.means import DIRECTION
-from render_agent.score.official import TYPES
+from render_agent.tasks.question_types import DIRECTION, TYPES
 
 
 def test_every_cause_status_and_type_has_its_words_in_one_table():

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.beliefs.belief_summary import WORDS
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, os_errors
 from render_agent.report.pages.build import REPORT
@@ -27,6 +26,7 @@ from render_agent.report.pages.question.question_page import plans_of
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
+from render_agent.score.beliefs.belief_summary import WORDS
 from render_agent.score.summary import OFFICIAL, short_official
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed
 from render_agent.util.display import tracked

@@ -12,9 +12,9 @@ from render_agent.report.diagnosis.summary import WRONG
 from render_agent.report.pages.data import ReportData
 from render_agent.report.pages.plots.run_plots import scene_of, share, type_scores
 from render_agent.report.pages.words import type_words
-from render_agent.score.means import DIRECTION, MACRO
-from render_agent.score.official import DIRECTION_TYPES
+from render_agent.score.means import MACRO
 from render_agent.score.summary import OFFICIAL
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
 from render_agent.util.display import listed
 
 EARLY, NEVER = Cause.STOPPED_EARLY, Cause.NEVER_LOOKED

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from render_agent.beliefs.belief_summary import ScoredProbe
-from render_agent.beliefs.matching import fates
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.model import Diagnosis, name_of
@@ -19,6 +17,8 @@ from render_agent.report.pages.maps.path_marks import (
     svg_points,
     towards,
 )
+from render_agent.score.beliefs.belief_summary import ScoredProbe
+from render_agent.score.beliefs.matching import fates
 
 ARROW_PIXELS = 46.0  # length of the arrow of a direction of view
 

@@ -19,9 +19,8 @@ from render_agent.report.pages.words import (
     type_words,
 )
 from render_agent.score.intervals import LEAST_SCENES, ratio
-from render_agent.score.means import DIRECTION
-from render_agent.score.official import DIRECTION_TYPES
 from render_agent.score.tables import figure, interval
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
 from render_agent.util.display import duration
 
 INTERVALS = f"95 % intervals: jackknife over scenes, none below {LEAST_SCENES} scenes."

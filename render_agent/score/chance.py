@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
+from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
 
 NOTHING_KNOWN = {"letter": "A", "number": "2", "text": "unknown"}
@@ -32,27 +33,30 @@ def chance_levels(questions: Sequence[Question]) -> dict[str, dict[str, float | 
     random: the expectation of a uniform choice among the options, which no single run of it meets;
     only of choices. frequency: `frequent_answers`.
     """
-    known = [question for question in questions if question.scorable]
+    known = [question for question in questions if is_scorable(question)]
     answers = frequent_answers(questions)
     scores = {
         "random": [
-            question.scored(score)
+            scored_question(question, score)
             for question in known
-            if (score := question.scored_by.chance(len(letters(question.options)))) is not None
+            if (score := metric_of(question).chance(len(letters(question.options)))) is not None
         ],
-        "frequency": [question.scored(question.score(answers[question.id])) for question in known],
+        "frequency": [
+            scored_question(question, score_answer(question, answers[question.id]))
+            for question in known
+        ],
     }
-    return {name: means(scored) for name, scored in scores.items()}
+    return {name: means(entries) for name, entries in scores.items()}
 
 
 def commonest(questions: Sequence[Question]) -> str | None:
     """Return the constant answer that scores most on questions of one type, as `as_answer` takes it; None without truths."""
     known = [(q.truth, letters(q.options)) for q in questions if q.truth is not None]
-    return questions[0].scored_by.most_frequent(known) if known else None
+    return metric_of(questions[0]).most_frequent(known) if known else None
 
 
 def as_answer(question: Question, commonest: str | None) -> str:
     """Return the commonest answer to its type as an answer to a question."""
     if commonest is None:
         return NOTHING_KNOWN[question.wanted]
-    return question.scored_by.as_answer(commonest, letters(question.options))
+    return metric_of(question).as_answer(commonest, letters(question.options))

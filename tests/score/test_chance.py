@@ -3,8 +3,9 @@ from conftest import test_data
 from factories.benchmarks import FREQUENCY
 
 from render_agent.dialogue.question import Question
+from render_agent.score.chance import frequent_answers
 from render_agent.score.means import Scored, tally
-from render_agent.tasks.chance import frequent_answers
+from render_agent.score.questions import score_answer
 from render_agent.tasks.rows import load_rows
 
 
@@ -13,7 +14,7 @@ def test_the_commonest_answers_score_what_the_paper_says():
     answers = frequent_answers(questions)
     assert answers.keys() == {question.id for question in questions}
     means = tally(
-        Scored(q.type, q.dataset, q.scene, 100 * q.score(answers[q.id])) for q in questions
+        Scored(q.type, q.dataset, q.scene, 100 * score_answer(q, answers[q.id])) for q in questions
     ).means
     for name, score in FREQUENCY.items():
         assert means[name] == pytest.approx(score, abs=0.5), name

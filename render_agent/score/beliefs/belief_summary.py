@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.beliefs.map_score import MapScore, score_map
-from render_agent.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
-from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
+from render_agent.score.beliefs.map_score import MapScore, score_map
+from render_agent.score.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
+from render_agent.score.beliefs.own_answer import own_answer
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
+from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, Frame, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.safe_parse import plain
@@ -116,8 +117,8 @@ def scored_probe(
     answer = own_answer(question, belief, boxes)
     worth = None
     as_shown = replace(question, truth=truth)
-    if answer is not None and as_shown.scorable:
-        worth = as_shown.score(answer)
+    if answer is not None and is_scorable(as_shown):
+        worth = score_answer(as_shown, answer)
     return ScoredProbe(
         turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
     )

@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.beliefs.matching import Boxes, FloatArray, Matching, match
 from render_agent.dialogue.beliefs import Belief
 from render_agent.scans.camera import Camera, wrapped
+from render_agent.score.beliefs.matching import Boxes, FloatArray, Matching, match
 
 MIN_HEIGHT_METRES = 0.2
 """A corner of a triangle is left or right of its base, or nearer than another, where it is so by so much."""

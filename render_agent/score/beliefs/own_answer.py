@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from render_agent.beliefs.matching import Boxes, assigned, distances
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
+from render_agent.score.beliefs.matching import Boxes, assigned, distances
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import kind_of, named_categories
-from render_agent.tasks.sufficiency import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
 
 SIZE_TYPE = "object_size_estimation"
 """The type of question that is answered by the length that the model gave, not by a place."""

@@ -11,7 +11,6 @@ from factories.believers import FAULTS, run_of
 from factories.reports import question_html
 
 import render_agent
-from render_agent.beliefs.belief_summary import WORDS
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.data import read_run
 from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
@@ -19,6 +18,7 @@ from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.read import RunData
+from render_agent.score.beliefs.belief_summary import WORDS
 
 FEW = {
     "id": ("62", "63", "64", "69", "76", "79"),

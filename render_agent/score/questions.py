@@ -1,0 +1,51 @@
+"""Scores of questions: the metric of a question, and the score of an answer to it."""
+
+from __future__ import annotations
+
+from render_agent import registry
+from render_agent.dialogue.question import Question
+from render_agent.score.means import Scored
+from render_agent.score.metrics import Metric
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import OFFICIAL
+from render_agent.tasks.question_types import metric_name
+
+
+def metric_of(question: Question) -> Metric:
+    """Return the metric that scores the answers to a question. SetupError if no package brings it."""
+    metric: Metric = registry.load("metric", metric_name(question))()
+    return metric
+
+
+def is_scorable(question: Question) -> bool:
+    """Return True if answers can be scored without a judge: the ground truth is known."""
+    return question.truth is not None and not metric_of(question).judged
+
+
+def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
+    """Return the score of an answer, 0 … 1; 0 if there is none.
+
+    Answers to a counterpart (`--change`) with other letters, or with words for letters, are scored in the letters of
+    the original question.
+
+    Args:
+        question: The question, with its ground truth.
+        answer: The answer in canonical form, or in the model's own words.
+        parser: A key of PARSERS, which reads the answer unless the question names its metric.
+
+    Raises:
+        ValueError: No answer to this question can be scored.
+    """
+    metric, truth, change = metric_of(question), question.truth, question.change
+    if truth is None or metric.judged:
+        raise ValueError(f"no answer to question {question.id} can be scored")
+    if question.metric is None:
+        if change is not None and change.meaning:
+            answer, truth = change.as_before(answer), change.as_before(truth) or truth
+        answer = PARSERS[parser].read(answer, metric.form)
+    return 0.0 if answer is None else metric.score(answer, (truth, *question.answers))
+
+
+def scored_question(question: Question, score: float) -> Scored:
+    """Return a score with the type, data set and scene of its question."""
+    return Scored(question.type, question.dataset, question.scene, score, question.pruned)

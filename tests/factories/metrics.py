@@ -1,0 +1,7 @@
+"""The metrics of VSI-Bench's question types and of forms of answers, as questions are scored by them."""
+
+from render_agent import registry
+from render_agent.tasks.question_types import FORM_METRICS, TYPE_METRICS
+
+VSI_BENCH = {kind: registry.load("metric", name)() for kind, name in TYPE_METRICS.items()}
+BY_FORM = {form: registry.load("metric", name)() for form, name in FORM_METRICS.items()}
