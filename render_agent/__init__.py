@@ -7,8 +7,8 @@
     results = render_agent.load_run("recent")
     scene = render_agent.open_scene("room.ply")
 
-Importing it loads nothing heavy: each name below is imported when it is first used. Start with `cli.main` for the
-program, and with `runs.runner` for what a run does.
+Names are imported on first use, so that importing the package is fast. To read the code, start with `runs/turn.py`, one turn
+of a question, and docs/architecture.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Agents: how a turn is decided, from one reply or from several among which verifiers, votes or the model choose.
+"""Agents decide a turn: from one reply, or from several by a vote, by verifiers, or by looking ahead.
 
-Holds an agent a module, the votes and other wordings that they use, and the `verifiers` that score candidate moves. May
-import the rooms below: dialogue, questions, scenes, observation and engines, never what runs them. Start with `base`,
-then `single`, the shortest agent.
+Start with `agent.py`, the base class, then `vote.py`. Parts of `--verifier` are in `verifiers/`.
 """
 
 AGENTS = {

@@ -1,4 +1,4 @@
-"""The Python interface: the names of `import render_agent`, for programs and notebooks, imported lazily.
+"""The Python interface: the names of `import render_agent`, imported lazily.
 
-Imports every room but `cli`. Start with `ask`, which starts runs, and `results`, which reads them.
+Start with `ask.py`, which starts runs, and `results.py`, which reads them.
 """

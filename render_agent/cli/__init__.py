@@ -1,4 +1,1 @@
-"""The command line: options, commands, help and completion; only this room prints and exits.
-
-It imports every other room. Start with `main`.
-"""
+"""The command line, the only code that prints and exits. Start with `main.py`; `commands/` has a file per command."""

@@ -1,5 +1,4 @@
-"""The dialogue about one question: its state, its turns, the prompt, the reply protocol, and the feedback.
+"""The dialogue about one question: its state and turns, the prompt, and the reply protocol.
 
-Imports cameras, free space and the scene model; nothing about how views are drawn or replies generated.
-Start with `state`, then `reply` and `feedback`.
+Start with `state.py` and `turn.py`, then `reply.py` and `moves.py`.
 """

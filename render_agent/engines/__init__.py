@@ -1,8 +1,6 @@
-"""Engines: what answers a request, and what batching, reuse of prompts and memory take.
+"""Engines answer requests: a folder per engine, and what several of them share.
 
-Holds a folder for each engine (`transformers`, `vllm`, `openai`, `scripted`, `human`), the `registry` of `--engine`, and
-what several of them share. May import dialogue, questions, scenes and what views show; never agents or runs. Start with
-`base`, which has the protocol.
+Start with `engine.py`, the base class, then `scripted/`, the simplest engine.
 """
 
 ENGINES = {

@@ -1,7 +1,4 @@
-"""The models that come with the program: each is a folder beside this file, and `--model` takes its name.
-
-It imports nothing of the package. Start with `bundled_model`, which gives the folder of a name.
-"""
+"""The bundled models: each is a folder beside this file, and `--model` takes its name."""
 
 from __future__ import annotations
 

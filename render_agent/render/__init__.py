@@ -1,7 +1,6 @@
-"""Renderers: the protocol, the renderers behind it, and the kinds of view made from their frames.
+"""Renderers: a scene and a camera become pixels.
 
-Imports `questions`, `scene`, `geometry` and below. Start with `base`, the protocol, then `views`, what the
-model is shown.
+Start with `renderer.py`, the base class, then `viewer.py`, which makes every kind of view from rendered frames.
 """
 
 RENDERERS = {

@@ -1,5 +1,4 @@
-"""What is made of run folders: diagnosis, reports, exports, sweeps, live pages, scored predictions.
+"""What is made of run folders: diagnosis, pages, exports, sweeps, scored predictions.
 
-Imports the core, and is imported by `api` and `cli` alone. Start with `report.build`, which writes a report,
-or with the folder that is named after the command.
+Start with `pages/build.py`, which writes a report.
 """

@@ -1,5 +1,5 @@
-"""Carry out a run: its preflight checks, the two phases, the turn scheduler, and progress.
+"""Runs: how questions are asked, in two phases, and logged turn by turn; how runs are resumed and read.
 
-Imports everything that a turn is made of, from scenes to agents, and nothing that is made of run folders.
-Start with `phase_controller`, and `runner` for how a run is started and resumed.
+Start with `turn.py`, one turn from the view to the log; then `phase_controller.py`, `scheduler.py` and `runner.py`. `read.py`
+reads a run folder.
 """

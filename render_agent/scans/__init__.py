@@ -1,5 +1,4 @@
-"""Scenes: a scan file read as points, colours and faces in metres, shared by its questions, and its free space.
+"""Scans: a file becomes a `Scene` in metres, with its geometry, free space, annotations and edits.
 
-Imports `errors`, `text` and `geometry`. Start with `model`, the scene itself, then `cache` and
-`formats.load`.
+Start with `scene.py` and `camera.py`; `formats/load.py` reads files.
 """

@@ -1,4 +1,4 @@
-"""The score of answers, by VSI-Bench's official definitions and by the parsers of other harnesses.
+"""Scores: metrics, named means, intervals, comparisons, and the parsers of other harnesses.
 
-Imports `errors` and `text`. Start with `official`, one answer scored, then `means` and `summary`.
+Start with `metrics.py` and `questions.py`, one answer scored, then `means.py` and `summary.py`.
 """

@@ -1,7 +1,6 @@
-"""Rows of a benchmark → `Question`: VSI-Bench and its scans, the bundled rooms, and what questions ask for.
+"""Tasks: rows of a benchmark become questions about scans; what a question names; its ground truth.
 
-Imports `dialogue`, `score`, `scene` and the rooms below them.
-Start with `selection`, which chooses the questions of a run.
+Start with `selection.py`, which chooses the questions of a run, then `rows.py`.
 """
 
 BENCHMARKS = {

@@ -1,4 +1,4 @@
-"""The operating system: processes, memory, signals, atomic files, system libraries.
+"""Utilities that know nothing of questions: bounded parsing, atomic files, processes, console, web server.
 
-Imports `errors` and `text`. Start with `whole_files`, with which everything that a run keeps is written.
+Start with `whole_files.py` and `safe_parse.py`.
 """

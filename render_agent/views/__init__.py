@@ -1,7 +1,6 @@
-"""What a question is shown in its next turn: the views that the model asked for, a policy's, or none.
+"""Views: what is shown next, by the model's choice or by a fixed policy, and what may be measured in it.
 
-Imports scenes, renderers and dialogues, and no engine or agent.
-Start with `base` and its `ViewProvider`; `free_views` draws what the model asks for.
+Start with `provider.py`, the base class, then `free_views.py`.
 """
 
 TOOLSETS = {

@@ -1,1 +1,1 @@
-"""The audit of a benchmark: how much of it is answered without looking. Start with `audit`."""
+"""The audit of a benchmark: how much of it can be answered without looking. Start with `audit.py`."""

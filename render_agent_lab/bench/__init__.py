@@ -1,4 +1,1 @@
-"""The command `bench`: schedules and engines are measured side by side in one run on this machine.
-
-It imports `render_agent`. Start with `command`, then read `measure`.
-"""
+"""The command `bench`: schedules and engines measured side by side. Start with `command.py`, then `measure.py`."""

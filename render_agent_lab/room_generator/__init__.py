@@ -1,4 +1,1 @@
-"""The generator of furnished rooms with exact truths, and of VSI-Bench's questions about them.
-
-Imports `render_agent`'s geometry, scene and questions. Start with `build`, then `ask`.
-"""
+"""The generator of furnished rooms with exact ground truth, and of questions about them. Start with `build.py`."""

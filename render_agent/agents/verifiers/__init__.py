@@ -1,8 +1,6 @@
-"""Verifiers: each scores the candidate moves of a turn, and `score_fusion` makes one score of theirs.
+"""Verifiers score the candidate moves of a turn; `score_fusion.py` combines their scores.
 
-Holds a verifier a module (`random`, `geometry`, `embedding`) or folder (`judge`), and the `registry` of
-`--verifier`. May import questions, scenes, renderers and engines, never an agent. Start with `base`, which has the
-protocol.
+Start with `verifier.py`, the base class, then `geometry.py`.
 """
 
 VERIFIERS = {

@@ -1,7 +1,4 @@
-"""The commands, one per file: what each does and prints, and its exit code.
-
-Imports every room below `cli`, inside functions so that --help stays fast. Start with `run`.
-"""
+"""One file per command. Start with `run.py`."""
 
 COMMANDS = {
     "ls": "render_agent.cli.commands.ls:ls_command",

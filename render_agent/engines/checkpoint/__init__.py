@@ -1,5 +1,4 @@
-"""Checkpoints: a model's files, found by name, checked, and loaded by transformers, for whichever engine runs it.
+"""Checkpoints: the files of a model, found by name, checked, and loaded by transformers.
 
-Holds where files lie (`locate`), what is checked of them, and how they are loaded (`pretrained`). Imports the families
-beside it, and no heavy library until one is used. Start with `locate`, then `pretrained`.
+Start with `locate.py`, then `pretrained.py`.
 """

@@ -1,5 +1,1 @@
-"""Families of models: what is special about each, for whichever engine runs it.
-
-Holds their table (`registry`), how each takes a picture (`pictures`) and how it thinks (`thinking`). Imports config,
-errors and nothing of any engine. Start with `registry`.
-"""
+"""Model families: how each takes images and how it thinks. Start with `model_families.py`."""

@@ -1,4 +1,1 @@
-"""The engine that asks a person: a page in the browser in place of the model.
-
-Holds the `engine`, which queues requests until the person has replied, and the `page` with its templates.
-"""
+"""The engine that asks a person, on a page in the browser. Start with `human_engine.py`."""

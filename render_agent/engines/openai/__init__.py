@@ -1,5 +1,4 @@
-"""The engine that asks OpenAI-compatible servers: vLLM, SGLang, llama.cpp, hosted models.
+"""The engine for OpenAI-compatible servers: vLLM, SGLang, llama.cpp, hosted models.
 
-The `engine` writes requests in the `chat_format` and sends them by the SDK's `client`. The library openai
-is imported in functions only. Start with `engine`.
+Start with `openai_engine.py`; requests are written in `chat_format.py` and sent by `client.py`.
 """

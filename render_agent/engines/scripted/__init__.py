@@ -1,8 +1,6 @@
-"""The engine that replies by rule: baselines, written replies, and policies in anybody's Python.
+"""The engine that replies by rule: baselines, recorded replies, and user-defined policies.
 
-Holds the `engine`, which asks a policy for each reply, the policies that look at nothing, and the `registry` that finds
-one by its name; the second package brings those that know the truth. May import what is known of questions, and no
-other engine. Start with `base`.
+Start with `policy.py`, the protocol of policies, then `scripted_engine.py`.
 """
 
 from render_agent.engines.scripted.load_policy import Replies, policy_maker

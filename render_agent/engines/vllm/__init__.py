@@ -1,5 +1,4 @@
-"""The engine that runs a model by vLLM on this machine, through its continuous batching and prefix cache.
+"""The engine that runs a model by vLLM on this machine.
 
-Holds the `engine`, which hands its `requests` to vLLM's own `core`, and the `arguments` that vLLM is started with. May
-import what all engines share; vLLM itself is imported in functions only. Start with `engine`.
+Start with `vllm_engine.py`, which passes `requests.py` to vLLM's own `core.py`.
 """

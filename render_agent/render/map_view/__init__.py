@@ -1,4 +1,1 @@
-"""The map: the room from above with its metric grid and the camera's path.
-
-Imports `render.base`, `scene` and `geometry`. Start with `map_view`.
-"""
+"""The top view: the room from above with its metric grid and the path of the camera. Start with `map_view.py`."""

@@ -1,4 +1,4 @@
-"""The default renderer: a z-buffer for meshes and point clouds on the processor, compiled by numba.
+"""The default renderer: a z-buffer for meshes and point clouds on the CPU, compiled by numba.
 
-Imports `render.base`, `scene` and `geometry`. Start with `renderer`, then `zbuffer`.
+Start with `rasteriser.py`, then `zbuffer.py`.
 """

@@ -1,4 +1,1 @@
-"""Visibility: how much of objects and of a room's surface a camera sees, depth-tested.
-
-Imports `render.base`, `questions`, `scene` and `geometry`. Start with `object_visibility`.
-"""
+"""Visibility: how much of an object or of the surface of a room a camera sees. Start with `object_visibility.py`."""

@@ -1,5 +1,1 @@
-"""The diagnosis: why a question went as it did, by what the camera saw of what the question names.
-
-Imports `render.visibility`, `questions` and the run folder. Start with `diagnose`, which diagnoses a run, then
-`judge`, which finds the cause of one question.
-"""
+"""The diagnosis: why a question was answered as it was. Start with `diagnose.py`, then `judge.py`, which finds the cause."""

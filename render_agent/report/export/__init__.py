@@ -1,8 +1,4 @@
-"""Exports: runs written for training, tables and viewers.
-
-Imports `analysis.diagnosis`, the run folder and below. Start with `writers`, which writes the chosen format;
-`result_rows` has the columns of the tables.
-"""
+"""Exports of runs for training, tables and viewers. Start with `writers.py`; `loggers.py` has the parts of `--log-to`."""
 
 LOGGERS = {
     "wandb": "render_agent.report.export.loggers:WandbLogger",

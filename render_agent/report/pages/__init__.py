@@ -1,5 +1,4 @@
-"""The report of a run: pages written from its folder, opened from disk.
+"""The report: HTML pages that are written from a run and work from disk.
 
-Imports `analysis.diagnosis`, the run folder and `web`. Start with `build`, which writes them all, then
-`index.index_page` and `question.question_page`.
+Start with `build.py`, then `index/index_page.py` and `question/question_page.py`.
 """

@@ -1,5 +1,1 @@
-"""The run folder: its schema, its lines, its lock, and how it is written turn by turn.
-
-Imports `config`, `dialogue`, `views`, `tasks` and `score`; nothing in it imports the scheduler.
-Start with `writer`, whose `RunLog` writes a run; `runs.read` reads it.
-"""
+"""The run folder: its schema, its lines, and how it is written. Start with `writer.py`."""

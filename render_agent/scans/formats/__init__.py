@@ -1,4 +1,1 @@
-"""Scan files read as scenes: PLY by our own reader, meshes by trimesh, clouds by Open3D.
-
-Imports `scene.model`, `text` and `errors`. Start with `load`.
-"""
+"""Readers of scan files: PLY, meshes, point clouds, splats. Start with `load.py`; `readers.py` has the table of formats."""

@@ -1,4 +1,1 @@
-"""Free space: where a camera may stand in a scene, and how far it may move.
-
-Imports `scene.model` and `geometry`. Start with `free_space`.
-"""
+"""Free space: where a camera may be, and how far it can move. Start with `free_space.py`."""

@@ -1,4 +1,1 @@
-"""Rooms of coloured boxes from VSI-Bench's annotations, for scans that are not at hand.
-
-Imports `scene.model`, `geometry` and `text`. Start with `annotated_room`.
-"""
+"""Stand-in rooms of coloured boxes, built from annotations if a scan is missing. Start with `annotated_room.py`."""

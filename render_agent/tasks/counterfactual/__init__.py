@@ -1,7 +1,6 @@
-"""The values of `--change`: counterparts of questions in rooms, or in words, that differ in one thing.
+"""Counterfactuals (`--change`): the same question about a changed room, or in other words.
 
-Imports scenes, questions and their truth.
-Start with `base` and its `ChangePlan`; `pairs` gives every question its counterparts.
+Start with `change_plan.py`, the base class; `pairs.py` gives every question its counterparts.
 """
 
 CHANGES = {

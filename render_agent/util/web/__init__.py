@@ -1,4 +1,1 @@
-"""Web pages: shared templates, style and scripts, and the server that shows pages on this machine.
-
-Imports `errors` and `system`. Start with `server`, and with `templates` for the pages themselves.
-"""
+"""Web pages: shared templates and style, and the server for pages on this machine. Start with `server.py`."""

@@ -1,8 +1,4 @@
-"""The values of `--pictures`: stress tests that change the scene or its pixels, each one class.
-
-Imports scenes, scoring and the configuration.
-Start with `base`, and the class `PictureStress`.
-"""
+"""Image stress tests (`--pictures`): each changes the scene or its pixels. Start with `image_stress.py`, the base class."""
 
 STRESSES = {
     "real": "render_agent.views.stress.image_stress:Real",

@@ -1,7 +1,6 @@
-"""The values of `--views`: the model chooses its views, or a fixed policy does as a fair baseline.
+"""View policies (`--views`): the model chooses its views, or a fixed policy does as a baseline.
 
-Imports scenes, rendering and what questions name.
-Start with `base`; `built_in` has the program's own policies.
+Start with `view_policy.py`, the base class, then `built_in.py`.
 """
 
 VIEW_POLICIES = {

@@ -1,4 +1,1 @@
-"""Floor plans of homes and the shell built on them: walls, openings, floors, ways to walk.
-
-Imports `geometry` and `room_generator.shapes`. Start with `plan`, then `random_plans`.
-"""
+"""Floor plans of homes, with walls, openings and walkways. Start with `plan.py`, then `random_plans.py`."""

@@ -1,4 +1,1 @@
-"""What stands in which room, and where: against walls, beside, before and on other things.
-
-Imports `floor_plan`, `furniture` and `room_generator.item`. Start with `furnish`.
-"""
+"""Furnishing: which furniture a room gets, and where. Start with `furnish.py`."""

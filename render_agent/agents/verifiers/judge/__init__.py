@@ -1,5 +1,4 @@
-"""A vision-language model as judge of views: how well each picture would help to answer a question.
+"""A vision-language model as a judge of views.
 
-Holds the `verifier` that rates candidate moves, and `batch_score`, which rates any pictures by a `rubric`. May import an
-engine through its protocol only. Start with `batch_score`.
+Start with `batch_score.py`, which rates images by a rubric; `verifier.py` rates candidate moves with it.
 """

@@ -1,4 +1,4 @@
-"""What only a GPU has: kernels in Triton, layers fused by them, and steps captured as CUDA graphs.
+"""GPU code: Triton kernels, fused layers, and CUDA graphs. Start with `cuda_graphs.py`.
 
-Nothing here is imported elsewhere than on a GPU; everything has its plain form outside. Start with `cuda_graphs`.
+Everything here has a plain equivalent that other devices use.
 """

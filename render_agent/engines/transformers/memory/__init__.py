@@ -1,4 +1,1 @@
-"""Sizes: what calls of a model take of a device's memory, and how it is divided.
-
-Imports the device's memory and `model`. Start with `budget` for the engine that keeps keys, with `sizing` for the other.
-"""
+"""Memory planning. Start with `budget.py` for the engine with a key-value cache, with `sizing.py` for the other."""

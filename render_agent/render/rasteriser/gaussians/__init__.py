@@ -1,5 +1,1 @@
-"""Gaussian splats drawn on the processor: projected, sorted by depth, blended from front to back.
-
-Imports `kernels`, `blocks` and `morton` of `render.rasteriser`, `render.base`, `scene` and below. Start with
-`renderer`, then `ewa` and `blending`.
-"""
+"""Gaussian splats: projected, sorted by depth, and blended front to back. Start with `renderer.py`, then `ewa.py`."""

@@ -1,4 +1,1 @@
-"""The index of a report: the score and what it stands beside, the plots, the table of questions.
-
-Imports `analysis.report` and below. Start with `index_page`, which writes it.
-"""
+"""The index of a report: scores, plots, and the table of questions. Start with `index_page.py`."""

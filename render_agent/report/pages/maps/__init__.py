@@ -1,4 +1,1 @@
-"""Floor plans, and what is drawn on them: paths, boxes, candidates.
-
-Imports `analysis.diagnosis` and `render`. Start with `floor_plan`, then `path_marks`.
-"""
+"""Floor plans with paths, boxes and candidates. Start with `floor_plan.py`, then `path_marks.py`."""

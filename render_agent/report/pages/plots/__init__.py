@@ -1,4 +1,1 @@
-"""The plots of a report, drawn by matplotlib as SVG files.
-
-Imports `analysis.report.data` and below. Start with `run_plots`; `svg` draws every SVG of the project.
-"""
+"""Plots as SVG files, drawn by matplotlib. Start with `run_plots.py`."""

@@ -1,4 +1,1 @@
-"""The page of one question: its turns, its candidates, its diagnosis.
-
-Imports `analysis.report.maps` and below. Start with `question_page`, which writes the pages, then `question_view`.
-"""
+"""The page of a question: its turns, candidates and diagnosis. Start with `question_page.py`."""

@@ -1,5 +1,4 @@
-"""The 3D view of a question's page: the scan made small enough for a browser, and what is drawn over it.
+"""The 3D view of a question, with the scan reduced for browsers. Start with `scene_file.py`.
 
-Imports what the other pages do. Start with `scene_file`; what draws it all is `scripts/view3d/view3d.js`, bundled
-with three.js into `web/assets` as the program is set up.
+It is drawn by `scripts/view3d/view3d.js`, which the set-up bundles with three.js into `util/web/assets`.
 """

@@ -1,4 +1,4 @@
-"""PLY: read as a mesh, a cloud or a splat, and written; our own code, as a header may lie.
+"""The reader of PLY files: meshes, clouds and splats. Start with `reader.py`, then `header.py`.
 
-Imports the other modules of `scene.formats`, of `splats` what a PLY file may hold. Start with `reader`, then `header`.
+It is our own because headers of untrusted files must be checked before memory is allocated.
 """

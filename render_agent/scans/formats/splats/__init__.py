@@ -1,4 +1,1 @@
-"""3D Gaussian splats as files: PLY of the original work, PlayCanvas's compressed PLY, SPZ, and `.splat`.
-
-Imports `scene.formats.cleaning`, `scene.formats.ply.header` and `scene.gaussians`. Start with `assemble`, then `ply_splat`.
-"""
+"""Readers of 3D Gaussian splats: PLY, compressed PLY, SPZ, and `.splat`. Start with `assemble.py`, then `ply_splat.py`."""

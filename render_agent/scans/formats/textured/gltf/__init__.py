@@ -1,4 +1,1 @@
-"""glTF: the file and its numbers, its materials, and the scan that its nodes place.
-
-Imports `scene.formats` and `text`. Start with `nodes`.
-"""
+"""The reader of glTF: its file, materials, and nodes. Start with `nodes.py`."""
