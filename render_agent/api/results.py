@@ -20,7 +20,6 @@ from render_agent.extras import require
 from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.viewer import Viewer
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.export.selection import SelectedRun, whole_run
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
     TURN_COLUMNS,
@@ -263,12 +262,12 @@ class RunResults:
 
         The columns of the diagnosis (`cause`, `coverage`, …) are missing values until `diagnosis` was called.
         """
-        return frame(question_rows(self._whole, self._diagnoses), QUESTION_COLUMNS)
+        return frame(question_rows(self.folder, self._diagnoses), QUESTION_COLUMNS)
 
     @property
     def turns(self) -> pandas.DataFrame:
         """One row per turn, with the columns of `render-agent export --format turns-csv`."""
-        return frame(turn_rows(self._whole, self._diagnoses), TURN_COLUMNS)
+        return frame(turn_rows(self.folder, self._diagnoses), TURN_COLUMNS)
 
     @property
     def types(self) -> pandas.DataFrame:
@@ -334,10 +333,6 @@ class RunResults:
         if beliefs := compared_beliefs(self.folder, theirs.folder):
             figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
-
-    @cached_property
-    def _whole(self) -> SelectedRun:
-        return whole_run(self.folder, self.states)
 
     def __len__(self) -> int:
         return len(self.states)

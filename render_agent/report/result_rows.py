@@ -8,18 +8,20 @@ from typing import Annotated, Any
 from msgspec import Struct, structs
 
 from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis
-from render_agent.report.export.selection import SelectedRun
 from render_agent.report.standings import standings
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.row import Cost, Row, cost_of
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
+from render_agent.util.display import tracked
 
 Diagnoses = Mapping[str, Diagnosis]
 """Diagnoses by question id; a question without one has empty cells."""
 
-Rows = Callable[[SelectedRun, Diagnoses], Iterator[dict[str, Any]]]
+Rows = Callable[[RunData, Diagnoses], Iterator[dict[str, Any]]]
 """Gives the rows of a run for one of the tables."""
 
 
@@ -119,17 +121,23 @@ QUESTION_COLUMNS = (
 TURN_COLUMNS = columns_of(TurnRow)
 
 
-def question_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
-    """Give a row with QUESTION_COLUMNS for every selected question of a run."""
+def exported(run: RunData) -> Iterator[tuple[QuestionState, Row]]:
+    """Give every question of a run with its row, and show the progress."""
+    for state in tracked(run.states, f"exporting {run.name}"):
+        yield state, run.rows[state.id]
+
+
+def question_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row with QUESTION_COLUMNS for every question of a run."""
     options = structs.asdict(_run_columns(run))
-    for state, row in run.entries:
+    for state, row in exported(run):
         diagnosis = diagnosis_columns(diagnoses.get(state.id))
         yield structs.asdict(row) | options | structs.asdict(diagnosis)
 
 
-def turn_rows(run: SelectedRun, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
-    """Give a row with TURN_COLUMNS for every turn of the selected questions of a run."""
-    for state, row in run.entries:
+def turn_rows(run: RunData, diagnoses: Diagnoses) -> Iterator[dict[str, Any]]:
+    """Give a row with TURN_COLUMNS for every turn of a run."""
+    for state, row in exported(run):
         diagnosis = diagnoses.get(state.id)
         by_turn = {} if diagnosis is None else {turn.turn: turn for turn in diagnosis.turns}
         for turn in state.turns:
@@ -151,7 +159,7 @@ def diagnosis_columns(diagnosis: Diagnosis | None) -> DiagnosisColumns:
     )
 
 
-def _run_columns(run: SelectedRun) -> RunColumns:
+def _run_columns(run: RunData) -> RunColumns:
     config = run.config
     width, height = config.image_size
     computed: dict[str, Any] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ from render_agent.dialogue.turn import LogLine
 from render_agent.errors import QuestionsError, RunLogError, SceneError, UsageError
 from render_agent.runs.log.lines import question_from_json, read_line, replay
 from render_agent.runs.log.results import beliefs_of, results
-from render_agent.runs.log.row import NO_MARKS, Marks
+from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
 from render_agent.score.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
@@ -50,16 +51,12 @@ class RunData:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = path.name
         if not (path / "config.json").is_file():
             raise RunLogError(f"{path} is not a run folder: it has no config.json")
         refuse_ways_out(path)
         self._record: dict[str, Any] = read_json(path / "config.json")
         check_format(path, self._record)
-
-    @property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.path.name
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -88,6 +85,11 @@ class RunData:
                 f"{self.path} cannot be read ({error}): it was written by render_agent"
                 f" {shortened(self.record['program'], 40)}; use that version, or a newer one"
             ) from error
+
+    @property
+    def model(self) -> str:
+        """The model, as the engine named it."""
+        return str(self.record["engine"]["model"])
 
     @cached_property
     def notes(self) -> list[str]:
@@ -128,6 +130,21 @@ class RunData:
     def states(self) -> list[QuestionState]:
         """The questions with their turns, in the order of the run; no scan is opened."""
         return self.read_states()
+
+    @cached_property
+    def rows(self) -> dict[str, Row]:
+        """The rows of the questions by id."""
+        stress = self.config.picture_stress
+        return {state.id: row_of(state, stress=stress) for state in self.states}
+
+    def select(self, question_ids: Collection[str], name: str) -> RunData:
+        """Return this run under a name with some of its questions: `states`, `rows` and `results` are theirs."""
+        selected = copy(self)
+        selected.name = name
+        selected.states = [state for state in self.states if state.id in question_ids]
+        selected.__dict__.pop("rows", None)
+        selected.__dict__.pop("results", None)
+        return selected
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
         """Return new states of the questions with their turns; scenes: where their scenes come from."""

@@ -14,7 +14,6 @@ from render_agent import registry
 from render_agent.agents.verifiers.judge.batch_score import read_picture
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
-from render_agent.report.export.selection import QuestionFilter, select_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.build import build
 from render_agent.runs.merge_shards import merge
@@ -200,9 +199,8 @@ def test_no_picture_is_read_through_a_link(run, victim):
 def test_no_export_hands_a_linked_file_on(run, victim, tmp_path):
     pytest.importorskip("inspect_ai")
     linked_picture(run, victim)
-    chosen = select_runs([RunData(run)], QuestionFilter())
     with pytest.raises(RunLogError, match="leads out of"):
-        export(chosen, "inspect", tmp_path / "log.json", ExportOptions(embed=True))
+        export([RunData(run)], "inspect", tmp_path / "log.json", ExportOptions(embed=True))
     assert not (tmp_path / "log.json").exists()
 
 

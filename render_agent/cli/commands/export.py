@@ -96,7 +96,7 @@ def export_command(
     """
     # the formats are loaded when they are used, so that the command line starts quickly
     from render_agent.errors import UsageError
-    from render_agent.report.export.selection import QuestionFilter, select_runs
+    from render_agent.report.export.selection import select_questions
     from render_agent.report.export.writers import ExportOptions, export
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import RIGHT
@@ -124,7 +124,7 @@ def export_command(
         return
     if to is None:
         raise UsageError(f"--format {form} needs --to, which says where it is written")
-    chosen = select_runs(folders, QuestionFilter(question, types, least))
+    chosen = select_questions(folders, question, types, least)
     options = ExportOptions(absolute, not without_thinking, with_truth, embed, diagnose, force)
     click.echo(f"{export(chosen, form, Path(to), options)} in {to}")
 

@@ -12,13 +12,14 @@ from typing import Any
 from render_agent.dialogue.chat import Message, assistant, encodable, harmless, message
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.export.selection import SelectedRun
+from render_agent.report.result_rows import exported
 from render_agent.report.standings import Standing, members, standings
 from render_agent.runs.log.row import Row
+from render_agent.runs.read import RunData
 
 
 def message_lines(
-    runs: Sequence[SelectedRun],
+    runs: Sequence[RunData],
     beside: Path,
     *,
     absolute: bool = False,
@@ -44,7 +45,7 @@ def message_lines(
 
 
 def pair_lines(
-    runs: Sequence[SelectedRun], beside: Path, *, absolute: bool = False, thinking: bool = True
+    runs: Sequence[RunData], beside: Path, *, absolute: bool = False, thinking: bool = True
 ) -> Iterator[dict[str, Any]]:
     """Give a line a pair of replies to the same prompt, one better and one worse.
 
@@ -60,13 +61,13 @@ def pair_lines(
 
 
 def _questions(
-    runs: Sequence[SelectedRun], beside: Path, absolute: bool
+    runs: Sequence[RunData], beside: Path, absolute: bool
 ) -> Iterator[tuple[str, QuestionState, Row, Path]]:
     """Give of every question the run's name, its state, its row, and the folder that pictures start from."""
     for run in runs:
-        folder = run.folder.path.resolve()
+        folder = run.path.resolve()
         base = folder if absolute else Path(os.path.relpath(folder, beside.resolve()))
-        for state, row in run.entries:
+        for state, row in exported(run):
             yield run.name, state, row, base
 
 

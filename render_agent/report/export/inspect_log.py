@@ -15,9 +15,9 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
-from render_agent.report.export.selection import SelectedRun
-from render_agent.report.result_rows import Diagnoses
+from render_agent.report.result_rows import Diagnoses, exported
 from render_agent.runs.log.row import Row
+from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import picture_path
 
 SCORER = "vsi_bench"
@@ -28,9 +28,7 @@ MEANS = ("official", "without_order", "micro", "mean_of_types")
 Show = Callable[[str], str]
 
 
-def write_inspect(
-    run: SelectedRun, file: Path, diagnoses: Diagnoses, *, embed: bool = False
-) -> None:
+def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool = False) -> None:
     """Write a run as a log of Inspect AI, in the format that the ending says (.eval or .json).
 
     Scores are 0 to 1, as Inspect's are. embed: whether pictures stand in the log, as its viewer shows no
@@ -40,8 +38,7 @@ def write_inspect(
     require("a log for Inspect", "inspect_ai")
     from inspect_ai import log
 
-    folder = run.folder.path.resolve()
-    figures = run.folder.score(run.states)
+    folder = run.path.resolve()
 
     def show(picture: str) -> str:
         if not embed:
@@ -49,15 +46,15 @@ def write_inspect(
         data = base64.b64encode(picture_path(folder, picture).read_bytes()).decode()
         return f"data:image/png;base64,{data}"
 
-    samples = [_sample(run, state, row, diagnoses, show) for state, row in run.entries]
-    began = _time(run.folder.path / "config.json")
-    finished = run.folder.path / "results.json"
-    done = not figures["counts"]["active"]
+    samples = [_sample(run, state, row, diagnoses, show) for state, row in exported(run)]
+    began = _time(run.path / "config.json")
+    finished = run.path / "results.json"
+    done = not run.results["counts"]["active"]
     log.write_eval_log(
         log.EvalLog(
             status="success" if done else "cancelled",
             eval=_spec(run, began),
-            results=_results(run, figures),
+            results=_results(run),
             stats=log.EvalStats(
                 started_at=began,
                 completed_at=_time(finished) if finished.exists() else "",
@@ -71,7 +68,7 @@ def write_inspect(
     )
 
 
-def _spec(run: SelectedRun, began: str) -> Any:
+def _spec(run: RunData, began: str) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec
     from inspect_ai.model import GenerateConfig
 
@@ -96,22 +93,23 @@ def _spec(run: SelectedRun, began: str) -> Any:
             temperature=config.temperature, max_tokens=config.max_new_tokens, seed=config.seed
         ),
         config=EvalConfig(),
-        packages={"render_agent": str(run.folder.record["program"])},
+        packages={"render_agent": str(run.record["program"])},
         metadata={
             "run": run.name,
-            "fingerprint": run.folder.record["fingerprint"],
-            "notes": list(run.folder.record.get("notes", [])),
+            "fingerprint": run.record["fingerprint"],
+            "notes": list(run.record.get("notes", [])),
         },
     )
 
 
-def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
+def _results(run: RunData) -> Any:
     from inspect_ai.log import EvalMetric, EvalResults, EvalScore
 
+    figures = run.results
     named = {name: figures[name] for name in MEANS}
     if figures["official"] is None:
         named["official_over_scored"] = figures["official_over_scored"]["score"]
-    scored = sum(row.score is not None for row in run.rows)
+    scored = sum(row.score is not None for row in run.rows.values())
     metrics = {
         name: EvalMetric(name=name, value=value / 100)
         for name, value in named.items()
@@ -132,9 +130,7 @@ def _results(run: SelectedRun, figures: dict[str, Any]) -> Any:
     )
 
 
-def _sample(
-    run: SelectedRun, state: QuestionState, row: Row, diagnoses: Diagnoses, show: Show
-) -> Any:
+def _sample(run: RunData, state: QuestionState, row: Row, diagnoses: Diagnoses, show: Show) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.scorer import Score
 
@@ -169,7 +165,7 @@ def _sample(
     )
 
 
-def _messages(run: SelectedRun, state: QuestionState, show: Show) -> list[Any]:
+def _messages(run: RunData, state: QuestionState, show: Show) -> list[Any]:
     from inspect_ai import model
 
     kinds = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
@@ -197,7 +193,7 @@ def _messages(run: SelectedRun, state: QuestionState, show: Show) -> list[Any]:
     return messages
 
 
-def _output(run: SelectedRun, state: QuestionState, usage: Any) -> Any:
+def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
     from inspect_ai.model import ModelOutput
 
     if not state.turns:

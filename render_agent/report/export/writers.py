@@ -11,7 +11,6 @@ from pathlib import Path
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.chat_messages import message_lines, pair_lines
-from render_agent.report.export.selection import SelectedRun
 from render_agent.report.export.table_files import write_csv, write_parquet
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
@@ -22,6 +21,7 @@ from render_agent.report.result_rows import (
     turn_rows,
 )
 from render_agent.runs.log.columns import Column
+from render_agent.runs.read import RunData
 from render_agent.score.beliefs.true_map import grid_map, metric_map
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.util.display import counted, tracked
@@ -59,7 +59,7 @@ class ExportOptions:
     force: bool = False
 
 
-def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
+def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
     """Write the chosen questions of runs in a format and return what was written, such as "3 rows".
 
     Inspect's logs and Rerun's recordings hold one run and one question each; for several, `to` is a folder.
@@ -72,7 +72,7 @@ def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
     if not any(run.states for run in runs):
         raise UsageError("no question is selected: there is nothing to export")
     folder = _is_folder(runs, form, to)
-    check_place(to, [run.folder.path for run in runs], folder=folder, force=options.force)
+    check_place(to, [run.path for run in runs], folder=folder, force=options.force)
     if form in ("messages", "pairs"):
         return _lines(runs, form, to, options)
     if form == "inspect":
@@ -84,7 +84,7 @@ def export(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
     return _table(runs, form, to, options)
 
 
-def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
+def _is_folder(runs: Sequence[RunData], form: str, to: Path) -> bool:
     """Return whether `to` is a folder. UsageError if one file would have to hold several runs or questions."""
     if form == "maps":
         return True
@@ -99,11 +99,11 @@ def _is_folder(runs: Sequence[SelectedRun], form: str, to: Path) -> bool:
     return False
 
 
-def _diagnosed(run: SelectedRun, options: ExportOptions) -> Diagnoses:
-    return diagnose_run(run.folder, states=run.states) if options.diagnose else {}
+def _diagnosed(run: RunData, options: ExportOptions) -> Diagnoses:
+    return diagnose_run(run) if options.diagnose else {}
 
 
-def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
+def _lines(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
     places = {"absolute": options.absolute, "thinking": options.thinking}
     if form == "messages":
         lines = list(message_lines(runs, to.parent, truth=options.truth, **places))
@@ -118,7 +118,7 @@ def _lines(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
     return counted(len(lines), noun)
 
 
-def _table(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOptions) -> str:
+def _table(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
     kind, _, ending = form.rpartition("-")
     rows_of, columns, noun = TABLES[kind]
     rows = [row for run in runs for row in rows_of(run, _diagnosed(run, options))]
@@ -127,7 +127,7 @@ def _table(runs: Sequence[SelectedRun], form: str, to: Path, options: ExportOpti
     return counted(len(rows), noun)
 
 
-def _inspect(runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, folder: bool) -> str:
+def _inspect(runs: Sequence[RunData], to: Path, options: ExportOptions, *, folder: bool) -> str:
     from render_agent.report.export.inspect_log import write_inspect
 
     for run in runs:
@@ -136,7 +136,7 @@ def _inspect(runs: Sequence[SelectedRun], to: Path, options: ExportOptions, *, f
     return counted(sum(len(run.states) for run in runs), "sample")
 
 
-def _maps(runs: Sequence[SelectedRun], to: Path) -> str:
+def _maps(runs: Sequence[RunData], to: Path) -> str:
     """Write the true maps of the runs' scenes: on VSI-Bench's grid of 10 × 10, and in metres."""
     facts: dict[str, Facts] = {}
     for run in runs:
@@ -152,24 +152,22 @@ def _maps(runs: Sequence[SelectedRun], to: Path) -> str:
     return counted(len(facts), "scene")
 
 
-def _rerun(runs: Sequence[SelectedRun], to: Path, *, folder: bool) -> str:
+def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     from render_agent.report.export.rerun_recording import write_rerun
 
     for run in runs:
-        questions = run.folder.questions
         stress = run.config.picture_stress
-        scenes = stress.scenes(run.config, questions)
         # A question that was shown another scene has no boxes of that scene.
-        facts = known_facts(questions, run.config.annotations) if stress.own_scene else {}
+        facts = known_facts(run.questions, run.config.annotations) if stress.own_scene else {}
         within = to / run.name if len(runs) > 1 else to
         for state in tracked(run.states, f"writing the recordings of {run.name}"):
             try:
-                scene = None if run.config.blind else scenes.get(state.question)
+                scene = None if run.config.blind else run.scenes.get(state.question)
             except SceneError:  # the recording is useful without the scan
                 scene = None
             known = facts.get(state.question.scene)
             with replacing(within / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
-                write_rerun(run.name, state, run.folder.path, scene, known, run.config.image_size, draft)  # fmt: skip
+                write_rerun(run.name, state, run.path, scene, known, run.config.image_size, draft)  # fmt: skip
     return counted(sum(len(run.states) for run in runs), "recording")
 
 
