@@ -11,7 +11,6 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine
 from render_agent.errors import QuestionsError
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.path import limited
 from render_agent.report.diagnosis.sentences import belief_words, cause_words
 from render_agent.report.pages.maps.belief_marks import worth_words
 from render_agent.report.pages.maps.path_marks import where
@@ -19,7 +18,6 @@ from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
-from render_agent.scans.camera import Camera
 from render_agent.score.beliefs.belief_summary import ScoredProbe
 from render_agent.score.beliefs.matching import fates
 
@@ -40,7 +38,7 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
     yield f"reply: {turn.reply}"
     yield f"happened: {turn.feedback}"
     if turn.evidence:
-        yield from evidence_lines(folder, turn.evidence, turn.stood)
+        yield from evidence_lines(folder, turn.evidence)
 
 
 def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
@@ -83,11 +81,11 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
         yield f"  {category}: {count} of them"
 
 
-def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[str]:
+def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
     """Give a line on how a turn was decided, and one a candidate; the chosen one is marked with >.
 
     Below a candidate that was scored or drawn stands the pose it leads to, with its picture.
-    folder: of the run. stood: the pose in which it was decided.
+    folder: of the run.
     """
     yield f"chosen ({evidence.agent}): {how_chosen(evidence)}"
     labels = [member.label for member in members(evidence)]
@@ -97,7 +95,7 @@ def evidence_lines(folder: Path, evidence: Evidence, stood: Camera) -> Iterator[
         move = "; ".join(action_words(candidate.action)) or "nothing"
         if candidate.group:
             move += f" (wording {candidate.group + 1})"
-        if limited(candidate.action, stood, candidate.camera):
+        if candidate.outcome is not None and candidate.outcome.is_short:
             move += f" ({candidate.feedback})"
         yield f" {mark} {standing.name}: {move}{_scored(standing, labels)}"
         if candidate.view is not None:

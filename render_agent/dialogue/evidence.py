@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Struct
 
+from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.reply import Action, ReadReply
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
@@ -18,7 +19,8 @@ class Candidate(Struct, frozen=True):
     """A reply that could have been the turn's, and what it would have led to.
 
     feedback: what the model would be told of it (`happened` in the log). camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
-    is the one that it would have. group: the number of the wording that it answers.
+    is the one that it would have. group: the number of the wording that it answers. outcome: of its move, as `Turn`
+    has it.
     """
 
     number: Count
@@ -28,6 +30,7 @@ class Candidate(Struct, frozen=True):
     camera: Camera
     view: View | None = None
     group: Count = 0
+    outcome: Outcome | None = None
 
     @property
     def goes_on(self) -> bool:

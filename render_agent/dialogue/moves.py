@@ -1,192 +1,226 @@
-"""An action carried out: the camera's next pose, and the words that tell the model what was done."""
+"""Moves: `carry_out` moves the camera and returns the outcome as data; `describe` words it for the model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from msgspec import Struct
 
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.wording import Wording
-from render_agent.scans.camera import MAX_PITCH, Camera, Vector
+from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
-
-OBSTACLES_OFF_THE_WAY: dict[bool, tuple[Obstacle, ...]] = {
-    False: ("floor", "ceiling"),
-    True: ("wall",),
-}
-"""Obstacles that stop a level move, or one up or down (True), without lying where it leads."""
+from render_agent.util.safe_parse import Finite
 
 MIN_MOVE = 0.005
 """Metres or degrees: less is no move."""
 
+Steps = tuple[Finite, Finite, Finite]
+"""Metres forward, left and up, in the heading after the rotation."""
+
+AXES = (
+    ("forward_meters", "forward", "back"),
+    ("left_meters", "left", "right"),
+    ("z_delta_meters", "up", "down"),
+)
+"""The axes of `Steps`: the field of the reply, and the names of a positive and a negative step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one turn may do at most: metres in each direction, degrees of rotation, and how near,
-    in metres, the camera may come to walls and furniture."""
+    """Limits of one turn: metres in each direction, and degrees of rotation."""
 
     metres: float = 2.0
     rotation: float = 180.0
-    clearance: float = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """The camera after an action, and what was really done, in words for the model."""
+class Outcome(Struct, frozen=True):
+    """What a move really did.
 
-    camera: Camera
-    feedback: str
-
-
-def carry_out(
-    action: Action,
-    camera: Camera,
-    space: FreeSpace,
-    wording: Wording,
-    limits: Limits = Limits(),
-) -> StepResult:
-    """Return the camera after `action`, and the words on what was done and what was limited.
-
-    First the camera turns: towards `look_at` where one is given (rotation and pitch are then left
-    out), else by rotation and pitch. Then it moves level in its new heading, then up or down. With
-    `look_at` it turns to the point again from where it ended.
+    Attributes:
+        turned: Degrees of rotation before the move, positive to the left; with `look_at`, those towards the point.
+        requested: What was attempted: the metres of the reply, within the limits of a turn.
+        moved: What was done, in metres.
+        limits: Names of the reply's fields whose values exceeded a limit.
+        level_obstacle: What stopped the level move; None if nothing did.
+        vertical_obstacle: What stopped the move up or down; None if nothing did.
     """
-    move = _Move(space, wording, limits, [])
-    turned = move.turned(action, camera)
-    moved = move.moved_level(action, turned)
-    moved = move.moved_up(action, moved)
+
+    turned: Finite = 0.0
+    requested: Steps = (0.0, 0.0, 0.0)
+    moved: Steps = (0.0, 0.0, 0.0)
+    limits: tuple[str, ...] = ()
+    level_obstacle: Obstacle | None = None
+    vertical_obstacle: Obstacle | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """True if the camera did less than the reply asked for."""
+        return bool(self.limits or self.level_obstacle or self.vertical_obstacle)
+
+
+def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
+    """Return the camera after `action` and the outcome.
+
+    First the camera turns: towards `look_at` if it is given (rotation and pitch are then ignored), else by
+    rotation and pitch. Then it moves level in its new heading, then up or down. With `look_at` it turns to
+    the point again from where it ended.
+    """
+    limits, limited = Limits(), []
+    if action.look_at is None:
+        turned = _clamped(action.rotation, limits.rotation)
+        heading = camera.turned(turned, action.pitch)
+        if abs(action.rotation) > limits.rotation:
+            limited.append("rotation_angle_degrees")
+        if action.pitch and not _tilts_fully(action.pitch, camera, heading):
+            limited.append("pitch_degrees")
+    else:
+        heading = camera.looking_at(action.look_at)
+        turned = wrapped(heading.yaw - camera.yaw)
+    asked = _asked_steps(action)
+    limited += [AXES[axis][0] for axis in range(3) if abs(asked[axis]) > limits.metres]
+    forward, left, up = (_clamped(metres, limits.metres) for metres in asked)
+    after, level, level_obstacle = _advanced(heading, (forward, left, 0.0), space)
+    after, vertical, vertical_obstacle = _advanced(after, (0.0, 0.0, up), space)
+    if action.look_at is not None and after.position != camera.position:
+        after = after.looking_at(action.look_at)
+    return after, Outcome(
+        turned,
+        (forward, left, up),
+        (level[0], level[1], vertical[2]),
+        tuple(limited),
+        level_obstacle,
+        vertical_obstacle,
+    )
+
+
+def _asked_steps(action: Action) -> Steps:
+    return action.forward, action.left, action.up
+
+
+def _clamped(value: float, limit: float) -> float:
+    """Return a value within ±limit, or 0 if it is too small to be a move."""
+    return max(-limit, min(limit, value)) if abs(value) >= MIN_MOVE else 0.0
+
+
+def _tilts_fully(pitch: float, before: Camera, after: Camera) -> bool:
+    return math.isclose(after.pitch - before.pitch, pitch, abs_tol=1e-9)
+
+
+def _advanced(
+    camera: Camera, steps: Steps, space: FreeSpace
+) -> tuple[Camera, Steps, Obstacle | None]:
+    """Return the camera moved by `steps` as far as the way is free, what was done, and what stopped it."""
+    if not any(steps):
+        return camera, steps, None
+    end, obstacle = space.advance(camera.position, camera.offset(*steps))
+    if obstacle is None:
+        return camera.at(end), steps, None
+    metres = math.dist(end, camera.position)
+    if metres < MIN_MOVE:
+        return camera, (0.0, 0.0, 0.0), obstacle
+    share = metres / math.hypot(*steps)
+    forward, left, up = (share * step for step in steps)
+    return camera.at(end), (forward, left, up), obstacle
+
+
+def describe(
+    action: Action, before: Camera, after: Camera, outcome: Outcome, wording: Wording
+) -> str:
+    """Return what `action` did, from the pose before to the one after, in the words that the model reads."""
+    told = [
+        *_describe_rotation(action, before, after, outcome, wording),
+        *_describe_steps(action, outcome, slice(2), outcome.level_obstacle, wording),
+        *_describe_steps(action, outcome, slice(2, 3), outcome.vertical_obstacle, wording),
+    ]
     if action.look_at is not None:
-        if moved.position != turned.position:
-            moved = moved.looking_at(action.look_at)
-            move.tell("turned_again")
-        move.tell_off_centre(moved, action.look_at)
-    return StepResult(moved, "; ".join(move.told) or wording("moves.none"))
+        if after.position != before.position:
+            told.append(wording("moves.turned_again"))
+        told += _describe_off_centre(action.look_at, after, wording)
+    return "; ".join(told) or wording("moves.none")
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """The parts of a move, and what is told of each."""
+def _describe_rotation(
+    action: Action, before: Camera, after: Camera, outcome: Outcome, wording: Wording
+) -> Iterator[str]:
+    if action.look_at is not None:
+        if action.rotation or action.pitch:
+            yield wording("moves.look_at_alone")
+        point = ", ".join(map(_number, action.look_at))
+        yield wording("moves.turned_to_point", point=f"({point})")
+        return
+    degrees = _number(abs(outcome.turned))
+    if (field := "rotation_angle_degrees") in outcome.limits:
+        asked = _number(action.rotation)
+        yield wording("moves.degrees_limited", field=field, value=asked, limit=degrees)
+    if outcome.turned:
+        yield wording(f"moves.turned_{'left' if outcome.turned > 0 else 'right'}", degrees=degrees)
+    if not action.pitch:
+        return
+    limit, pitch = _number(MAX_PITCH), _number(after.pitch)
+    if math.isclose(before.pitch, after.pitch):
+        yield wording("moves.pitch_at_limit", limit=limit, pitch=pitch)
+        return
+    key = f"moves.tilted_{'up' if action.pitch > 0 else 'down'}"
+    tilted = wording(key, degrees=_number(abs(after.pitch - before.pitch)), pitch=pitch)
+    if "pitch_degrees" in outcome.limits:
+        tilted = wording("moves.tilted_short", tilted=tilted, limit=limit)
+    yield tilted
 
-    space: FreeSpace
-    wording: Wording
-    limits: Limits
-    told: list[str]
 
-    def tell(self, key: str, **values: object) -> None:
-        self.told.append(self.wording(f"moves.{key}", **values))
-
-    def turned(self, action: Action, camera: Camera) -> Camera:
-        if action.look_at is not None:
-            if action.rotation or action.pitch:
-                self.tell("look_at_alone")
-            self.tell("turned_to_point", point=_point(action.look_at))
-            return camera.looking_at(action.look_at)
-        rotation = self._limited(
-            action.rotation, self.limits.rotation, "rotation_angle_degrees", "degrees_limited"
+def _describe_steps(
+    action: Action, outcome: Outcome, axes: slice, obstacle: Obstacle | None, wording: Wording
+) -> Iterator[str]:
+    """Describe the steps along some of AXES, which one obstacle may have stopped."""
+    steps = []
+    values = zip(AXES, _asked_steps(action), outcome.requested, outcome.moved, strict=True)
+    for (field, *sides), asked, requested, moved in [*values][axes]:
+        if field in outcome.limits:
+            limit = _number(abs(requested))
+            yield wording("moves.metres_limited", field=field, value=_number(asked), limit=limit)
+        if requested:
+            steps.append((sides[requested < 0], _number(abs(requested)), moved))
+    if not steps:
+        return
+    if obstacle is None:
+        key, way = "moved", "moves.way"
+    elif any(moved for _, _, moved in steps):
+        key, way = "moved_short", "moves.way_short"
+    else:
+        key, way = "blocked", "directions.{side}"
+    ways = [
+        wording(
+            way.format(side=side),
+            done=_number(abs(moved)),
+            metres=metres,
+            direction=wording(f"directions.{side}"),
         )
-        if rotation:
-            key = "turned_left" if rotation > 0 else "turned_right"
-            self.tell(key, degrees=_number(abs(rotation)))
-        turned = camera.turned(rotation, action.pitch)
-        if action.pitch:
-            self._tell_tilt(action.pitch, camera.pitch, turned.pitch)
-        return turned
-
-    def _tell_tilt(self, pitch: float, before: float, after: float) -> None:
-        limit, now = _number(MAX_PITCH), _number(after)
-        if math.isclose(before, after):
-            self.tell("pitch_at_limit", limit=limit, pitch=now)
-            return
-        key = "moves.tilted_up" if pitch > 0 else "moves.tilted_down"
-        tilted = self.wording(key, degrees=_number(abs(after - before)), pitch=now)
-        if math.isclose(after - before, pitch, abs_tol=1e-9):
-            self.told.append(tilted)
-        else:
-            self.tell("tilted_short", tilted=tilted, limit=limit)
-
-    def moved_level(self, action: Action, camera: Camera) -> Camera:
-        forward = self._limited_metres(action.forward, "forward_meters")
-        left = self._limited_metres(action.left, "left_meters")
-        directions = [
-            (abs(forward), "forward" if forward > 0 else "back"),
-            (abs(left), "left" if left > 0 else "right"),
-        ]
-        return self._advanced(camera, (forward, left, 0.0), directions)
-
-    def moved_up(self, action: Action, camera: Camera) -> Camera:
-        up = self._limited_metres(action.up, "z_delta_meters")
-        return self._advanced(camera, (0.0, 0.0, up), [(abs(up), "up" if up > 0 else "down")])
-
-    def _advanced(
-        self, camera: Camera, steps: Vector, directions: Sequence[tuple[float, str]]
-    ) -> Camera:
-        """Return the camera moved by `steps` (forward, left, up), metres, as far as it is free."""
-        parts = [(metres, direction) for metres, direction in directions if metres]
-        if not parts:
-            return camera
-        end, obstacle = self.space.advance(
-            camera.position, camera.offset(*steps), self.limits.clearance
-        )
-        words = self.wording
-        names = [words(f"directions.{direction}") for _, direction in parts]
-        if obstacle is None:
-            ways = [
-                words("moves.way", metres=_number(metres), direction=name)
-                for (metres, _), name in zip(parts, names, strict=True)
-            ]
-            self.tell("moved", ways=self._both(ways))
-            return camera.at(end)
-        sideways = len(parts) > 1 or obstacle in OBSTACLES_OFF_THE_WAY[bool(steps[2])]
-        where = words(f"sides.{'in_the_way' if sideways else parts[0][1]}")
-        blocked = words(f"obstacles.{obstacle}", where=where)
-        gone = math.dist(end, camera.position)
-        if gone < MIN_MOVE:
-            self.tell("blocked", ways=self._both(names), obstacle=blocked)
-            return camera
-        share = gone / math.hypot(*steps)
-        ways = [
-            words(
-                "moves.way_short",
-                done=_number(share * metres),
-                metres=_number(metres),
-                direction=name,
-            )
-            for (metres, _), name in zip(parts, names, strict=True)
-        ]
-        self.tell("moved_short", ways=self._both(ways), obstacle=blocked)
-        return camera.at(end)
-
-    def _both(self, ways: Sequence[str]) -> str:
-        if len(ways) == 1:
-            return ways[0]
-        return self.wording("moves.both_ways", first=ways[0], second=ways[1])
-
-    def tell_off_centre(self, camera: Camera, point: Vector) -> None:
-        """Say where the pitch's limit keeps a point out of the middle of the picture."""
-        x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
-        level = math.hypot(x, y)
-        if level < MIN_MOVE and abs(z) < MIN_MOVE:
-            self.tell("at_point")
-        elif abs(math.degrees(math.atan2(z, level))) > MAX_PITCH + 1e-6:
-            self.tell("point_above" if z > 0 else "point_below", limit=_number(MAX_PITCH))
-
-    def _limited_metres(self, value: float, field: str) -> float:
-        return self._limited(value, self.limits.metres, field, "metres_limited")
-
-    def _limited(self, value: float, limit: float, field: str, key: str) -> float:
-        if abs(value) <= limit:
-            return value if abs(value) >= MIN_MOVE else 0.0
-        self.tell(key, field=field, value=_number(value), limit=_number(limit))
-        return math.copysign(limit, value)
+        for side, metres, moved in steps
+    ]
+    both = ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
+    told = ""
+    if obstacle is not None:
+        off_the_way = {"wall"} if axes.start else {"floor", "ceiling"}
+        in_the_way = len(steps) > 1 or obstacle in off_the_way
+        side = "in_the_way" if in_the_way else steps[0][0]
+        told = wording(f"obstacles.{obstacle}", where=wording(f"sides.{side}"))
+    yield wording(f"moves.{key}", ways=both, obstacle=told)
 
 
-def _point(point: Vector) -> str:
-    return f"({', '.join(_number(value) for value in point)})"
+def _describe_off_centre(point: Vector, camera: Camera, wording: Wording) -> Iterator[str]:
+    """Say so if the limit of the pitch keeps a point out of the middle of the image."""
+    x, y, z = (p - c for p, c in zip(point, camera.position, strict=True))
+    level = math.hypot(x, y)
+    if level < MIN_MOVE and abs(z) < MIN_MOVE:
+        yield wording("moves.at_point")
+    elif abs(math.degrees(math.atan2(z, level))) > MAX_PITCH + 1e-6:
+        yield wording(f"moves.point_{'above' if z > 0 else 'below'}", limit=_number(MAX_PITCH))
 
 
 def _number(value: float) -> str:
-    """Return a number with two decimals at the most, one that no room has in short."""
+    """Return a number with at most two decimals; a huge one in scientific notation."""
     if abs(value) >= 1e6:
         return f"{value:.0e}"
     text = f"{value:.2f}".rstrip("0").rstrip(".")

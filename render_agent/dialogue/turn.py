@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from render_agent.dialogue.chat import Message, PictureFile
 from render_agent.dialogue.evidence import Evidence
+from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import ReadReply
 from render_agent.dialogue.tokens import Tokens
@@ -45,6 +46,7 @@ class Turn(Struct, frozen=True):
         feedback: What the action led to, in the words that the model reads next (`happened` in the log).
         stood: The pose in which its views were taken.
         camera: The pose after the action.
+        outcome: What its move did; None if no move was made, and in logs older than this field.
         tokens: Tokens of all its replies and verifiers.
         seconds: Where its time went.
         batch_size: Requests in the call of the model that its reply came from.
@@ -70,6 +72,7 @@ class Turn(Struct, frozen=True):
     feedback: str = msgspec.field(name="happened")
     stood: Camera
     camera: Camera
+    outcome: Outcome | None = None
     tokens: Tokens = Tokens()
     seconds: Seconds = Seconds()
     batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -20,7 +20,7 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.evidence import Candidate, Evidence
-from render_agent.dialogue.moves import StepResult, carry_out
+from render_agent.dialogue.moves import Outcome, carry_out, describe
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt, reply_schema
 from render_agent.dialogue.reply import Action, Malformed, read
@@ -31,6 +31,7 @@ from render_agent.engines.engine import Engine, Reply, Request, within_bounds
 from render_agent.errors import RenderAgentError
 from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults
+from render_agent.scans.camera import Camera
 from render_agent.views.free_views import unmade_views
 from render_agent.views.picture_store import Pictures
 from render_agent.views.provider import Observation
@@ -113,6 +114,7 @@ class TurnTaker:
             feedback=told,
             stood=seen.camera,
             camera=chosen.camera,
+            outcome=chosen.outcome,
             tokens=Tokens.total(part.tokens for part in spent),
             seconds=_seconds(seen.seconds, time.perf_counter() - began, replies[0], spent),
             batch_size=replies[0].batch_size,
@@ -226,12 +228,27 @@ def read_candidates(
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)
             )
-            moved = respond(context, action, prompt, cut_off=cut_off)
-            number = len(candidates)
+            result = respond(context, action, prompt, cut_off=cut_off)
             candidates.append(
-                Candidate(number, text, action, moved.feedback, moved.camera, group=group)
+                Candidate(
+                    number=len(candidates),
+                    reply=text,
+                    action=action,
+                    feedback=result.feedback,
+                    camera=result.camera,
+                    group=group,
+                    outcome=result.outcome,
+                )
             )
     return candidates
+
+
+class StepResult(NamedTuple):
+    """The camera after an action, what the model is told, and the outcome of the move, None if none was made."""
+
+    camera: Camera
+    feedback: str
+    outcome: Outcome | None = None
 
 
 def respond(
@@ -260,15 +277,15 @@ def respond(
     if seen.space is None:
         told.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
         return StepResult(seen.camera, " ".join(told))
-    moved = carry_out(action, seen.camera, seen.space, say)
-    told.append(_sentence(moved.feedback))
+    camera, outcome = carry_out(action, seen.camera, seen.space)
+    told.append(_sentence(describe(action, seen.camera, camera, outcome, say)))
     shown = len({view.number for view in context.views})
     if isinstance(action.view, int) and action.view >= shown:
         told.append(say("feedback.no_such_view", view=action.view, last=shown - 1))
     if isinstance(action.view, str) and action.view not in prompt.on_request:
         kinds = ", ".join(prompt.on_request)
         told.append(say("feedback.no_such_kind", view=action.view, kinds=kinds))
-    return StepResult(moved.camera, " ".join(told))
+    return StepResult(camera, " ".join(told), outcome)
 
 
 def _sentence(words: str) -> str:

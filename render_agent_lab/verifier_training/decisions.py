@@ -11,7 +11,7 @@ import numpy as np
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate
-from render_agent.dialogue.moves import carry_out
+from render_agent.dialogue.moves import carry_out, describe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
@@ -148,12 +148,13 @@ def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate
     """Return a move as a candidate; its picture was never drawn, only its camera is known."""
     look = context.observation
     assert look.space is not None, "the scene is at hand"
-    moved = carry_out(action, look.camera, look.space, general())
+    camera, outcome = carry_out(action, look.camera, look.space)
+    told = describe(action, look.camera, camera, outcome, general())
     kind = action.view if isinstance(action.view, str) else "ego"
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
-        view = View(len(context.views), kind, "", moved.camera)
-    return Candidate(number, "", action, moved.feedback, moved.camera, view)
+        view = View(len(context.views), kind, "", camera)
+    return Candidate(number, "", action, told, camera, view, outcome=outcome)
 
 
 def _gains(

@@ -17,6 +17,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
+from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.rows import load_rows
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
@@ -208,7 +209,7 @@ def test_the_limits_in_the_instructions_are_those_of_the_moves():
     instructions, limits = Prompt(9, 75.0).instructions, Limits()
     assert f"at most {limits.rotation:g} a turn" in instructions
     assert f"at most {limits.metres:g} a turn" in instructions
-    assert f"keeps {limits.clearance:g} m away" in instructions
+    assert f"keeps {CLEARANCE_METRES:g} m away" in instructions
     assert f"within {MAX_PITCH:g} up and {MAX_PITCH:g} down" in instructions
     fields = reply_schema(KINDS)["properties"]
     assert fields["rotation_angle_degrees"]["maximum"] == limits.rotation

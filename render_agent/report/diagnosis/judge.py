@@ -159,15 +159,10 @@ def diagnose(
     what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
     """
     question = state.question
-    path = steps(state.turns, said_done=state.said_done) if state.turns else []
+    path = steps(state.turns)
     unmeasured = [TurnVisibility()] * len(path)
     turns = tuple(
-        replace(
-            turn,
-            sightings=seen.sightings,
-            coverage=seen.coverage,
-            blocked=turn.blocked and not (passive or state.blind),
-        )
+        replace(turn, sightings=seen.sightings, coverage=seen.coverage)
         for turn, seen in zip(path, [*visibility.turns, *unmeasured], strict=False)
     )
     named = named_categories(question)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from render_agent.dialogue.moves import MIN_MOVE, Limits
-from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.report.diagnosis.model import TurnDiagnosis
-from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
+from render_agent.scans.camera import Camera, wrapped
 
 NEAR_METRES = 0.3
 """So near to an earlier position the camera is back there."""
@@ -21,19 +20,15 @@ LEAST_TURN_DEGREES = 20.0
 """A smaller turn is none that could be taken back."""
 
 
-def steps(turns: Sequence[Turn], *, said_done: bool) -> list[TurnDiagnosis]:
-    """Return the diagnosis of each turn as far as the path of the camera tells it.
-
-    said_done: whether the last turn ended it, so that the moves beside its answer were not made.
-    """
-    moving = len(turns) - said_done
+def steps(turns: Sequence[Turn]) -> list[TurnDiagnosis]:
+    """Return the diagnosis of each turn as far as the path of the camera tells it."""
     cameras = [turn.stood for turn in turns]
     return [
         TurnDiagnosis(
             number,
             path=_length(turn.stood, turn.camera),
             turned=_angle(turn.stood, turn.camera),
-            blocked=number < moving and limited(turn.action, turn.stood, turn.camera),
+            blocked=turn.outcome is not None and turn.outcome.is_short,
             repaired=isinstance(turn.action, Malformed),
             returned=_came_back(cameras[: number + 1], turn.camera)
             or _turned_back(cameras[: number + 1], turn.camera),
@@ -52,22 +47,6 @@ def _angle(start: Camera, end: Camera) -> float:
     """Return the degrees between two directions of view."""
     cosine = float(start.forward @ end.forward)
     return math.degrees(math.acos(min(max(cosine, -1.0), 1.0)))
-
-
-def limited(action: Action | Malformed, stood: Camera, camera: Camera) -> bool:
-    """Return whether less was done than was asked for: at an obstacle, or at what one turn may do.
-
-    stood, camera: the pose before the move and after it.
-    """
-    if not isinstance(action, Action):
-        return False
-    x, y, z = (b - a for a, b in zip(stood.position, camera.position, strict=True))
-    short = math.hypot(action.forward, action.left) - math.hypot(x, y) > MIN_MOVE
-    low = abs(action.up) - abs(z) > MIN_MOVE
-    if action.look_at is not None:
-        return short or low
-    beyond = abs(action.rotation) > Limits().rotation
-    return short or low or beyond or abs(stood.pitch + action.pitch) > MAX_PITCH + MIN_MOVE
 
 
 def _came_back(before: Sequence[Camera], end: Camera) -> bool:

@@ -15,7 +15,7 @@ from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import MisfitError, convert, decode, plain
 from render_agent.util.sanitize import is_plain
 
-LEFT_OUT_EMPTY = ("evidence", "sha256", "scan", "probe")
+LEFT_OUT_EMPTY = ("outcome", "evidence", "sha256", "scan", "probe")
 """Fields of a turn that its line omits when they are empty."""
 
 

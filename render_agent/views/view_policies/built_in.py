@@ -11,7 +11,6 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.moves import Limits, carry_out
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
-from render_agent.dialogue.wording import general
 from render_agent.views.view_policies.view_policy import (
     FurtherViews,
     Policy,
@@ -137,6 +136,6 @@ class RandomWalk:
                 rotation=chance.uniform(-limits.rotation, limits.rotation),
                 forward=chance.uniform(MIN_STEP_METRES, limits.metres),
             )
-            camera = carry_out(action, camera, context.space, general(), limits).camera
+            camera = carry_out(action, camera, context.space)[0]
             cameras.append(camera)
         return FurtherViews(cameras, shared=False)

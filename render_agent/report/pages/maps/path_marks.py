@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import NamedTuple
 
-from render_agent.dialogue.moves import Limits
-from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.render.map_view.overlay import Plot
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, name_of
 from render_agent.report.pages.maps.floor_plan import Plan
 from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.standing import CLEARANCE_METRES
 
 Pixel = tuple[float, float]
 
@@ -27,8 +26,6 @@ DISC_PIXELS = 11.0  # radius of the disc that bears a number
 HALF_BAR_PIXELS = 7.0  # half the length of the bar where a move was stopped
 LETTER_PIXELS = 7.0  # width of a letter of a label
 CANDIDATE_LINE_PIXELS = 22.0  # length of the line that says which way a candidate looks
-
-SHORT_METRES = 0.05  # a move that ended this much before its goal was stopped
 
 
 class Stop(NamedTuple):
@@ -207,26 +204,14 @@ def _circle(pixel: Pixel) -> str:
 
 
 def _block(turn: Turn, plan: Plan) -> Block | None:
-    """Return the mark of a level move that was stopped short, None where there was none."""
-    if not isinstance(turn.action, Action) or (turn.action.done and turn.action.answer is not None):
+    """Return the mark of a level move that an obstacle stopped, None if nothing did."""
+    outcome = turn.outcome
+    if outcome is None or outcome.level_obstacle is None:
         return None
-    most = Limits().metres
-    forward, left = (
-        max(-most, min(most, metres)) for metres in (turn.action.forward, turn.action.left)
-    )
-    heading = (
-        turn.stood.looking_at(turn.action.look_at)
-        if turn.action.look_at is not None
-        else turn.stood.turned(max(-180.0, min(180.0, turn.action.rotation)))
-    )
-    goal = heading.offset(forward, left, 0.0)
-    (x, y, _), (x0, y0, _) = turn.camera.position, turn.stood.position
-    if math.hypot(*goal[:2]) - math.hypot(x - x0, y - y0) < SHORT_METRES:
-        return None
-    way = math.degrees(math.atan2(goal[1], goal[0]))
-    ahead = towards(
-        plan.pixel(turn.camera.position), way, Limits().clearance / plan.camera.metres_per_pixel
-    )
+    forward, left, _ = outcome.requested
+    way = turn.stood.yaw + outcome.turned + math.degrees(math.atan2(left, forward))
+    reach = CLEARANCE_METRES / plan.camera.metres_per_pixel
+    ahead = towards(plan.pixel(turn.camera.position), way, reach)
     bar = (towards(ahead, way + 90, HALF_BAR_PIXELS), towards(ahead, way - 90, HALF_BAR_PIXELS))
     return Block(turn.number + 1, bar, turn.feedback)
 

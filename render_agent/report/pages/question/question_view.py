@@ -21,7 +21,6 @@ from render_agent.dialogue.view import View
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.report.diagnosis.judge import seen_well_in
 from render_agent.report.diagnosis.model import Diagnosis, NamedBox, TurnDiagnosis, name_of
-from render_agent.report.diagnosis.path import limited
 from render_agent.report.diagnosis.sentences import belief_words, cause_words, wrong_because
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import Plan
@@ -301,11 +300,10 @@ class QuestionView:
         return [member.label for member in members(evidence)]
 
     @staticmethod
-    def stopped(standing: Standing, turn: Turn) -> str | None:
-        """Return what happened to a candidate's move if that is less than it asked for."""
-        candidate = standing.candidate
-        short = candidate.goes_on and limited(candidate.action, turn.stood, candidate.camera)
-        return candidate.feedback if short else None
+    def stopped(standing: Standing) -> str | None:
+        """Return the feedback on a candidate's move if it did less than it asked for."""
+        outcome = standing.candidate.outcome
+        return standing.candidate.feedback if outcome is not None and outcome.is_short else None
 
     @staticmethod
     def votes(evidence: Evidence) -> list[tuple[str, int]]:
