@@ -68,7 +68,15 @@ class QuestionsError(SetupError):
 
 
 class RunLogError(SetupError):
-    """A run folder that is locked, edited, full, or no run at all."""
+    """A run folder that is locked, edited, full, or no run at all.
+
+    Attributes:
+        status: The reason in a word or two, for lists of runs.
+    """
+
+    def __init__(self, message: str, status: str = "damaged") -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class SceneError(RenderAgentError):

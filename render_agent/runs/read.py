@@ -53,7 +53,7 @@ class RunData:
         self.path = path
         self.name = path.name
         if not (path / "config.json").is_file():
-            raise RunLogError(f"{path} is not a run folder: it has no config.json")
+            raise RunLogError(f"{path} is not a run folder: it has no config.json", "not a run")
         refuse_ways_out(path)
         self._record: dict[str, Any] = read_json(path / "config.json")
         check_format(path, self._record)

@@ -81,7 +81,7 @@ def run_row(path: Path) -> dict[str, Any]:
             "status": "unfinished",
             "questions": len(folder.questions) if folder.has_questions else None,
             "engine": saved["engine"],
-            "model": folder.record["engine"]["model"],
+            "model": folder.model,
             "agent": saved.get("agent", "single"),
         }
         if results:
@@ -92,8 +92,10 @@ def run_row(path: Path) -> dict[str, Any]:
                 "minutes": round((seconds["rendering"] + seconds["generating"]) / 60, 1),
                 "official": figure(results["official_over_scored"]["score"]),
             }
-    except (RunLogError, OSError) as error:
-        return row | {"status": "unreadable", "error": str(error)}
+    except RunLogError as error:
+        return row | {"status": error.status, "error": str(error)}
+    except OSError as error:
+        return row | {"status": error.strerror or "damaged", "error": str(error)}
     return row
 
 

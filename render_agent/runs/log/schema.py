@@ -23,13 +23,20 @@ def check_format(path: Path, record: Any) -> None:
     record: the content of its `config.json`.
     """
     fields = record if isinstance(record, dict) else {}
-    number, program = fields.get("format"), str(fields.get("program"))
-    # 0.1.0 numbered another format 1, too
-    if type(number) is int and number == FORMAT and not program.startswith("0.1."):
+    number, program = fields.get("format"), shortened(str(fields.get("program")), 40)
+    if type(number) is not int:
+        raise RunLogError(
+            f"{path} is not a run folder: its config.json has the format {short_repr(number, 40)}",
+            "not a run",
+        )
+    # 0.1.0 had a format 1 of its own
+    if number == FORMAT and not program.startswith("0.1."):
         return
+    age = "newer" if number > FORMAT else "older"
     raise RunLogError(
-        f"{path} has format {short_repr(number, 40)} of render_agent {shortened(program, 40)}, and render_agent"
-        f" {__version__} reads only format {FORMAT} of 0.2.0 and later: use the version that wrote it, or start a new run"
+        f"{path} was written by render_agent {program} in {age} format {short_repr(number, 40)}; render_agent"
+        f" {__version__} reads only format {FORMAT} of 0.2.0 and later. Use the version that wrote it, or start a new run.",
+        f"{age} format",
     )
 
 

@@ -28,6 +28,7 @@ from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.runs import read
 from render_agent.runs.log import writer
 from render_agent.runs.log.lock import FolderLock
+from render_agent.runs.log.schema import FORMAT
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData, find_run, list_runs
 from render_agent.runs.runner import resume_run, start_run
@@ -216,7 +217,36 @@ def test_a_folder_of_an_earlier_version_is_refused_with_the_way_out(finished, ty
     ):
         code, _, err = type_in(*command, folder=finished)
         assert code == (0 if command[0] == "ls" else 1)
-        assert all(word in err for word in (finished.name, "0.1.0", __version__, "use the version"))
+        assert all(word in err for word in (finished.name, "0.1.0", __version__, "Use the version"))
+
+
+def test_ls_tells_why_a_run_cannot_be_read_and_lists_the_others(finished, tmp_path, type_in):
+    others = tmp_path / "others"
+    record = json.loads((finished / "config.json").read_text())
+    configs = {
+        "newer": json.dumps(record | {"format": FORMAT + 1}),
+        "older": json.dumps(record | {"program": "0.1.0"}),
+        "foreign": json.dumps({"hidden_size": 64}),
+        "torn": json.dumps(record)[:-9],
+        "edited": json.dumps(record | {"engine": None}),
+    }
+    for name, config in configs.items():
+        (others / name).mkdir(parents=True)
+        (others / name / "config.json").write_text(config)
+    shutil.copytree(finished, others / "whole")
+    code, out, _ = type_in("ls", "--json", "--output", others, folder=tmp_path)
+    assert code == 0
+    assert {row["run"]: row["status"] for row in json.loads(out)} == {
+        "newer": "newer format",
+        "older": "older format",
+        "foreign": "not a run",
+        "torn": "damaged",
+        "edited": "damaged",
+        "whole": "complete",
+    }
+    code, out, err = type_in("ls", "--output", others, folder=tmp_path)
+    assert (code, err.count("\n")) == (0, 5)
+    assert "newer format" in out
 
 
 def test_questions_that_were_never_written_are_chosen_again(finished, tmp_path):
