@@ -32,7 +32,7 @@ from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.scheduler import Scheduler
-from render_agent.tasks.selection import choose_questions
+from render_agent.runs.build import build
 from render_agent_lab.bench.command import about
 from render_agent_lab.bench.compared_engines import Engines, tokenizing
 from render_agent_lab.bench.figures import summary
@@ -195,7 +195,7 @@ class Measurement:
         )
         if own:
             config = replace(config, max_new_tokens=48)
-        questions = choose_questions(config)
+        questions = build(config).questions()
         script = (
             None if own else ScriptedWalk(questions, step.lengths or FORCED, tokenizing(pretrained))
         )

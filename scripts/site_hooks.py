@@ -37,9 +37,9 @@ LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[
 def instructions_part() -> str:
     """Return the instructions of a dialogue with the default options."""
     from render_agent.config import RunConfig
-    from render_agent.views.setup import make_prompt
+    from render_agent.runs.build import build
 
-    return f"```text\n{make_prompt(RunConfig(batch=True)).instructions}\n```"
+    return f"```text\n{build(RunConfig(batch=True)).prompt.instructions}\n```"
 
 
 def schema_part() -> str:

@@ -164,7 +164,7 @@ def continue_run(
     folder = find_run(Path(output), str(which))
     chosen = choose_engine(engine, changes)
     if engine is None and folder.record["engine"]["name"] == PYTHON:
-        chosen = missing_engine(folder.config.model_name)
+        chosen = missing_engine(folder.parts.model_name)
     for name, value in checked(chosen.options).items():
         if value != (saved := getattr(folder.config, name)):
             raise UsageError(f"{folder.name} has the {name} {saved!r}: resume it with the same")
@@ -182,7 +182,7 @@ def _run(
 
 
 def _finish(run: Run, chosen: EngineChoice, progress: bool) -> RunResults:
-    make = _announced(chosen.make) if run.config.gives_one_reply else chosen.make
+    make = _announced(chosen.make) if run.parts.engine.gives_one_reply else chosen.make
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             chosen.check(run.config)

@@ -9,14 +9,14 @@ from typing import Any, Unpack, cast
 
 from render_agent.api.keywords import RunOptions
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.engine import engine_trait
 from render_agent.config.flags import checked
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
-from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine
+from render_agent.engines.make_engine import MakeEngine, describe_engine, engine_traits
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
+from render_agent.runs.build import make_engine
 from render_agent.runs.runner import DescribeEngine
 from render_agent.util.reasons import short_repr
 
@@ -85,7 +85,7 @@ def load_engine(
     ...
     render_agent.errors.UsageError: the engine 'scripted' loads no model: pass its name to run or ask
     """
-    if not engine_trait(engine, "asks_model", default=True):
+    if not engine_traits(engine).asks_model:
         raise UsageError(f"the engine {engine!r} loads no model: pass its name to run or ask")
     options_of_run = {"batch": True, "engine": engine, "model": model, **options}
     config = RunConfig(**checked(options_of_run)).absolute()
@@ -184,7 +184,7 @@ def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> EngineChoice:
 
 
 def _scripted(policy: Policy, config: RunConfig) -> ScriptedEngine:
-    tokens = picture_tokens(config.model_name, *config.image_size)
+    tokens = picture_tokens(str(config.model), *config.image_size)
     return ScriptedEngine(policy, picture_tokens=tokens)
 
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from render_agent.agents.describe import describe_choosing
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
-from render_agent.engines.token_estimate import estimate, sentence
+from render_agent.runs.build import build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.read import find_run
+from render_agent.runs.run_estimate import estimate, sentence
 from render_agent.runs.runner import Preview, continued_config, preview
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scans import missing_scans
@@ -32,16 +32,20 @@ from render_agent.util.sanitize import json_text
 def dry_run(config: RunConfig) -> int:
     """Print what a run would ask and show first; nothing is run, no model is loaded."""
     config = config.absolute()
+    parts = build(config)
     shown = _previewed(config)
     types = Counter(question.type for question in shown.questions)
-    missing = [] if config.blind else missing_scans(shown.questions)
+    missing = [] if parts.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
-    needed = disk_needed(config, shown.questions, shown.bytes_a_pixel)
-    drawn = pictures_needed(config, shown.questions)
+    needed = disk_needed(parts, shown.questions, shown.bytes_a_pixel)
+    drawn = pictures_needed(parts, shown.questions)
     drawing = shown.seconds_a_view * drawn
-    cost = estimate(config, len(shown.questions) - without, shown.messages)
-    chosen = describe_choosing(config, shown.questions)
-    notes = [*question_notes(config, shown.questions), *filter(None, [chosen["note"]])]
+    cost = estimate(parts, len(shown.questions) - without, shown.messages)
+    chosen = describe_choosing(parts, shown.questions)
+    notes = [
+        *question_notes(config, shown.questions, blind=parts.blind),
+        *filter(None, [chosen["note"]]),
+    ]
     if config.json:
         summary = {
             "questions": len(shown.questions),
@@ -71,14 +75,14 @@ def dry_run(config: RunConfig) -> int:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
         console.print(f"  {name}: {count}")
-    if config.turn_agent.chooses:
+    if parts.agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
         f"at most {counted(drawn, 'picture')}, {size(needed)} of disk and {duration(drawing)} of drawing (if"
         f" every question takes {counted(config.max_turns, 'turn')}); the model's time comes on top",
         soft_wrap=True,
     )
-    if config.asks_model:
+    if parts.engine.asks_model:
         console.print(sentence(cost), soft_wrap=True)
     for message in shown.messages:
         console.rule(message["role"], align="left")

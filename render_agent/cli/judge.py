@@ -109,7 +109,7 @@ def _scores(
 ) -> list[Score]:
     """Return a score for every file. SetupError where the engine is not at hand."""
     from render_agent.agents.verifiers.judge.batch_score import batch_score
-    from render_agent.engines.make_engine import make_engine
+    from render_agent.runs.build import make_engine
 
     system, user = rubric.prompts(options["mode"], options["question"], options["named"])
     with closing(make_engine(config, [])) as engine:

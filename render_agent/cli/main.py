@@ -17,7 +17,6 @@ from click.core import ParameterSource
 from render_agent import __version__, registry
 from render_agent.cli.shared_options import complete_runs, run_option
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.engine import refuse_code
 from render_agent.config.flags import given_options
 from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, UsageError
@@ -162,10 +161,12 @@ def cli(
         click.echo(cleandoc(context.command.help or "").replace("\b\n", ""))
         click.echo("\nrender-agent --help lists all options and commands.")
         context.exit(0)
+    from render_agent.engines.make_engine import refuse_code
+    from render_agent.runs.build import build
     from render_agent.runs.preflight import refuse_idle_options
 
     config, typed = RunConfig(**options), [name for name in options if _typed(context, name)]
-    refuse_idle_options(config, typed)
+    refuse_idle_options(build(config), typed)
     if not (dry_run or allow_code or context.get_parameter_source("model") in NAMED_BY_USER):
         refuse_code(config, "the file of --config")
     if dry_run:

@@ -66,10 +66,10 @@ class Choice:
         return {}
 
 
-def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, ...]:
+def parsed(kind: registry.Kind, flag: str, texts: Sequence[str], **more: Any) -> tuple[Any, ...]:
     """Parse texts such as NAME or NAME:ARGUMENT into parts of the registry, each made with its argument.
 
-    flag: of the option that has these texts. UsageError where one is in none of the forms of its kind, or is
+    flag: of the option that has these texts. more: further arguments of every part. UsageError where one is in none of the forms of its kind, or is
     there twice.
     """
     if len({text.strip() for text in texts}) < len(texts):
@@ -82,7 +82,7 @@ def parsed(kind: registry.Kind, flag: str, texts: Sequence[str]) -> tuple[Any, .
             makers = (registry.load(kind, part) for part in registry.names(kind))
             forms = ", ".join(form for each in makers for form in each.forms)
             raise UsageError(f"{flag} {short_repr(text)} is not valid: write one of {forms}")
-        plans.append(maker(argument or None))
+        plans.append(maker(argument or None, **more))
     return tuple(plans)
 
 

@@ -142,6 +142,21 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run demands of its engine.
+
+    Attributes:
+        pictures: The largest number of images in a prompt.
+        dialogues: The number of dialogues that each question has side by side.
+        kinds: The kinds of view that a reply may request.
+    """
+
+    pictures: int
+    dialogues: int = 1
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """How likely the given answers to one request are.
 

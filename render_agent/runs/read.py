@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,8 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine
-from render_agent.errors import QuestionsError, RunLogError, SceneError, UsageError
+from render_agent.errors import QuestionsError, RunLogError, SceneError, SetupError
+from render_agent.runs.build import Parts, build
 from render_agent.runs.log.lines import question_from_json, read_line, replay
 from render_agent.runs.log.results import beliefs_of, results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
@@ -78,9 +79,21 @@ class RunData:
                 f"{self.path / 'config.json'} was edited after the run began: its options do not match their"
                 " fingerprint; undo the change, or start a new run with the options you want"
             )
-        try:
+        with self._other_version():
             return RunConfig.from_json(saved)
-        except UsageError as error:
+
+    @cached_property
+    def parts(self) -> Parts:
+        """What the options of the run name. RunLogError if the package that brings a part is not installed."""
+        config = self.config
+        with self._other_version():
+            return build(config)
+
+    @contextmanager
+    def _other_version(self) -> Iterator[None]:
+        try:
+            yield
+        except SetupError as error:
             raise RunLogError(
                 f"{self.path} cannot be read ({error}): it was written by render_agent"
                 f" {shortened(self.record['program'], 40)}; use that version, or a newer one"
@@ -96,7 +109,7 @@ class RunData:
         """The notes that `config.json` puts beside every figure of the run."""
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
-        notes += RunConfig.from_json(record["config"]).notes
+        notes += self.parts.notes
         return [note for note in notes if note]
 
     @property
@@ -134,7 +147,7 @@ class RunData:
     @cached_property
     def rows(self) -> dict[str, Row]:
         """The rows of the questions by id."""
-        stress = self.config.picture_stress
+        stress = self.parts.picture_stress
         return {state.id: row_of(state, stress=stress) for state in self.states}
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
@@ -148,9 +161,9 @@ class RunData:
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
         """Return new states of the questions with their turns; scenes: where their scenes come from."""
-        config = self.config
+        parts = self.parts
         states = [
-            QuestionState(question, scenes, config.max_turns, blind=config.blind)
+            QuestionState(question, scenes, parts.config.max_turns, blind=parts.blind)
             for question in self.questions
         ]
         self.replay(states)
@@ -166,7 +179,7 @@ class RunData:
     @cached_property
     def scenes(self) -> SceneCache:
         """The scenes that the questions were shown, each read when it is used."""
-        return self.config.picture_stress.scenes(self.config, self.questions)
+        return self.parts.scenes(self.questions)
 
     @property
     def finished(self) -> bool:
@@ -214,7 +227,7 @@ class RunData:
             partial=self.config.partial,
             notes=self.notes,
             parser=parser,
-            stress=self.config.picture_stress,
+            stress=self.parts.picture_stress,
             annotations=self.config.annotations,
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
@@ -229,7 +242,7 @@ def compared_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
     for run in (a, b):
         probes: Mapping[str, Sequence[ScoredProbe]] = {}
         with suppress(QuestionsError):  # the files of ground truth have changed since
-            probes = beliefs_of(run.states, run.config.picture_stress, run.config.annotations)
+            probes = beliefs_of(run.states, run.parts.picture_stress, run.config.annotations)
         sides.append(last_steps(run.states, probes))
     return belief_differences(*sides)
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
-from render_agent.agents.describe import describe_choosing
 from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
@@ -26,9 +25,17 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine, describe_engine, make_engine
+from render_agent.engines.make_engine import MakeEngine, describe_engine
 from render_agent.errors import UsageError
 from render_agent.render.start_pose import refuse_outside
+from render_agent.runs.build import (
+    MakeViews,
+    Parts,
+    build,
+    describe_choosing,
+    make_engine,
+    make_views,
+)
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer, PhaseController
@@ -44,12 +51,10 @@ from render_agent.runs.turn import TurnLog, TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
-from render_agent.tasks.selection import choose_questions
 from render_agent.util.display import stage
 from render_agent.util.interrupts import raise_again
 from render_agent.views.free_views import FreeViews
 from render_agent.views.picture_store import Pictures
-from render_agent.views.setup import MakeViews, make_prompt, make_views
 
 DescribeEngine = Callable[[RunConfig], dict[str, Any]]
 
@@ -62,16 +67,17 @@ class Run:
 
     def __init__(
         self,
-        config: RunConfig,
+        parts: Parts,
         log: RunLog,
         questions: Sequence[Question],
         scenes: SceneCache | None = None,
     ) -> None:
-        self.config = config
+        self.parts = parts
+        self.config = config = parts.config
         self.log = log
-        self.scenes = scenes or config.picture_stress.scenes(config, questions)
+        self.scenes = scenes or parts.scenes(questions)
         self.states = [
-            QuestionState(q, self.scenes, config.max_turns, blind=config.blind) for q in questions
+            QuestionState(q, self.scenes, config.max_turns, blind=parts.blind) for q in questions
         ]
         self.by_id = {state.id: state for state in self.states}
 
@@ -135,15 +141,16 @@ def play(
     """
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
-    prompt = make_prompt(config)
-    views = make_views(config, scenes, log.pictures, questions)
-    verifiers = tuple(verifier.open(config, questions, engine) for verifier in config.verifiers)
+    parts = build(config)
+    prompt = parts.prompt
+    views = make_views(parts, scenes, log.pictures, questions)
+    verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     probe = None
     if config.probe and engine.capabilities.probes:
-        probe = ProbePlan(keys_of(config.probe, free=config.free), prompt.wording)
+        probe = ProbePlan(keys_of(config.probe, free=parts.free), prompt.wording)
     tools = Tools(prompt, views, verifiers, config.seed)
     controller = PhaseController(
-        TurnTaker(engine, log, config, config.turn_agent, tools, probe),
+        TurnTaker(engine, log, config, parts.agent, tools, probe),
         observer,
         Failures(config.max_failures, [state.question for state in states if state.active]),
         max_batched_turns=min(batched, config.max_turns),
@@ -171,19 +178,20 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
-    questions = choose_questions(replace(config, allow_missing=True))
-    check_choices(config, questions, at_hand=False)
-    scenes, pictures = config.picture_stress.scenes(config, questions), Pictures(folder)
+    questions = build(replace(config, allow_missing=True)).questions()
+    parts = build(config)
+    check_choices(parts, questions, at_hand=False)
+    scenes, pictures = parts.scenes(questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])
-    views = make_views(config, scenes, pictures, [first])
-    observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=config.blind))
+    views = make_views(parts, scenes, pictures, [first])
+    observation = views.observe(QuestionState(first, scenes, config.max_turns, blind=parts.blind))
     began = time.perf_counter()
     if isinstance(views, FreeViews):
         views.viewer.ego(scenes.get(first), observation.camera)
     seconds = time.perf_counter() - began
     views.close()
     pictures.close()
-    messages = make_prompt(config).opening(first, observation.views, observation.camera)
+    messages = parts.prompt.opening(first, observation.views, observation.camera)
     drawn = [folder / view.file for view in observation.views]
     pixels = len(drawn) * config.image_size[0] * config.image_size[1]
     stored = sum(file.stat().st_size for file in drawn)
@@ -191,15 +199,15 @@ def preview(config: RunConfig, folder: Path) -> Preview:
 
 
 def check(
-    config: RunConfig, describe: DescribeEngine = describe_engine
+    parts: Parts, describe: DescribeEngine = describe_engine
 ) -> tuple[list[Question], Mapping[str, Any]]:
     """Return the questions of a new run and what is recorded of its engine; nothing is written.
 
     SetupError where something is missing for the run. No model is loaded.
     """
-    questions = choose_questions(config)
-    check_new(config, questions)
-    return questions, describe(config)
+    questions = parts.questions()
+    check_new(parts, questions)
+    return questions, describe(parts.config)
 
 
 def start_run(
@@ -210,18 +218,19 @@ def start_run(
     describe: gives what is recorded of the engine. reads_scan: whether the scan of the one question that
     was typed is read before there is a folder; SceneError where it cannot be, as such a run could never go on.
     """
-    questions, engine = check(config, describe)
-    scenes = config.picture_stress.scenes(config, questions)
-    if reads_scan and config.ply is not None and not config.blind:
+    parts = build(config)
+    questions, engine = check(parts, describe)
+    scenes = parts.scenes(questions)
+    if reads_scan and config.ply is not None and not parts.blind:
         with stage(f"reading {Path(config.ply).name}", announced=True):
             refuse_outside(scenes.get(questions[0]), config.start)
     log = RunLog.create(
         Path(config.output),
         "batched" if config.batch else "single",
-        record(config, questions, engine),
+        record(parts, questions, engine),
     )
     log.write_questions(questions)
-    return Run(config, log, questions, scenes)
+    return Run(parts, log, questions, scenes)
 
 
 def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
@@ -252,21 +261,21 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
     changes: options that differ from the saved ones. UsageError where one would change results;
     RunLogError where the folder is locked, edited or damaged; SetupError where a scan has changed.
     """
-    config = continued_config(folder, changes)
-    packages(config)  # refused here, where one is gone
+    parts = build(continued_config(folder, changes))
+    packages(parts)  # refused here, where one is gone
     log = RunLog(folder.path)
     try:
         if folder.has_questions:
             questions = folder.questions
         else:  # killed before they were written
-            questions = choose_questions(folder.config)
+            questions = folder.parts.questions()
             log.write_questions(questions)
-        run = Run(config, log, questions)
+        run = Run(parts, log, questions)
         folder.replay(run.states)
         for state in run.states:
             state.retry()
         active = [state.question for state in run.states if state.active]
-        check_continued(folder, config, questions, active)
+        check_continued(folder, parts, questions, active)
     except BaseException:
         log.close()
         raise
@@ -274,13 +283,13 @@ def resume_run(folder: RunData, changes: Mapping[str, Any]) -> Run:
 
 
 def record(
-    config: RunConfig, questions: Sequence[Question], engine: Mapping[str, Any]
+    parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of `config.json` beside its format: the options, and what the run depends on."""
-    prompt = make_prompt(config)
-    wording, notes = prompt.wording, question_notes(config, questions)
+    config, prompt = parts.config, parts.prompt
+    wording, notes = prompt.wording, question_notes(config, questions, blind=parts.blind)
     if wording.sha256 != general().sha256:
-        notes.append(f"prompt: {config.model_name} brought its own wording")
+        notes.append(f"prompt: {parts.model_name} brought its own wording")
     return {
         "program": __version__,
         "commit": _commit(),
@@ -288,14 +297,14 @@ def record(
         "config": config.to_json(),
         "engine": dict(engine),
         "wording": {
-            "model": None if wording.is_general else config.model_name,
+            "model": None if wording.is_general else parts.model_name,
             "sha256": wording.sha256,
         },
-        "choosing": describe_choosing(config, questions),
+        "choosing": describe_choosing(parts, questions),
         "notes": notes,
         "scenes": scene_kinds(questions),
         "versions": _versions(),
-        "packages": packages(config, questions),
+        "packages": packages(parts, questions),
         "machine": {
             "system": platform.platform(),
             "processor": platform.machine(),
@@ -304,7 +313,7 @@ def record(
         },
         "sha256": {
             "prompt": hashlib.sha256(prompt.instructions.encode()).hexdigest(),
-            **input_hashes(config, questions),
+            **input_hashes(parts, questions),
         },
     }
 

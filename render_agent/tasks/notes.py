@@ -22,10 +22,10 @@ def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
 
-def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str]:
+def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: bool) -> list[str]:
     """Return a sentence each where the questions are a subset, or scans are stood in for or missing.
 
-    Where nothing is shown no scans are needed, and nothing is said about them.
+    blind: whether nothing is shown, so that no scans are needed.
     """
     notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
     if config.change:
@@ -36,8 +36,8 @@ def question_notes(config: RunConfig, questions: Sequence[Question]) -> list[str
         )
         questions = own
     scenes = len({(question.dataset, question.scene) for question in questions})
-    sentences = {} if config.blind else {"annotations": STAND_INS}
-    if config.allow_missing and not config.blind:
+    sentences = {} if blind else {"annotations": STAND_INS}
+    if config.allow_missing and not blind:
         sentences["missing"] = MISSING
     for kind, words in sentences.items():
         concerned = [question for question in questions if _kind(question) == kind]

@@ -15,6 +15,7 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
 from render_agent.tasks.rows import NAME_COLUMNS, check_name
@@ -25,10 +26,17 @@ from render_agent.util.reasons import short_repr
 from render_agent.util.sanitize import plain_name
 
 
-def choose_questions(config: RunConfig) -> list[Question]:
-    """Return the questions of a run in their order. SetupError where they or their scans are not at hand.
+def choose_questions(
+    config: RunConfig, *, blind: bool = False, changes: Sequence[ChangePlan] = ()
+) -> list[Question]:
+    """Return the questions of a run in order. SetupError if they or their scans are missing.
 
-    With --allow-missing only where no scan at all is; where nothing is shown none is looked for.
+    With --allow-missing it is an error only if there is no scan at all.
+
+    Args:
+        config: The options.
+        blind: Whether nothing is shown, so that no scans are needed.
+        changes: The changes for which each question gets a counterpart.
     """
     if config.ply is not None:
         return [single_question(config)]
@@ -41,16 +49,16 @@ def choose_questions(config: RunConfig) -> list[Question]:
     if config.shuffle:
         random.Random(config.seed).shuffle(questions)
     chosen = shard_of(questions[: config.limit], config.shard)
-    if config.blind and not config.change:
+    if blind and not changes:
         return chosen
     benchmark = _maker(config)
     if find_scans := getattr(benchmark, "with_scans", None):
         chosen = find_scans(config, chosen)
-    if not (config.allow_missing or config.blind):
+    if not (config.allow_missing or blind):
         searched = getattr(benchmark, "searched", None)
         where = getattr(benchmark, "where", "by the package that brings them")
         refuse_missing(chosen, searched(config) if searched else {q.dataset: where for q in chosen})
-    return with_counterparts(config, chosen) if config.change else chosen
+    return with_counterparts(config, chosen, changes) if changes else chosen
 
 
 def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:

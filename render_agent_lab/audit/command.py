@@ -54,8 +54,9 @@ def audit_command(
     Other options of a run that choose questions stand before the command.
     """
     from render_agent.config import RunConfig
+    from render_agent.runs.build import build
     from render_agent.tasks.rows import load_rows
-    from render_agent.tasks.selection import choose_questions, narrowed
+    from render_agent.tasks.selection import narrowed
     from render_agent.tasks.vsibench import read_ids
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
@@ -69,7 +70,9 @@ def audit_command(
     config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
     file = Path(questions)
     chosen = (
-        narrowed(load_rows(file, file.stem), config) if file.is_file() else choose_questions(config)
+        narrowed(load_rows(file, file.stem), config)
+        if file.is_file()
+        else build(config).questions()
     )
     others = None if against is None else read_ids(Path(against))
     figures = audit(chosen, folds, seed)

@@ -96,7 +96,7 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     options: the options of the command, by name. report: receives lines about the progress. SetupError if the
     model or the questions are missing.
     """
-    from render_agent.tasks.selection import choose_questions
+    from render_agent.runs.build import build
     from render_agent_lab.bench.compared_engines import Engines, load, tokenizing
     from render_agent_lab.bench.measure import Bench
     from render_agent_lab.bench.report import circumstances
@@ -108,14 +108,15 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
     random_weights = "small" if options["small"] else options["random_weights"]
     pretrained = load(config, random_weights) if "transformers" in options["engines"] else None
     lengths = Lengths((1, config.max_turns), options["reply_tokens"], most=config.max_new_tokens)
-    questions = choose_questions(config)
+    parts = build(config)
+    questions = parts.questions()
     script = ScriptedWalk(questions, lengths, tokenizing(pretrained), config.seed)
     engines = Engines(config, pretrained, None if options["own_replies"] else script)
     rows = Bench(config, engines, report).compare(ways, options["rounds"])
     return {
         **circumstances(
             shlex.join(["render-agent", *sys.argv[1:]]),
-            about(pretrained, random_weights or config.model_name),
+            about(pretrained, random_weights or parts.model_name),
             workload=_workload(len(questions), config, options, lengths),
         ),
         "rounds": options["rounds"],

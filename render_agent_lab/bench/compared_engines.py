@@ -9,8 +9,8 @@ from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.engine_options import engine_options
-from render_agent.engines.make_engine import make_engine
 from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
+from render_agent.runs.build import build, make_engine
 from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant
 
@@ -45,14 +45,15 @@ class Engines:
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}
         # What a variant closes is its own: the model stays in `pretrained`.
         loaded = open_model(
-            config.model_name,
+            build(config).model_name,
             max_model_len=config.max_model_len,
             options=options,
             pretrained=self.pretrained,
             script=None if self.script is None else self.script.reply,
         )
+        tokens = dialogue_tokens(loaded, config, options, build(config).workload)
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
-        return engine_of(loaded, rows, options, dialogue_tokens(loaded, config, options))
+        return engine_of(loaded, rows, options, tokens)
 
 
 def load(config: RunConfig, random_weights: str | None) -> Pretrained:
@@ -69,7 +70,7 @@ def load(config: RunConfig, random_weights: str | None) -> Pretrained:
     from render_agent.engines.checkpoint.locate import find_model
     from render_agent.engines.checkpoint.pretrained import load_pretrained
 
-    files = find_model(config.model_name, config.revision)
+    files = find_model(build(config).model_name, config.revision)
     return load_pretrained(files, config.dtype, config.device, options)
 
 

@@ -44,20 +44,20 @@ def read_decisions(
     with. SetupError where the run shows nothing that could be judged, or its model did not choose its
     views.
     """
-    config = folder.config
-    if not (config.free and config.faithful):
+    parts = folder.parts
+    if not (parts.free and parts.faithful):
         raise SetupError(
             f"{folder.path} teaches no moves: a run with --views free is needed that shows the scenes as"
             " they are"
         )
     questions = folder.questions
-    scenes = config.picture_stress.scenes(config, questions)
+    scenes = parts.scenes(questions)
     states = [
         state for state in folder.read_states(scenes) if state.turns and _there(state.question)
     ]
     ordered = sorted(states, key=lambda state: state.question.scene)
     decisions: list[Decision] = []
-    with closing(GeometryVerifier().open(config, questions)) as geometry:
+    with closing(GeometryVerifier().open(folder.config, questions)) as geometry:
         reading = Reading(folder, scenes, geometry)
         for name, group in groupby(ordered, key=lambda state: state.question.scene):
             report(name)

@@ -168,7 +168,7 @@ def _told_of(
                 "name": folder.name,
                 "fingerprint": folder.record["fingerprint"],
                 "agent": folder.config.agent,
-                "model": folder.config.model_name,
+                "model": folder.parts.model_name,
             }
             for folder in folders
         ],

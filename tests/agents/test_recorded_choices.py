@@ -13,10 +13,10 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
 from render_agent.errors import SetupError
+from render_agent.runs.build import build
 from render_agent.runs.preflight import input_hashes
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.tasks.selection import choose_questions
 
 SCENES = TREE / "scenes"
 
@@ -98,7 +98,7 @@ def test_a_rubric_of_ones_own_is_among_the_files_that_must_stay(tmp_path):
     given = {**LOOKAHEAD, "rubric": str(rubric), "verifier": ("judge",), "engine": "openai"}
     given |= {"model": "some", "judge_mode": "json", "base_url": "http://127.0.0.1:9/v1"}
     config = make_config(tmp_path, make_questions(tmp_path, 2), **given)
-    assert input_hashes(config, [])["verifiers"].keys() == {str(rubric)}
+    assert input_hashes(build(config), [])["verifiers"].keys() == {str(rubric)}
 
 
 def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
@@ -111,7 +111,7 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
         make_questions(tmp_path, 2),
         **{**LOOKAHEAD, "agent": "best:2", "verifier": (f"learned:{learned}",)},
     ).absolute()
-    recorded = input_hashes(config, [])["verifiers"]
+    recorded = input_hashes(build(config), [])["verifiers"]
     assert recorded.keys() == {str(learned / "members.safetensors"), str(learned / "card.json")}
     folder = begun(make_config(tmp_path, make_questions(tmp_path, 2)))
     written = json.loads((folder.path / "config.json").read_text("utf-8"))
@@ -131,7 +131,7 @@ def test_files_of_a_learned_verifier_that_changed_are_refused(tmp_path):
 
 def wandering(folder, asked, **options):
     config = make_config(folder, asked, **options)
-    return play(folder, asked, ScriptedEngine(Wanderer(choose_questions(config), 0)), **options)[0]
+    return play(folder, asked, ScriptedEngine(Wanderer(build(config).questions(), 0)), **options)[0]
 
 
 def test_compared_runs_tell_what_they_cost_and_which_options_differ(tmp_path):

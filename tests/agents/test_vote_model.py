@@ -7,8 +7,8 @@ from factories.models import small_model
 from factories.runs import Silent, choices, make_config, make_questions, transcripts
 
 from render_agent.dialogue.wording import general
-from render_agent.engines.make_engine import make_engine
 from render_agent.runs import turn
+from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 
 SHORT = {
@@ -44,7 +44,7 @@ def short_dialogues(monkeypatch):
         general(),
         templates=general().templates | {"instructions.free": "Explore. You have {turns}."},
     )
-    monkeypatch.setattr("render_agent.views.setup.wording_of", lambda config: short)
+    monkeypatch.setattr("render_agent.runs.build.wording_of", lambda config: short)
 
 
 WHOLE = {"engine_option": ("reuse=none",), "batch_size": 5, "max_batched_turns": 0}

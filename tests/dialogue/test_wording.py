@@ -14,10 +14,10 @@ from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, p
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError
 from render_agent.models import FOLDER
+from render_agent.runs.build import build, wording_of
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.views.setup import wording_of
 from training.phrases import phrases
 from training.run import use_small_wording
 from training.wording import small_wording
@@ -139,16 +139,16 @@ def test_every_text_is_used():
 def test_a_local_model_brings_its_own_wording(tmp_path, small_folder):
     (small_folder / "wording.yaml").write_text("turn:\n  last: Answer now.\n")
     config = make_config(tmp_path, "rooms", engine="transformers", model=str(small_folder))
-    assert wording_of(config).templates["turn.last"] == "Answer now."
-    assert wording_of(config).templates["turn.number"] == general().templates["turn.number"]
-    assert wording_of(make_config(tmp_path, "rooms", model=str(small_folder))).is_general
+    assert wording_of(build(config)).templates["turn.last"] == "Answer now."
+    assert wording_of(build(config)).templates["turn.number"] == general().templates["turn.number"]
+    assert wording_of(build(make_config(tmp_path, "rooms", model=str(small_folder)))).is_general
     path = play(tmp_path, engine="transformers", model=str(small_folder), max_turns=1)
     for turns in transcripts(path).values():
         assert "Answer now." in json.dumps(turns[0]["messages"])
     record = RunData(path).record
     assert record["wording"] == {
         "model": str(small_folder),
-        "sha256": wording_of(config).sha256,
+        "sha256": wording_of(build(config)).sha256,
     }
     assert any(str(small_folder) in note for note in RunData(path).notes)
 

@@ -6,12 +6,9 @@ from factories.runs import make_config, make_questions
 from render_agent.cli.dry_run import dry_run
 from render_agent.config import RunConfig
 from render_agent.dialogue import chat
-from render_agent.engines.token_estimate import (
-    FOLLOWING_TOKENS,
-    Estimate,
-    estimate,
-    picture_tokens,
-)
+from render_agent.engines.token_estimate import picture_tokens
+from render_agent.runs.build import build
+from render_agent.runs.run_estimate import FOLLOWING_TOKENS, Estimate, estimate
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),
@@ -21,7 +18,7 @@ OPENING = [
 
 def config(**more):
     given = {"image_size": (320, 320), "max_new_tokens": 50, "max_turns": 3} | more
-    return RunConfig(batch=True, **given)
+    return build(RunConfig(batch=True, **given))
 
 
 def summed(turns, questions, picture=100, reply=50):

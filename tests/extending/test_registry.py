@@ -14,9 +14,9 @@ from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.render.make_renderer import make_renderer
+from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.tasks.selection import choose_questions
 
 PROJECT = """
 [project]
@@ -105,7 +105,7 @@ def Part(config):
 """
     bring("benchmark", "odd", source)
     with pytest.raises((QuestionsError, SetupError), match=sentence):
-        choose_questions(RunConfig(batch=True, benchmark="odd", views="none"))
+        build(RunConfig(batch=True, benchmark="odd", views="none")).questions()
 
 
 def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path):

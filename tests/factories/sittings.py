@@ -12,7 +12,7 @@ from threading import Thread
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
-from render_agent.engines.make_engine import make_engine
+from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 
 TRUTH = "73731"

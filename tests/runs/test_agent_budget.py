@@ -12,7 +12,7 @@ from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import Wanderer
-from render_agent.engines.token_estimate import estimate, picture_tokens
+from render_agent.engines.token_estimate import picture_tokens
 from render_agent.engines.transformers.factory import (
     FEEDBACK,
     INSTRUCTIONS,
@@ -20,8 +20,9 @@ from render_agent.engines.transformers.factory import (
     dialogue_tokens,
 )
 from render_agent.engines.vllm.arguments import options_of
+from render_agent.runs.build import build
 from render_agent.runs.preflight import disk_needed, pictures_needed
-from render_agent.tasks.selection import choose_questions
+from render_agent.runs.run_estimate import estimate
 
 TURNS, QUESTIONS = 4, 3
 
@@ -67,31 +68,32 @@ def test_a_run_takes_what_was_said(tmp_path, agent):
     given |= AGENTS[agent]
     asked = make_questions(tmp_path, QUESTIONS)
     config = make_config(tmp_path, asked, **given)
-    questions = choose_questions(config)
+    parts = build(config)
+    questions = parts.questions()
     engine = Counting(Rewording(questions, 0))
     path, results = play(tmp_path, asked, engine, **given)
     assert results["totals"]["turns"] == QUESTIONS * TURNS
 
     opening = json.loads((path / "turns.jsonl").read_text().splitlines()[0])["messages"]
-    said = estimate(config, QUESTIONS, opening)
+    said = estimate(parts, QUESTIONS, opening)
     assert engine.requests == said.requests
     assert engine.replies == said.reply_tokens // 64
     large = replace(config, image_size=(960, 720))
     sides = [picture_tokens("", *one.image_size) for one in (config, large)]
-    more = estimate(large, QUESTIONS, opening).prompt_tokens - said.prompt_tokens
+    more = estimate(build(large), QUESTIONS, opening).prompt_tokens - said.prompt_tokens
     read, rest = divmod(more, sides[1] - sides[0])
     assert rest == 0
     least = 0.85 if agent == "show:3" else 1  # two moves may show the same
     assert least * read <= engine.pictures <= read
 
     stored = list((path / "views").rglob("*.png"))
-    assert 0.85 * pictures_needed(config, questions) <= len(stored)
-    assert len(stored) <= pictures_needed(config, questions)
+    assert 0.85 * pictures_needed(parts, questions) <= len(stored)
+    assert len(stored) <= pictures_needed(parts, questions)
     assert len(stored) == results["totals"]["renders"]
     taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     lines = (path / "turns.jsonl").stat().st_size
-    assert taken < disk_needed(config, questions)
-    assert lines < disk_needed(config, questions, 0.0)
+    assert taken < disk_needed(parts, questions)
+    assert lines < disk_needed(parts, questions, 0.0)
 
 
 def config_of(tmp_path, **more):
@@ -110,7 +112,7 @@ def config_of(tmp_path, **more):
 )
 def test_a_judge_is_asked_about_every_candidate(tmp_path, options, requests):
     config = config_of(tmp_path, **options)
-    said = estimate(config, 2, [])
+    said = estimate(build(config), 2, [])
     assert said.judge_requests == 2 * requests
     assert (said.judge_prompt_tokens > 0) == (requests > 0)
     assert said.judge_reply_tokens == 0 or config.judge_mode == "json"
@@ -145,8 +147,9 @@ def test_a_dry_run_states_what_choosing_takes(tmp_path, capsys):
 )
 def test_engines_have_room_for_every_picture_and_row(tmp_path, options, pictures, candidates):
     config = config_of(tmp_path, **options)
-    assert options_of(config, {}).pictures == pictures
+    workload = build(config).workload
+    assert options_of(config, {}, workload.pictures).pictures == pictures
     loaded = load(small_model())
     one = loaded.inputs.family.picture_tokens(*config.image_size, loaded.inputs.processor, {})
     texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)
-    assert dialogue_tokens(loaded, config, {}) == candidates * (texts + pictures * one)
+    assert dialogue_tokens(loaded, config, {}, workload) == candidates * (texts + pictures * one)

@@ -18,9 +18,10 @@ from factories.runs import (
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.runs.build import build
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.read import RunData
-from render_agent.tasks.selection import choose_questions, shard_of
+from render_agent.tasks.selection import shard_of
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def questions(tmp_path_factory):
 
 
 def test_shards_hold_every_question_once_and_scenes_together(tmp_path, questions):
-    whole = choose_questions(make_config(tmp_path, questions))
+    whole = build(make_config(tmp_path, questions)).questions()
     for count in (1, 2, 3, 5):
         parts = [shard_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
         assert sorted(q.id for part in parts for q in part) == [q.id for q in whole]
@@ -48,7 +49,7 @@ def test_what_is_no_shard_is_said(shard):
 
 def test_an_empty_shard_is_said(tmp_path, questions):
     with pytest.raises(QuestionsError, match="are about 5 scenes"):
-        choose_questions(make_config(tmp_path, questions, shard="6/6"))
+        build(make_config(tmp_path, questions, shard="6/6")).questions()
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from factories.changes import changeable_room
 from factories.runs import make_config
 
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.runs.build import build
 from render_agent.scans.boxes import overlap
 from render_agent.tasks.counterfactual.pairs import left_out
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import known_facts
-from render_agent.tasks.selection import choose_questions
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 
 def chosen(folder, *changes, **options):
-    return choose_questions(make_config(folder, folder / "questions.jsonl", change=changes, **options))  # fmt: skip
+    return build(make_config(folder, folder / "questions.jsonl", change=changes, **options)).questions()  # fmt: skip
 
 
 CHANGES = (

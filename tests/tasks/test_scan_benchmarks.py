@@ -14,6 +14,7 @@ from PIL import Image
 from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.runs.build import build
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -22,7 +23,6 @@ from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.rows import load_rows, question_from_row
 from render_agent.tasks.scan_benchmarks import read_openeqa, read_revsi, read_scanqa, read_sqa3d
-from render_agent.tasks.selection import choose_questions
 
 SCENE = "scene0380_00"
 TURN, SHIFT = 30.0, np.array([1.0, -2.0, 0.3])
@@ -230,11 +230,11 @@ def test_a_row_whose_metric_does_not_fit_is_refused(change, why):
 def test_what_is_missing_for_a_benchmark_is_told(tmp_path):
     for name in ("sqa3d", "scanqa", "openeqa", "revsi"):
         with pytest.raises(SetupError, match=f"--benchmark {name} .*--questions"):
-            choose_questions(RunConfig(batch=True, benchmark=name))
+            build(RunConfig(batch=True, benchmark=name)).questions()
     with pytest.raises(UsageError, match="--subset belongs to --benchmark vsibench"):
-        choose_questions(
+        build(
             RunConfig(batch=True, benchmark="scanqa", questions="x", subset="debiased")
-        )
+        ).questions()
     bad = tmp_path / "bad.json"
     for text, why in (
         ("{", "cannot read"),

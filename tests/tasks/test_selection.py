@@ -5,8 +5,8 @@ from factories.runs import make_config, make_questions
 
 from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.runs.build import build
 from render_agent.tasks.selection import (
-    choose_questions,
     lettered,
     question_files,
     single_question,
@@ -21,7 +21,7 @@ def chosen(tmp_path):
     def choose(**options):
         return [
             question.id
-            for question in choose_questions(make_config(tmp_path, questions, **options))
+            for question in build(make_config(tmp_path, questions, **options)).questions()
         ]
 
     return choose
@@ -72,26 +72,26 @@ def test_choices_that_are_the_same_are_refused():
 
 
 def test_the_bundled_rooms_need_nothing():
-    questions = choose_questions(RunConfig(batch=True, benchmark="rooms"))
+    questions = build(RunConfig(batch=True, benchmark="rooms")).questions()
     assert len(questions) >= 100
     assert all(question.scan.is_file() for question in questions)
 
 
 def test_an_unknown_benchmark_is_named_with_the_known_ones(tmp_path):
     with pytest.raises(SetupError, match=r"none\.jsonl.* vsibench, rooms,.* revsi"):
-        choose_questions(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl")))
+        build(RunConfig(batch=True, benchmark=str(tmp_path / "none.jsonl"))).questions()
 
 
 def test_vsibench_without_its_questions_is_never_another_benchmark(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SetupError, match="VSI-Bench's questions are not at hand"):
-        choose_questions(RunConfig(batch=True))
+        build(RunConfig(batch=True)).questions()
 
 
 def test_questions_of_vsibench_do_not_go_with_another_benchmark(tmp_path):
     path = make_questions(tmp_path)
     with pytest.raises(UsageError, match="give another file as --benchmark FILE"):
-        choose_questions(RunConfig(batch=True, benchmark="rooms", questions=str(path)))
+        build(RunConfig(batch=True, benchmark="rooms", questions=str(path))).questions()
 
 
 def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_path):
@@ -106,17 +106,17 @@ def test_scans_of_vsibench_are_looked_for_only_where_they_are_asked_about(tmp_pa
     scan.parent.mkdir(parents=True)
     scan.touch()
     config = {"batch": True, "questions": str(path), "scannet": (str(tmp_path),)}
-    found = choose_questions(RunConfig(**config, allow_missing=True))
+    found = build(RunConfig(**config, allow_missing=True)).questions()
     assert [question.scan for question in found] == [None, scan, None]
-    assert [q.scan for q in choose_questions(RunConfig(**config, scene=("s1",)))] == [scan]
+    assert [q.scan for q in build(RunConfig(**config, scene=("s1",))).questions()] == [scan]
     with pytest.raises(
         SetupError,
         match=r"2 of 3 scenes .* 2 of 3 questions .*scannet s0, s2",
     ):
-        choose_questions(RunConfig(**config))
+        build(RunConfig(**config)).questions()
     for allowed in (False, True):
         with pytest.raises(SetupError, match="--scannet DIR"):
-            choose_questions(RunConfig(**config, limit=1, allow_missing=allowed))
+            build(RunConfig(**config, limit=1, allow_missing=allowed)).questions()
 
 
 def test_questions_are_narrowed_to_a_data_set(tmp_path):
@@ -127,10 +127,10 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
     rows = [row | {"id": name, "dataset": name} for name in ("scannet", "scannetpp")]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = RunConfig(batch=True, benchmark=str(path), dataset=("scannetpp",))
-    assert [question.id for question in choose_questions(config)] == ["scannetpp"]
+    assert [question.id for question in build(config).questions()] == ["scannetpp"]
     assert config.partial
     with pytest.raises(QuestionsError, match="no question has the dataset 'kitti'"):
-        choose_questions(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",)))
+        build(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",))).questions()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_questions_are_narrowed_to_a_data_set(tmp_path):
 def test_what_belongs_to_vsibench_does_not_go_with_another_benchmark(options):
     flag = "--" + next(iter(options)).replace("_", "-")
     with pytest.raises(UsageError, match=f"{flag} belongs to --benchmark vsibench"):
-        choose_questions(RunConfig(batch=True, benchmark="rooms", **options))
+        build(RunConfig(batch=True, benchmark="rooms", **options)).questions()
 
 
 def test_the_files_that_questions_come_from_are_known(tmp_path):
@@ -157,7 +157,7 @@ def test_a_typed_question_has_its_options_and_its_scan(tmp_path):
     scan = tmp_path / "house.ply"
     scan.touch()
     config = RunConfig(ply=str(scan), question="Where is the sofa?", option=("left", "right"))
-    [question] = choose_questions(config)
+    [question] = build(config).questions()
     assert (question.text, question.options, question.wanted) == (
         "Where is the sofa?", ("A. left", "B. right"), "letter",
     )  # fmt: skip
@@ -180,7 +180,7 @@ def test_links_keep_their_names_which_say_what_a_file_is(tmp_path):
 
 def test_a_missing_scan_is_named(tmp_path):
     with pytest.raises(SetupError, match=r"there is no scan at .*none\.ply"):
-        choose_questions(RunConfig(ply=str(tmp_path / "none.ply"), question="?"))
+        build(RunConfig(ply=str(tmp_path / "none.ply"), question="?")).questions()
 
 
 @pytest.mark.parametrize(

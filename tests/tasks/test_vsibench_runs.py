@@ -14,8 +14,8 @@ from rich.console import Console
 
 from render_agent.cli.dry_run import dry_run
 from render_agent.config import RunConfig
-from render_agent.engines.make_engine import make_engine
 from render_agent.errors import SetupError
+from render_agent.runs.build import make_engine
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene

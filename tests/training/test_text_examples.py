@@ -10,9 +10,9 @@ from factories.derivations import answer_of
 from factories.runs import make_config
 
 from render_agent.dialogue.answer import letters
+from render_agent.runs.build import build
 from render_agent.scans.boxes import distance
 from render_agent.tasks.rooms import BUNDLED, load_rooms
-from render_agent.views.setup import make_prompt
 from render_agent_lab.expert.derive import rooms_text, things
 from render_agent_lab.expert.homes import known_scenes
 from training import arithmetic_examples as drills
@@ -158,4 +158,4 @@ def test_the_prompt_is_that_of_a_run_without_views(tmp_path):
         model="small",
     )
     told = blind_messages(question, config.max_turns)
-    assert told == make_prompt(config).opening(question, (), None)
+    assert told == build(config).prompt.opening(question, (), None)

@@ -13,12 +13,13 @@ from render_agent import registry
 from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.token_estimate import FOLLOWING_TOKENS, picture_tokens, text_tokens
+from render_agent.engines.token_estimate import picture_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
+from render_agent.runs.build import build
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.read import RunData
+from render_agent.runs.run_estimate import FOLLOWING_TOKENS
 from render_agent.runs.runner import resume_run, start_run
-from render_agent.tasks.selection import choose_questions
 
 SCENES = TREE / "scenes"
 
@@ -75,9 +76,10 @@ def test_all_views_come_in_turn_0_and_as_many_as_the_budget_has(tmp_path, views,
     drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
     assert drawn == {file for some in files.values() for file in some}
     config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip
-    assert len(drawn) == pictures_needed(config, choose_questions(config))
+    parts = build(config)
+    assert len(drawn) == pictures_needed(parts, parts.questions())
     taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    assert taken < disk_needed(config, choose_questions(config))
+    assert taken < disk_needed(parts, parts.questions())
 
 
 def test_the_opening_is_that_of_a_free_dialogue(tmp_path):

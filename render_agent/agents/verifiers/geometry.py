@@ -108,13 +108,14 @@ class GeometryVerifier(Verifier):
     facts: Mapping[str, Facts] = field(default_factory=dict)
     size: tuple[int, int] = (0, 0)
 
-    def reads_boxes(self, config: RunConfig) -> bool:
+    @property
+    def reads_boxes(self) -> bool:
         """Whether it goes by boxes, where they are known."""
-        return self.argument is None and config.picture_stress.own_scene
+        return self.argument is None and self.own_scene
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the files of boxes that it goes by."""
-        return annotation_files(config, questions) if self.reads_boxes(config) else ()
+        return annotation_files(config, questions) if self.reads_boxes else ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return what it knows that no model should: the boxes, where there are some."""
@@ -126,8 +127,7 @@ class GeometryVerifier(Verifier):
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
         """Return the verifier with the boxes. QuestionsError where a file of truths is in no known format."""
-        known = self.reads_boxes(config)
-        facts = known_facts(questions, config.annotations) if known else {}
+        facts = known_facts(questions, config.annotations) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 
     @cached_property

@@ -109,7 +109,12 @@ class Verifier(Choice, ABC):
     """Whether it asks a model about every candidate. Then it is called by the thread that owns the engine, with
     no request under way, for all states that wait; others are called by the thread that draws."""
 
+    pictures: ClassVar[int] = 0
+    """The largest number of images in a prompt with which it asks a model."""
+
     argument: str | None = None
+    own_scene: bool = True
+    """Whether dialogues take place in the question's own scene, so that its boxes hold."""
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:

@@ -14,12 +14,12 @@ import click
 from rich.console import Console
 
 from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.engine import code_of, refuse_code
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import MakeEngine, make_engine
+from render_agent.engines.make_engine import MakeEngine, engine_traits, refuse_code
 from render_agent.report.export.loggers import logged
+from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData, find_run
@@ -64,7 +64,8 @@ def continue_run(
 
 def _came_with(folder: RunData) -> bool:
     """Whether the policy's file of a run lies beside the run, as one of a foreign folder would, or is another user's."""
-    code = Path(code_of(folder.config) or "")
+    config = folder.config
+    code = Path(engine_traits(config.engine).code_of(config) or "")
     try:
         beside = code.resolve().is_relative_to(folder.path.resolve().parent)
         return beside or code.stat().st_uid not in (0, os.getuid())
@@ -112,7 +113,7 @@ def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[
 
 def _engine_maker(run: Run, console: Console, *, browser: bool) -> MakeEngine:
     """Return the function that makes the engine; it prints the address of an engine with a page."""
-    if run.config.asks_model or not run.config.alone:
+    if run.parts.engine.asks_model or not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
@@ -156,7 +157,7 @@ def _print_results(
         console.print(score_tables(results))
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
-    print_agent(config, results["notes"] if config.batch else (), console)
+    print_agent(run.parts, results["notes"] if config.batch else (), console)
     if "beliefs" in results:
         console.print(summed_up(results["beliefs"]), soft_wrap=True)
     console.print(f"the run: {path}", soft_wrap=True)
@@ -190,10 +191,10 @@ def in_words(question: Question, answer: str | None) -> str:
     return options[0] if options else answer or "none"
 
 
-def print_agent(config: RunConfig, printed: Sequence[str], console: Console) -> None:
+def print_agent(parts: Parts, printed: Sequence[str], console: Console) -> None:
     """Print the agent and its verifiers, unless a printed note names them."""
-    if config.turn_agent.chooses and not any(note.startswith("agent: ") for note in printed):
-        console.print(f"agent: {config.agent_words}", soft_wrap=True)
+    if parts.agent.chooses and not any(note.startswith("agent: ") for note in printed):
+        console.print(f"agent: {parts.agent_words}", soft_wrap=True)
 
 
 def _console() -> Console:

@@ -87,8 +87,8 @@ def judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the results of a run with its free-text answers scored by a model; write them beside it."""
-    from render_agent.engines.make_engine import make_engine
     from render_agent.report.llm_match import mark_answers, match_figures
+    from render_agent.runs.build import make_engine
     from render_agent.runs.log.writer import RunLog
     from render_agent.runs.read import find_run
 

@@ -53,7 +53,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
         console.print(f"To go on: {line}", soft_wrap=True)
         return
     console.print(score_tables(results))
-    print_agent(folder.config, results["notes"], console)
+    print_agent(folder.parts, results["notes"], console)
     console.print(f"the run: {folder.path}", soft_wrap=True)
 
 

@@ -54,7 +54,7 @@ def sweep_command(
     on the command line override those in it.
     """
     from render_agent.cli.commands.run import program
-    from render_agent.config.engine import refuse_code
+    from render_agent.engines.make_engine import refuse_code
     from render_agent.errors import UsageError
     from render_agent.report.sweep.grid import check_cells, find_cells
     from render_agent.report.sweep.plan import read_sweep

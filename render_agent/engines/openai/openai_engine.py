@@ -305,24 +305,24 @@ class OpenAIEngine:
         return wire_messages(request.messages, url, self.options.image_detail)
 
 
-def describe(config: RunConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+def describe(config: RunConfig, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run records of its servers and the model they serve.
 
     given: the engine options. UsageError for an option that the server decides; SetupError if a server
     cannot be reached or does not serve the model.
     """
-    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
-    servers = [look_up(entry, config.model_name, options) for entry in endpoints]
-    hybrid = _is_hybrid(config.model_name, servers)
-    return {"name": "openai", "model": config.model_name, "servers": servers, "hybrid": hybrid}
+    options, endpoints = _options_of(config, model, given), find_endpoints(config.base_url)
+    servers = [look_up(entry, model, options) for entry in endpoints]
+    hybrid = _is_hybrid(model, servers)
+    return {"name": "openai", "model": model, "servers": servers, "hybrid": hybrid}
 
 
-def make(config: RunConfig, given: Mapping[str, Any]) -> OpenAIEngine:
+def make(config: RunConfig, model: str, given: Mapping[str, Any]) -> OpenAIEngine:
     """Return the engine. UsageError and SetupError as of `describe`."""
-    options, endpoints = _options_of(config, given), find_endpoints(config.base_url)
-    looked_up = [look_up(entry, config.model_name, options) for entry in endpoints]
-    engine = OpenAIEngine(config.model_name, endpoints, options, config.fixed_batch_size)
-    if _is_hybrid(config.model_name, looked_up):
+    options, endpoints = _options_of(config, model, given), find_endpoints(config.base_url)
+    looked_up = [look_up(entry, model, options) for entry in endpoints]
+    engine = OpenAIEngine(model, endpoints, options, config.fixed_batch_size)
+    if _is_hybrid(model, looked_up):
         # Its server keeps few states: a dialogue that waits for all others finds its own gone.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)
     return engine
@@ -335,7 +335,7 @@ def _is_hybrid(model: str, looked_up: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
+def _options_of(config: RunConfig, model: str, given: Mapping[str, Any]) -> OpenAIOptions:
     for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")
@@ -345,7 +345,7 @@ def _options_of(config: RunConfig, given: Mapping[str, Any]) -> OpenAIOptions:
     require("--engine openai", "openai")
     options = read_options(given)
     hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
-    form = REASONING if hosted else family_named(config.model_name).thinking
+    form = REASONING if hosted else family_named(model).thinking
     template = options.extra_body.get("chat_template_kwargs")
     known = given if hosted else template if isinstance(template, Mapping) else {}
     arguments = form.arguments(config.thinking, known)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.config import RunConfig
+from render_agent.engines.engine import Workload
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
 from render_agent.engines.transformers.generate_engine import TransformersEngine
@@ -74,7 +75,9 @@ def engine_of(
     )
 
 
-def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any]) -> int:
+def dialogue_tokens(
+    loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any], workload: Workload
+) -> int:
     """Return about how many tokens a question of a run has in the end, should it take all its turns.
 
     Every sample, and every wording, has its own row of the keys and values.
@@ -82,8 +85,9 @@ def dialogue_tokens(loaded: LoadedModel, config: RunConfig, options: Mapping[str
     width, height = config.image_size
     processor = loaded.inputs.processor
     picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
-    shown = config.pictures_in_prompt
     reply = min(config.max_new_tokens, USUAL_REPLY)
     thought = min(config.thinking_budget or 0, USUAL_REPLY)
-    tokens = INSTRUCTIONS + shown * picture + config.max_turns * (reply + FEEDBACK) + thought
-    return tokens * config.turn_agent.candidates
+    tokens = (
+        INSTRUCTIONS + workload.pictures * picture + config.max_turns * (reply + FEEDBACK) + thought
+    )
+    return tokens * workload.dialogues

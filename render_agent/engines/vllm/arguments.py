@@ -72,15 +72,15 @@ class VllmOptions:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def options_of(config: RunConfig, engine_options: Mapping[str, Any]) -> VllmOptions:
-    """Return the options of a run: room for every picture that one of its dialogues can hold."""
+def options_of(config: RunConfig, engine_options: Mapping[str, Any], pictures: int) -> VllmOptions:
+    """Return the options of a run; pictures: how many one of its prompts can hold."""
     return VllmOptions(
         dtype=config.dtype,
         device=config.device,
         sequences=config.fixed_batch_size,
         tensor_parallel=config.tensor_parallel,
         max_model_len=config.max_model_len,
-        pictures=max(1, config.pictures_in_prompt),
+        pictures=max(1, pictures),
         thinking=config.thinking,
         thinking_budget=config.thinking_budget,
         options=engine_options,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.config import CHANGEABLE, RunConfig
-from render_agent.config.engine import code_of
-from render_agent.engines.make_engine import describe_engine
+from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.report.sweep.plan import Cell, Sweep
+from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
 
@@ -54,9 +54,10 @@ def check_cells(sweep: Sweep, begun: Mapping[str, RunData], *, run_code: bool = 
     for cell in sweep.cells:
         if cell.label in begun:
             continue
-        describe = describe_engine if run_code or not code_of(cell.config) else _check_file
+        code = engine_traits(cell.config.engine).code_of(cell.config)
+        describe = describe_engine if run_code or not code else _check_file
         try:
-            check(cell.config, describe)
+            check(build(cell.config), describe)
         except SetupError as error:
             raise type(error)(f"{cell.label}: {error}") from error
 
@@ -72,6 +73,6 @@ def run_cell(cell: Cell, begun: RunData | None, watch: Watch) -> None:
 
 def _check_file(config: RunConfig) -> dict[str, Any]:
     """Look whether the file of a policy is there, and do not run it. SetupError where it is not."""
-    if not Path(config.model_name).is_file():
-        raise SetupError(f"there is no file {config.model_name}")
+    if not Path(config.model or "").is_file():
+        raise SetupError(f"there is no file {config.model}")
     return {}

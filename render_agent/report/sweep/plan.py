@@ -14,6 +14,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.config.file import MOST_BYTES
 from render_agent.config.flags import checked
 from render_agent.errors import UsageError, os_errors
+from render_agent.runs.build import build
 from render_agent.util.reasons import reason_of, short_repr, shortened
 from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
 
@@ -154,7 +155,8 @@ def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
     try:
-        return RunConfig(**{**options, "batch": True, "output": str(output)}).absolute()
+        config = RunConfig(**{**options, "batch": True, "output": str(output)}).absolute()
+        return build(config).config
     except UsageError as error:
         raise UsageError(f"{shortened(label, 200)}: {error}") from error
 

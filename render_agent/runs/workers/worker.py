@@ -25,6 +25,7 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
 from render_agent.render.png import encode
+from render_agent.runs.build import build
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.runs.turn import TurnLog
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
@@ -96,14 +97,13 @@ class Worker:
         for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # read when the libraries are loaded
             os.environ[name] = threads
         self.config = config
+        self.parts = build(config)
         self.setup = setup
         setup.scratch.mkdir(
             0o700, parents=True, exist_ok=True
         )  # pictures are nobody else's business
         self.folder = setup.scratch / str(number)
-        self.scenes = config.picture_stress.scenes(
-            config, setup.questions, MAX_CACHE_BYTES // setup.neighbours
-        )
+        self.scenes = self.parts.scenes(setup.questions, MAX_CACHE_BYTES // setup.neighbours)
         self._told: SimpleQueue[Message | None] = SimpleQueue()
         self._thread = ThreadPoolExecutor(1, "worker")  # it owns the engine
         program = logging.getLogger("render_agent")
@@ -135,7 +135,7 @@ class Worker:
         config = self.config
         states = [
             QuestionState(
-                question, self.scenes, config.max_turns, blind=config.blind, turns=[*turns]
+                question, self.scenes, config.max_turns, blind=self.parts.blind, turns=[*turns]
             )
             for question, turns in batch.questions
         ]

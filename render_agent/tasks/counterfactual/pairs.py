@@ -12,12 +12,14 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.scans.cache import SceneFiles
 from render_agent.scans.scene import Scene
-from render_agent.tasks.counterfactual.change_plan import NoPair
+from render_agent.tasks.counterfactual.change_plan import ChangePlan, NoPair
 from render_agent.tasks.counterfactual.room import ChangeableRoom
 from render_agent.tasks.ground_truth import known_facts
 
 
-def with_counterparts(config: RunConfig, questions: Sequence[Question]) -> list[Question]:
+def with_counterparts(
+    config: RunConfig, questions: Sequence[Question], changes: Sequence[ChangePlan]
+) -> list[Question]:
     """Return the questions of a run, each followed by its counterparts; `left_out` says why it lacks one.
 
     They depend on the seed, the questions and their scenes alone. QuestionsError where no question has any.
@@ -29,7 +31,7 @@ def with_counterparts(config: RunConfig, questions: Sequence[Question]) -> list[
         own = [question for question in questions if question.scene == scene]
         room = ChangeableRoom(facts.get(scene), partial(_read, files, own[0]))
         for question in own:
-            families[question.id] = _family(config, question, room)
+            families[question.id] = _family(changes, question, room, config.seed)
     members = [member for question in questions for member in families[question.id]]
     if len(members) == len(questions):
         reasons = "; ".join(f"{reason} ({n})" for (_, reason), n in left_out(members).items())
@@ -44,11 +46,13 @@ def left_out(questions: Sequence[Question]) -> Counter[tuple[str, str]]:
     return Counter(entry for question in questions for entry in question.left_out)
 
 
-def _family(config: RunConfig, question: Question, room: ChangeableRoom) -> list[Question]:
+def _family(
+    changes: Sequence[ChangePlan], question: Question, room: ChangeableRoom, seed: int
+) -> list[Question]:
     members, reasons = [], []
-    for plan in config.changes:
+    for plan in changes:
         try:
-            members.append(plan.counterpart(question, room, config.seed))
+            members.append(plan.counterpart(question, room, seed))
         except NoPair as reason:
             reasons.append((plan.label, str(reason)))
     return [replace(question, left_out=tuple(reasons)), *members]

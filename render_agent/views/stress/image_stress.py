@@ -15,7 +15,6 @@ from render_agent.config import RunConfig
 from render_agent.config.choice import Choice, InputFile
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.errors import UsageError
 from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
 from render_agent.scans.edits import edited_scene
 from render_agent.scans.scene import Scene
@@ -54,19 +53,6 @@ class PictureStress(Choice):
     """What the scenes are called by which runs that have the same ones share their plans; None for no others."""
     reads_all_scans: ClassVar[bool] = False
     """Whether a question may be shown the scan of any other question of the run."""
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where the pictures cannot be so."""
-        if self.note is not None and config.blind:
-            raise UsageError(
-                f"--pictures {config.pictures} says what views show, and --views none shows none: leave"
-                " one of them out"
-            )
-        if config.change and (self.changes_truth or not self.own_scene):
-            raise UsageError(
-                f"--change needs rooms as they are, and --pictures {config.pictures} exchanges or mirrors"
-                " them: leave one of them out"
-            )
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Give the scans that are shown, their alignments, and of rooms that are changed what tells their objects."""

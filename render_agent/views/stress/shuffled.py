@@ -24,7 +24,6 @@ class Shuffled(PictureStress):
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise UsageError where there are no two scenes to exchange, or nothing is shown."""
-        super().check(config, questions)
         if config.shard:
             raise UsageError(
                 "--pictures shuffled needs all scenes in one run: leave --shard out; --workers and --ray"

@@ -22,6 +22,7 @@ from render_agent.dialogue.view import View
 from render_agent.render.around import camera_ahead
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.coverage import Surface
+from render_agent.runs.build import build
 from render_agent.scans.boxes import upright
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
@@ -219,14 +220,15 @@ def test_a_picture_that_was_shown_scores_least_and_a_map_nothing(standing, verif
 def test_names_are_left_out_where_they_are_not_to_be_used():
     questions = bundled()[:3]
 
-    def facts(**options):
-        unnamed = options.pop("unnamed", False)
+    def facts(verifier="geometry", **options):
+        options |= {"agent": "lookahead:2", "temperature": 1.0, "verifier": (verifier,)}
         config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
-        return GeometryVerifier("unnamed" if unnamed else None).open(config, questions).facts.keys()
+        (geometry,) = build(config).verifiers
+        return geometry.open(config, questions).facts.keys()
 
     scenes = {question.scene for question in questions}
     assert facts() == facts(pictures="mirrored") == facts(pictures="black") == scenes
-    assert not facts(unnamed=True)
+    assert not facts("geometry:unnamed")
     assert not facts(pictures="shuffled")  # another scene is shown
 
 

@@ -16,10 +16,10 @@ from render_agent.cli.dry_run import dry_run
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.engines.make_engine import make_engine
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError
+from render_agent.runs.build import build, make_engine
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.runner import check, start_run
 from render_agent.views.provider import Observation
@@ -197,7 +197,7 @@ def asking(folder, questions):
         return Image.fromarray(pixels.astype(np.uint8))
 
     cases = []
-    for number, question in enumerate(check(config)[0]):
+    for number, question in enumerate(check(build(config))[0]):
         shown = tuple(view(f"{number} shown {n}", n) for n in range(6 * number))
         state = QuestionState(question, None, 3)
         context = TurnContext(state, Observation(shown, None, None), picture)
@@ -280,7 +280,7 @@ def test_what_a_question_names_is_put_in_words(asking):
 def test_a_judge_with_a_model_of_its_own_leaves_the_engine_of_the_run_alone(folder, questions):
     mine = f"judge:{small_model()}"
     own = options(folder, questions, engine="scripted", model="wanderer", verifier=(mine,))
-    assert len(check(own.absolute())[0]) == 2
+    assert len(check(build(own.absolute()))[0]) == 2
     scripted = ScriptedEngine(Moves(), 8)
     said, why, _ = judge(own, lambda config, asked: scripted)
     shared_said, shared_why, _ = judge(options(folder, questions))

@@ -11,9 +11,10 @@ from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
-from render_agent.engines.make_engine import describe_engine, make_engine
+from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.render.around import camera_ahead
+from render_agent.runs.build import make_engine
 from render_agent.scans.boxes import upright
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal

@@ -13,12 +13,12 @@ from factories import TREE
 from factories.naive_scoring import score_one_by_one
 from factories.runs import make_config, transcripts
 
-from render_agent.agents.describe import describe_choosing
 from render_agent.agents.verifiers.score_fusion import mean_ranks
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.runs.build import build, describe_choosing
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
@@ -323,12 +323,12 @@ def test_a_run_in_scenes_that_it_learned_from_says_so(chosen_at_random, trained,
         scan = tmp_path / f"copy_of_{question.scan.name}"  # what is in a file counts, not its name
         shutil.copy(question.scan, scan)
         copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
-    note = describe_choosing(config, copies)["note"]
+    note = describe_choosing(build(config), copies)["note"]
     assert str(folder) in note
     assert "2 of these 3 scenes" in note
     others = [question for question in copies if question.scene.endswith(held)]
     assert others
-    assert describe_choosing(config, others)["note"] is None
+    assert describe_choosing(build(config), others)["note"] is None
 
 
 def test_a_run_with_a_verifier_that_is_none_does_not_begin(rooms, tmp_path):

@@ -410,7 +410,7 @@ def test_an_engine_that_is_gone_closes_its_worker_only(tmp_path, ray, alone):
     marks = [tmp_path / "first", tmp_path / "second"]
 
     def make_breaking(config, questions):
-        from render_agent.engines.make_engine import make_engine
+        from render_agent.runs.build import make_engine
 
         engine = make_engine(config, questions)
         answer = engine.answer

@@ -14,18 +14,23 @@ from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, Verifier
 from render_agent.config import AUTO, RunConfig
 from render_agent.config.choice import InputFile, sha256
-from render_agent.config.engine import engine_trait
-from render_agent.config.run import JUDGE_PICTURES
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.checkpoint.locate import describe_model
-from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import FINGERPRINTS, describe_engine, make_engine
+from render_agent.engines.engine import Engine, Workload
+from render_agent.engines.make_engine import (
+    FINGERPRINTS,
+    describe_engine,
+    engine_traits,
+    start_engine,
+)
 from render_agent.errors import SetupError, UsageError
 from render_agent.models import bundled_model
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.display import listed
+
+JUDGE_PICTURES = 5  # in a judge's prompt: the view of the candidate and the latest ones shown
 
 MAX_REQUESTS_PER_CALL = 1024
 """Requests that an engine is handed at once: more fill no batch better, and all take memory."""
@@ -44,6 +49,7 @@ class JudgeVerifier(Verifier):
     forms = ("judge[:MODEL]",)
     looks = True
     asks_model = True
+    pictures = JUDGE_PICTURES
 
     engine: Engine | None = None
     rubric: Rubric | None = None
@@ -75,11 +81,11 @@ class JudgeVerifier(Verifier):
         load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # one of its choices
         if self.argument is not None:
             return
-        if not engine_trait(engine, "asks_model", default=True):
+        if not engine_traits(engine).asks_model:
             raise SetupError(
                 f"--verifier judge asks the model; the {engine} engine has none: name one as judge:MODEL"
             )
-        if mode == "yes" and not engine_trait(engine, "gives_probabilities", default=True):
+        if mode == "yes" and not engine_traits(engine).gives_probabilities:
             raise UsageError(
                 f"--judge-mode yes reads the model's probabilities, which --engine {engine} does not give:"
                 " use --judge-mode json, or judge:MODEL"
@@ -102,7 +108,7 @@ class JudgeVerifier(Verifier):
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return its model, rubric and mode."""
-        model = self.argument or config.model_name
+        model = self.argument or engine_traits(config.engine).model_of(config)
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
@@ -113,7 +119,9 @@ class JudgeVerifier(Verifier):
             scorer(engine)
         return replace(
             self,
-            engine=make_engine(self.own_config(config), []) if own else engine,
+            engine=start_engine(self.own_config(config), [], Workload(self.pictures))
+            if own
+            else engine,
             rubric=load_rubric(config.rubric),
             mode=config.judge_mode,  # type: ignore[arg-type]  # one of its choices
             max_new_tokens=config.max_new_tokens,
