@@ -32,11 +32,18 @@ def overall_name(results: Mapping[str, Any]) -> str:
     return "official scorer" if asks_vsibench(results) else "mean of tasks"
 
 
-def short_official(names: Iterable[str]) -> str:
-    """Return the short name of `official` in a comparison; names: its means, tasks and types."""
-    means = (OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION)
-    vsibench = set(names) <= {*means, *TYPES}
-    return "official, parsed answer" if vsibench else "mean of tasks"
+def row_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the rows of a comparison, a label for each of its means, tasks and types.
+
+    The mean of tasks is called official, and has a row without the appearance order, for VSI-Bench's types only.
+    """
+    rows = {name: name for name in names}
+    vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
+    if not vsibench:
+        rows.pop(WITHOUT_ORDER, None)
+    if OFFICIAL in rows:
+        rows[OFFICIAL] = "official, parsed answer" if vsibench else "mean of tasks"
+    return rows
 
 
 def summary(scored: Sequence[Scored], macro: str = OFFICIAL) -> dict[str, Any]:

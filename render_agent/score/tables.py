@@ -19,7 +19,7 @@ from render_agent.score.summary import (
     ON_WORDS,
     asks_vsibench,
     overall_name,
-    short_official,
+    row_names,
 )
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER
 from render_agent.util.console import plain_table
@@ -108,11 +108,12 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
     columns = DIFFERENCE if sure else DIFFERENCE[:4]
     table = plain_table(title, *columns)
     table.add_column("McNemar", justify="right")
-    tests, official = compared["mcnemar"], short_official(compared["differences"])
-    for name, entry in compared["differences"].items():
+    tests, labels = compared["mcnemar"], row_names(compared["differences"])
+    for name, label in labels.items():
+        entry = compared["differences"][name]
         test = tests.get("choices" if name == OFFICIAL else name)
         cells = (
-            official if name == OFFICIAL else _row_name(name),
+            _row_name(label),
             *(figure(entry[column]) for column in ("a", "b", "difference")),
             interval(entry["interval"]),
             probability(entry["p"]),
@@ -124,12 +125,12 @@ def comparison_table(compared: Mapping[str, Any]) -> Table:
         )
     table.caption = (
         "McNemar: choices that are right in one run only (a:b) and the exact p, as if"
-        " questions of one scene were independent; in the row official those of all choices."
+        f" questions of one scene were independent; in the row {labels.get(OFFICIAL, OFFICIAL)} those of all choices."
     )
     if sure:
         table.caption = (
-            "interval and p: jackknife over scenes. Holm: p corrected for the number of rows, official for"
-            f" that of the runs compared. {table.caption}"
+            "interval and p: jackknife over scenes. Holm: p corrected for the number of rows,"
+            f" {labels.get(OFFICIAL, OFFICIAL)} for that of the runs compared. {table.caption}"
         )
     if any(entry["interval"] is None for entry in compared["differences"].values()):
         table.caption += f"\n- {FEW_SCENES}"
@@ -169,11 +170,10 @@ def ladder_table(ladder: Mapping[str, Any]) -> Table:
     table = plain_table(f"Ladder of help, {ladder['n']} questions", "", *rungs)
     for low, high in pairwise(rungs):
         table.add_column(f"{low} → {high}", justify="right")
-    official = short_official(ladder["types"])
-    for name, row in ladder["types"].items():
-        label = official if name == OFFICIAL else _row_name(name)
+    for name, label in row_names(ladder["types"]).items():
+        row = ladder["types"][name]
         gains = (f"{signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"])
-        table.add_row(label, *map(figure, row["scores"]), *gains)
+        table.add_row(_row_name(label), *map(figure, row["scores"]), *gains)
     table.caption = (
         "a step: gain, and p by Holm; paired, over scenes (--json and --page have intervals)"
     )
@@ -264,7 +264,12 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
     """Return a line for every overall figure of some results."""
     macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
     within, number = results["intervals"], results["n"]
-    lines, vsibench = _official(results), asks_vsibench(results)
+    vsibench = asks_vsibench(results)
+    metrics = [
+        Line(f"{name}{ON_WORDS}", metric["n"], metric["score"], metric["interval"])
+        for name, metric in results.get("metrics", {}).items()
+    ]
+    lines = metrics + _official(results)
     if macro == MACRO:
         label = f"mean of tasks, {results['parser']}"
         lines.append(Line(label, number, results[MACRO], within.get(MACRO)))
@@ -287,10 +292,6 @@ def overall_lines(results: Mapping[str, Any]) -> list[Line]:
         Line(f"read as {name} does", None, other[MACRO])
         for name, other in results["parsers"].items()
         if vsibench and name != results["parser"]
-    ]
-    lines += [
-        Line(f"{name}{ON_WORDS}", metric["n"], metric["score"], metric["interval"])
-        for name, metric in results.get("metrics", {}).items()
     ]
     return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 

@@ -52,7 +52,8 @@ def ls_command(output: str, as_json: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}: {NO_RUNS}")
         return
-    table = Table(*COLUMNS, box=None, pad_edge=False)
+    heads = ("score" if name == "official" else name for name in COLUMNS)
+    table = Table(*heads, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*("–" if row[name] is None else str(row[name]) for name in COLUMNS))
     console = plain_console()

@@ -24,11 +24,11 @@ COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
 
 Row = dict[str, Any]
 
-HEADS = ("official", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "failed",
+HEADS = ("score", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "failed",
          "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
 
 CAPTION = (
-    "Official scores in percent over the scored questions; differences from the baseline in points, paired by question."
+    "Scores in percent over the scored questions; differences from the baseline in points, paired by question."
     " Intervals and p: jackknife over scenes; Holm: p corrected for the number of rows. Turns, renders, tokens and"
     " seconds (rendering and generating): mean per question."
 )

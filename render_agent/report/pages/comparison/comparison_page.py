@@ -27,7 +27,7 @@ from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
 from render_agent.score.beliefs.belief_summary import WORDS
-from render_agent.score.summary import OFFICIAL, short_official
+from render_agent.score.summary import OFFICIAL, row_names
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed
 from render_agent.util.display import tracked
 from render_agent.views.picture_store import safe_name
@@ -146,7 +146,7 @@ def _way(path: Path, place: Path) -> str:
 
 
 def names_of(comparison: Comparison) -> list[str]:
-    """Return the means and types that both runs of any pair have, the official mean first."""
+    """Return the means and types that both runs of any pair have, the mean of tasks first."""
     known = {name for pair in comparison.pairs for name in pair["differences"]}
     types = {row["type"] for run in comparison.runs for row in run.report.rows.values()}
     return [name for name in MEANS if name in known] + in_order(types & known)
@@ -155,7 +155,7 @@ def names_of(comparison: Comparison) -> list[str]:
 def words_of(name: str, names: Sequence[str]) -> str:
     """Return a mean or a type in words; names: all that are compared."""
     if name == OFFICIAL:
-        return short_official(names)
+        return row_names(names)[OFFICIAL]
     return "mean of questions" if name == "micro" else type_words(name)
 
 

@@ -1,0 +1,68 @@
+"""The metric of a question, the score of an answer to it, and the names of the rows of tables."""
+
+from dataclasses import replace
+
+import pytest
+
+from render_agent.dialogue.question import Question
+from render_agent.errors import SetupError
+from render_agent.score.questions import is_scorable, metric_of, score_answer
+from render_agent.score.summary import row_names
+from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_METRICS, metric_name
+
+COUNT = Question("1", "rooms", "rooms", "a", "object_counting", "How many?", "number", truth="4")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "count-accuracy"),
+        ({"metric": "accuracy"}, "accuracy"),
+        ({"type": "room_size_estimation"}, "mean-relative-accuracy"),
+        ({"type": "object_rel_direction_hard", "wanted": "letter"}, "direction-accuracy"),
+        ({"type": "object_rel_direction_hard", "wanted": "text"}, "direction-accuracy"),
+        ({"wanted": "text"}, "first-word"),
+        ({"type": "mine", "wanted": "letter"}, "accuracy"),
+        ({"type": "mine"}, "mean-relative-accuracy"),
+    ],
+)
+def test_a_question_has_its_own_metric_or_that_of_its_type_or_form(changes, name):
+    assert metric_name(replace(COUNT, **changes)) == name
+
+
+def test_the_metric_of_a_type_wants_the_form_of_its_answers():
+    for kind, form in ANSWER_FORMS.items():
+        assert metric_of(replace(COUNT, type=kind, wanted=form)).form == form
+    assert ANSWER_FORMS.keys() == TYPE_METRICS.keys()
+
+
+def test_an_answer_is_scored_by_the_metric_and_read_by_the_parser():
+    assert [score_answer(COUNT, answer) for answer in ("4", "3", "four", None)] == [1, 0.6, 0, 0]
+    assert score_answer(COUNT, "there are 4", "lmms-eval") == 1
+    named = replace(COUNT, metric="exact-match", wanted="text", truth="A Chair", answers=("sofa",))
+    for parser in ("official", "lmms-eval"):
+        assert [score_answer(named, answer, parser) for answer in ("chair", "sofa", "bed")] == [1, 1, 0]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [{"truth": None}, {"metric": "llm-match"}])
+def test_a_question_without_a_truth_or_for_a_judge_is_not_scored(changes):
+    assert is_scorable(COUNT)
+    question = replace(COUNT, **changes)
+    assert not is_scorable(question)
+    with pytest.raises(ValueError, match="question 1"):
+        score_answer(question, "4")
+
+
+def test_an_unknown_metric_is_a_fault_of_the_set_up():
+    with pytest.raises(SetupError, match="off-by-two"):
+        metric_of(replace(COUNT, metric="off-by-two"))
+
+
+def test_only_vsi_bench_has_an_official_row():
+    means = ["official", "without_order", "micro", "mean_of_types"]
+    vsibench = row_names([*means, "object_rel_direction", "route_planning"])
+    assert "official" in vsibench["official"]
+    assert list(vsibench)[:4] == means
+    other = row_names([*means, "route_planning", "colour"])
+    assert "official" not in other["official"]
+    assert list(other) == ["official", "micro", "mean_of_types", "route_planning", "colour"]
