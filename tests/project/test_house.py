@@ -1,10 +1,11 @@
-"""The rules of the house: the tree, which way imports go, where heavy libraries live."""
+"""The rules of the tree: the direction of imports, where heavy libraries are imported, names of files."""
 
 import ast
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
@@ -14,8 +15,8 @@ import pytest
 from render_agent.extras import EXTRAS
 from scripts.house import DOORS, LEVELS, TREE
 
-CORE = {room for level in LEVELS[: LEVELS.index("runs") + 1] for room in level.split()}
-"""What a run needs; the rooms above are rings, made of run folders, and the core imports none of them."""
+CORE = {folder for level in LEVELS[: LEVELS.index("runs") + 1] for folder in level.split()}
+"""What a run needs; the folders above it read run folders, and the core imports none of them."""
 
 OPTIONAL = set(EXTRAS)
 """Libraries of extras."""
@@ -35,7 +36,7 @@ def modules_of(package):
 
 
 SOURCES = modules_of("render_agent")
-LEVEL_OF = {room: number for number, level in enumerate(LEVELS) for room in level.split()}
+LEVEL_OF = {folder: number for number, level in enumerate(LEVELS) for folder in level.split()}
 
 
 @cache
@@ -80,12 +81,12 @@ def own_imports(name):
             yield known, line
 
 
-def room_of(name):
+def folder_of(name):
     return name.partition(".")[0]
 
 
-def within(name, rooms):
-    return any(f"{name}.".startswith(f"{room}.") for room in rooms.split())
+def within(name, folders):
+    return any(f"{name}.".startswith(f"{folder}.") for folder in folders.split())
 
 
 def test_imports_go_one_way():
@@ -94,18 +95,18 @@ def test_imports_go_one_way():
         for name in SOURCES
         if name != "__init__"
         for imported, line in own_imports(name)
-        if room_of(imported) not in (room_of(name), "__init__")
-        and LEVEL_OF[room_of(imported)] >= LEVEL_OF[room_of(name)]
+        if folder_of(imported) not in (folder_of(name), "__init__")
+        and LEVEL_OF[folder_of(imported)] >= LEVEL_OF[folder_of(name)]
     ]
     assert not upwards
 
 
-def test_no_module_imports_itself_in_a_circle():
+def test_no_import_cycle():
     graph = {name: {imported for imported, _ in own_imports(name)} - {name} for name in SOURCES}
     assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
 
 
-def test_the_core_imports_no_ring():
+def test_the_core_imports_nothing_above_it():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [
         f"{name}:{line} imports {imported}"
@@ -113,7 +114,7 @@ def test_the_core_imports_no_ring():
         for imported, line in imports_of(name)
         if imported.partition(".")[0] in outside
         or (
-            room_of(name) in CORE
+            folder_of(name) in CORE
             and imported.startswith("render_agent.")
             and imported.split(".")[1] in LEVEL_OF.keys() - CORE
         )
@@ -121,8 +122,13 @@ def test_the_core_imports_no_ring():
     assert not wrong
 
 
-def test_every_room_has_a_level():
-    assert {room_of(name) for name in SOURCES if name != "__init__"} == set(LEVEL_OF)
+def test_no_file_name_is_used_more_than_twice():
+    names = Counter(path.name for path in SOURCES.values() if path.name != "__init__.py")
+    assert not {name: n for name, n in names.items() if n > 2}
+
+
+def test_every_folder_has_a_level():
+    assert {folder_of(name) for name in SOURCES if name != "__init__"} == set(LEVEL_OF)
 
 
 @pytest.mark.parametrize("library", DOORS)
