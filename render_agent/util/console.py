@@ -1,4 +1,4 @@
-"""The console that everything is printed on, and the style of its tables."""
+"""The console for all printed output, and the style of its tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from render_agent.util.sanitize import visible
 
 
 class PlainConsole(Console):
-    """A console that knows no markup and shows control characters in texts as escapes."""
+    """A console that interprets no markup and escapes control characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
@@ -23,21 +23,24 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Render with everything that would command the terminal made visible."""
+        """Render with the control characters in text escaped."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)
 
 
 def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
-    """Return a console on standard output, or on standard error."""
+    """Return a console on standard output or standard error."""
     return PlainConsole(stderr=stderr, quiet=quiet)
 
 
 def plain_table(title: str | Text, *heads: str) -> Table:
-    """Return a table without rows; a title that comes from outside is given as `Text`.
+    """Return an empty table whose first column is left-aligned and the others right-aligned.
 
-    heads: of its columns: names on the left, then figures on the right. In a terminal that is too narrow
-    the widest columns are broken first, and nothing is cut off.
+    In a narrow terminal the widest columns wrap first; nothing is truncated.
+
+    Args:
+        title: Pass untrusted text as `Text`, so that its markup is not interpreted.
+        heads: Column headings.
     """
     table = Table(
         title=title,

@@ -1,4 +1,4 @@
-"""What a person sees while the program works: messages, and progress that is live on a terminal."""
+"""Terminal output while the program runs: messages, warnings and progress."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from rich.filesize import decimal
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-PLAIN_LINE_SECONDS = 10.0
-"""Seconds between two progress lines where the output is no terminal."""
+PLAIN_LINE_SECONDS = 10.0  # interval between progress lines if the output is not a terminal
 
 Item = TypeVar("Item")
 
 
 class _Amount(ProgressColumn):
-    """How much of a stage is done, and the estimated remaining time."""
+    """Progress column: amount done, speed and estimated time remaining."""
 
     def render(self, task: Task) -> Text:
         if not task.fields["amount"]:
@@ -37,7 +36,7 @@ class _Amount(ProgressColumn):
 
 
 def _progress(console: Console | None = None) -> Progress:
-    """Return rich's progress for a console; it shows nothing without one."""
+    """Return a rich progress display, disabled if there is no console."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         _Amount(),
@@ -48,7 +47,7 @@ def _progress(console: Console | None = None) -> Progress:
 
 
 class Display:
-    """Messages and progress on a console: live on a terminal, plain lines elsewhere, warnings only if quiet."""
+    """Prints messages and progress: live on a terminal, as plain lines otherwise, only warnings if quiet."""
 
     def __init__(self, console: Console, *, quiet: bool = False, verbose: bool = False) -> None:
         self.console = console
@@ -74,28 +73,27 @@ class Display:
             self.note(words)
 
     def update(self, line: str) -> None:
-        """Show the current state: in place on a terminal, elsewhere as a line every PLAIN_LINE_SECONDS."""
+        """Show the current status: in place on a terminal, else one line every PLAIN_LINE_SECONDS."""
         if self.live:
             if self._line is None:
                 self._line = self.progress.add_task("", total=None, amount=False)
             self.progress.update(self._line, description=line)
-            self.progress.start()  # does nothing if it has started
+            self.progress.start()  # no-op if already started
         elif time.monotonic() - self._last >= PLAIN_LINE_SECONDS:
             self._last = time.monotonic()
             self.note(line)
 
     def close(self) -> None:
-        """Take the live lines away."""
+        """Remove the live lines."""
         self.progress.stop()
 
 
-_shown: list[Display] = []
-"""The displays in use, the innermost last."""
+_shown: list[Display] = []  # stack of active displays, innermost last
 
 
 @contextmanager
 def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
-    """Show messages and stages on a console until the end of the block."""
+    """Show messages and progress on a console within the block."""
     display = Display(console, quiet=quiet, verbose=verbose)
     _shown.append(display)
     try:
@@ -106,7 +104,7 @@ def shown_on(console: Console, *, quiet: bool = False, verbose: bool = False) ->
 
 
 class Stage:
-    """A long piece of work and how much of it is done."""
+    """A long task and its progress."""
 
     def __init__(self, progress: Progress, task: TaskID, *, in_bytes: bool) -> None:
         self.in_bytes = in_bytes
@@ -114,13 +112,13 @@ class Stage:
         self._progress, self._task = progress, task
 
     def advance(self, count: float = 1) -> None:
-        """Count more as done."""
+        """Add `count` to the amount done."""
         self.at(self.done + count)
 
     def at(self, done: float, total: float | None = None) -> None:
-        """Set how much is done, and the total if it has become known."""
+        """Set the amount done, and the total if it is known by now."""
         self.done = done
-        if self._task in self._progress.task_ids:  # a library's bar may outlive its stage
+        if self._task in self._progress.task_ids:  # a library's progress bar may outlive the stage
             self._progress.update(self._task, completed=done, total=total)
 
 
@@ -128,7 +126,7 @@ class Stage:
 def stage(
     words: str, total: float | None = None, *, in_bytes: bool = False, announced: bool = False
 ) -> Iterator[Stage]:
-    """Show a long piece of work on a terminal; `announced`: as a line elsewhere, too."""
+    """Show the progress of a long task on a terminal; with `announced`, print a line otherwise."""
     display = _shown[-1] if _shown else None
     if display is not None and announced and not display.live:
         display.note(words)
@@ -139,12 +137,12 @@ def stage(
         yield Stage(progress, task, in_bytes=in_bytes)
     finally:
         progress.remove_task(task)
-        if progress.finished:  # nothing else is shown
+        if progress.finished:  # no other stage is shown
             progress.stop()
 
 
 def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
-    """Give items one by one, and show how many of them are done."""
+    """Yield the items one by one while showing progress."""
     with stage(words, len(items)) as part:
         for item in items:
             yield item
@@ -152,7 +150,7 @@ def tracked(items: Sequence[Item], words: str) -> Iterator[Item]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: "40 s", "12 min", "3 h 05 min"."""
+    """Return a duration as text: "40 s", "12 min", "3 h 05 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -160,29 +158,30 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number of things in words: "1 turn", "1,200 turns"; plural: of a noun that takes more than an s."""
+    """Return a number with its noun: "1 turn", "1,200 turns". Pass `plural` for irregular plurals."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence lists them: "a", "a and b", "a, b and c"."""
+    """Return names as a list in a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words: "3.6 GB"."""
+    """Return a number of bytes as text: "3.6 GB"."""
     return decimal(int(count))
 
 
 def bar_class(shown: Stage) -> type[Any]:
-    """Return a class of tqdm's bars that tell a stage how far a library is, and draw nothing.
+    """Return a tqdm class that reports a library's progress to a stage and draws nothing.
 
-    Of several bars the one that is furthest counts. Bytes are told as bytes.
+    If the library opens several bars, the one with the highest count is shown. For a stage in bytes, only bars
+    in bytes count.
     """
     from tqdm import tqdm
 
     class StageBar(tqdm):  # type: ignore[misc]
-        """A bar that hands on its count."""
+        """A tqdm bar that forwards its count to the stage."""
 
         def __init__(self, *positional: Any, **named: Any) -> None:
             unit = named.get("unit")
@@ -190,7 +189,7 @@ def bar_class(shown: Stage) -> type[Any]:
             super().__init__(*positional, **{**named, "file": StringIO(), "disable": False})
 
         def display(self, *_: Any, **__: Any) -> bool:
-            """Tell the stage."""
+            """Forward the count to the stage."""
             if self.counts and self.n >= shown.done:
                 shown.at(self.n, self.total)
             return True

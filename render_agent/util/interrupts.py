@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as exceptions, from the first line of the program on."""
+"""Raise SIGINT and SIGTERM as exceptions throughout the program."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes of a program that was stopped by these signals."""
+INTERRUPTED, TERMINATED = 130, 143  # exit codes: 128 + the signal number
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived, as a cluster's time limit sends it."""
+    """The process received SIGTERM, for example at a cluster's time limit."""
 
 
 KINDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
@@ -20,7 +19,7 @@ _arrived: list[type[BaseException]] = []
 
 
 def install() -> None:
-    """Have both signals raise their exceptions from now on."""
+    """Install handlers that raise the exceptions in KINDS; ignored signals stay ignored."""
     _arrived.clear()
     for number in KINDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -28,13 +27,13 @@ def install() -> None:
 
 
 def raise_again() -> None:
-    """Raise a signal's exception again if a library swallowed it, as some do while they are imported."""
+    """Raise the first signal's exception again, if a library swallowed it (some do during import)."""
     if _arrived:
         raise _arrived[0]
 
 
 def exit_code(stop: BaseException) -> int:
-    """Return the exit code of a program that such an exception ended."""
+    """Return the exit code for a program stopped by this exception."""
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 

@@ -1,4 +1,4 @@
-"""Main memory: the total and free bytes within the container's limit, and a bound on allocations."""
+"""Main memory: total and available bytes within the container's limits, and a limit on allocations."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import psutil
 
 
 def main_memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Return the total and the available bytes, within the limits of this process's control groups (version 2)."""
+    """Return total and available memory in bytes, within the limits of this process's control groups (v2)."""
     machine = psutil.virtual_memory()
     total, free = int(machine.total), int(machine.available)
     for group in _control_groups(root):
-        with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+        with suppress(OSError, ValueError):  # no such file, or no limit ("max")
             limit = int((group / "memory.max").read_text())
             used = int((group / "memory.current").read_text())
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # the kernel gives up inactive file pages when memory is needed
+            # The kernel reclaims inactive file pages when memory is needed.
             used -= int(stat.get("inactive_file", 0))
             total, free = min(total, limit), min(free, max(0, limit - used))
     return total, free
 
 
 def _control_groups(root: Path) -> list[Path]:
-    """Return the folders of this process's control group and of those around it, outermost first."""
+    """Return the folders of this process's control group and its ancestors, outermost first."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -38,19 +38,19 @@ def _control_groups(root: Path) -> list[Path]:
 
 @contextmanager
 def bounded_memory(most: int) -> Iterator[None]:
-    """Let this process allocate at most `most` more bytes; ValueError if a block needs more. Linux only."""
+    """Limit further allocations in this process to `most` bytes; raise ValueError if exceeded. Linux only."""
     if sys.platform != "linux":
         yield
         return
     import resource
 
-    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = has + most if soft == resource.RLIM_INFINITY else min(has + most, soft)
+    bound = used + most if soft == resource.RLIM_INFINITY else min(used + most, soft)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
     try:
         yield
     except MemoryError:
-        raise ValueError(f"it asks for more than {most:,} bytes of memory") from None
+        raise ValueError(f"it needs more than {most:,} bytes of memory") from None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,24 +1,25 @@
-"""Numbers as people and models write them: "0.5", "0.5 m", "-45°", "1,234", "twelve"."""
+"""Parse numbers as people and models write them: "0.5", "0.5 m", "-45°", "1,234", "twelve"."""
 
 from __future__ import annotations
 
 import math
 import re
 
+# Metres per unit of length.
 UNITS = {
     "m": 1.0, "meter": 1.0, "meters": 1.0, "metre": 1.0, "metres": 1.0,
     "cm": 0.01, "centimeter": 0.01, "centimeters": 0.01, "centimetre": 0.01, "centimetres": 0.01,
     "mm": 0.001, "millimeter": 0.001, "millimeters": 0.001,
     "millimetre": 0.001, "millimetres": 0.001,
 }  # fmt: skip
-"""How many metres a unit of length has."""
 
+# Degrees per unit of angle.
 ANGLES = {
     "°": 1.0, "º": 1.0, "deg": 1.0, "degree": 1.0, "degrees": 1.0,
     "rad": 180 / math.pi, "radian": 180 / math.pi, "radians": 180 / math.pi,
 }  # fmt: skip
-"""How many degrees a unit of angle has."""
 
+# English number words from 0 to 20.
 SMALL_NUMBERS = {
     word: value
     for value, word in enumerate(
@@ -26,8 +27,6 @@ SMALL_NUMBERS = {
         " sixteen seventeen eighteen nineteen twenty".split()
     )
 }
-"""English words for 0 to 20."""
-
 _MINUS_SIGNS = str.maketrans(dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\uff0d", "-"))
 _DIGITS = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]+)?"
 _WORD = rf"(?<![a-z-])(?:{'|'.join(SMALL_NUMBERS)})(?![a-z-])"
@@ -35,16 +34,16 @@ _SPOKEN = re.compile(_WORD)
 _AT_START = re.compile(rf"[-+]?{_DIGITS}|{_WORD}")
 _ALONE = re.compile(r"(?:(?<![a-z0-9_^.])[-+]?|(?<=[0-9]x))" + _DIGITS)
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+# Words that change the value of a number word next to them.
 _LARGER = re.compile(
     r"\b(?:minus|negative|point|half|dozen|hundred|thousand|million|(?:thir|for|fif|six|seven|eigh|nine)ty)\b"
 )
-"""Words that give a number word beside them another value."""
 
 
 def quantity(value: object, units: dict[str, float]) -> float | None:
-    """Return `value` as a finite number in the base unit of `units`, None if it is anything else.
+    """Return `value` as a finite number in the base unit of `units`, or None if it is not one.
 
-    A text may hold one number, in digits or a word up to twenty, and one unit of `units`. A truth value is no number.
+    Text may contain one number, in digits or as a word up to twenty, and one unit. Booleans are not numbers.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _finite(value)
@@ -59,10 +58,10 @@ def quantity(value: object, units: dict[str, float]) -> float | None:
 
 
 def only_number(text: str) -> str | None:
-    """Return the one number that a text holds, as plain digits; None for none or several.
+    """Return the only number in a text as plain digits; None if there are none or several.
 
-    "about 3 chairs", "2.0", "twelve" and "1,234" are numbers; "3 or 4", "1,5" and "none" are not. The same number
-    twice ("2 (two)") is one; a digit inside a word ("m2", "m^2") is none.
+    "about 3 chairs", "2.0", "twelve" and "1,234" contain one number; "3 or 4", "1,5" and "none" do not. A repeated
+    number ("2 (two)") counts once; digits inside a word ("m2", "m^2") do not count.
     """
     text = _THOUSANDS.sub("", _normalised(text))
     written = {_finite(float(digits)) for digits in _ALONE.findall(text)}
@@ -70,7 +69,7 @@ def only_number(text: str) -> str | None:
     if spoken and _LARGER.search(text):
         return None
     if written:
-        spoken.discard(1.0)  # beside digits "one" is a pronoun, as in "3, with the one behind"
+        spoken.discard(1.0)  # next to digits, "one" is a pronoun, as in "3, with the one behind"
     numbers = written | spoken
     number = numbers.pop() if len(numbers) == 1 else None
     if number is None:
@@ -83,7 +82,7 @@ def _value(number: str) -> float:
 
 
 def _normalised(text: str) -> str:
-    """Return a text in lower case with plain minus signs."""
+    """Return the text in lower case with ASCII minus signs."""
     return text.strip().lower().translate(_MINUS_SIGNS)
 
 

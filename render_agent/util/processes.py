@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, and the number of usable cores."""
+"""Child processes that die with their parent, and the number of usable cores."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def start_child(
     function: Callable[..., object], *arguments: str | int, stderr: int | None = None
 ) -> tuple[Connection[Any, Any], subprocess.Popen[bytes]]:
-    """Call a module's function in a new process; return this end of its pipe, and the process.
+    """Call a module-level function in a new process; return our end of a pipe to it, and the process.
 
     The function receives the file descriptor of its end of the pipe, then `arguments`. On Linux the kernel kills the
-    process when the thread that started it ends. Its standard output is discarded; `stderr` is as for `subprocess`.
+    process when the thread that started it ends. Its standard output is discarded.
+
+    Args:
+        function: Module-level function to call.
+        arguments: Further arguments.
+        stderr: As for `subprocess.Popen`.
     """
     ours, theirs = Pipe()
     values = ", ".join(map(repr, (theirs.fileno(), *arguments)))
@@ -39,10 +44,10 @@ def start_child(
         process = subprocess.Popen(
             [sys.executable, "-c", program],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # standard output is for results
+            stdout=subprocess.DEVNULL,  # stdout is reserved for results
             stderr=stderr,
             pass_fds=[theirs.fileno()],
-            process_group=0,  # Ctrl-C is for the parent, which then ends this process
+            process_group=0,  # Ctrl-C goes to the parent only, which then ends this process
         )
     return ours, process
 
@@ -50,36 +55,34 @@ def start_child(
 def map_in_processes(
     function: Callable[[Task], Result], tasks: Sequence[Task], processes: int
 ) -> Iterator[Result]:
-    """Yield `function` of each task in order, computed by spawned processes; by this one if `processes` is 1."""
+    """Yield `function(task)` for each task in order, in spawned processes; in this process if `processes` is 1."""
     if processes == 1:
         yield from map(function, tasks)
         return
-    context = get_context(
-        "spawn"
-    )  # threads and compiled kernels of this process would not survive a fork
+    context = get_context("spawn")  # threads and compiled kernels do not survive a fork
     parent = (os.getpid(),)
     with ProcessPoolExecutor(processes, context, end_with_parent, parent) as pool:
         yield from pool.map(function, tasks)
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent, of process id `parent`, dies. Linux only."""
+    """Have the kernel kill this process when its parent (process id `parent`) dies. Linux only."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the call
+        if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
 
 
 def prefer_for_oom_kill() -> None:
-    """Make this process the kernel's first choice when memory runs out, see proc(5). Linux only."""
+    """Make this process the OOM killer's first choice; see proc(5). Linux only."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def signal_name(return_code: int) -> str:
-    """Return the name of the signal that ended a process with a negative return code."""
+    """Return the name of the signal behind a negative return code."""
     try:
         return signal.Signals(-return_code).name
     except ValueError:
@@ -87,7 +90,7 @@ def signal_name(return_code: int) -> str:
 
 
 def cores() -> int:
-    """Return the number of processor cores that this process may use."""
+    """Return the number of CPU cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,25 +1,22 @@
-"""Why something failed, in one line: the words of an error, and values that are short enough for a sentence."""
+"""Format errors and values for one-line messages of bounded length."""
 
 from __future__ import annotations
 
-LONGEST_REASON = 300
-"""Characters of an error's message."""
-
-LONGEST_VALUE = 80
-"""Characters of a value in a sentence, where nothing else is said."""
+LONGEST_REASON = 300  # characters of an error message
+LONGEST_VALUE = 80  # characters of a quoted value; the default of `shortened`
 
 
 def first_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of its message, without its full stop."""
+    """Return the class name of an error and the first line of its message, without a trailing full stop."""
     lines = str(error).strip().splitlines() or [""]
     line = lines[0].strip().rstrip(".:")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def reason_of(error: BaseException | str) -> str:
-    """Return the message of an error in one line of at most LONGEST_REASON characters.
+    """Return an error's message as one line of at most LONGEST_REASON characters.
 
-    Of an error of the operating system, the words that the system has for it.
+    For an OSError, this is the operating system's description (`strerror`).
     """
     words = error.strerror if isinstance(error, OSError) else None
     reason = " ".join(str(words or error).split()) or type(error).__name__
@@ -27,12 +24,12 @@ def reason_of(error: BaseException | str) -> str:
 
 
 def shortened(value: object, longest: int = LONGEST_VALUE) -> str:
-    """Return a value as text: where it has more than `longest` characters, the first of them and an ellipsis."""
+    """Return a value as text, truncated with an ellipsis if it exceeds `longest` characters."""
     text = str(value)
     return text if len(text) <= longest else text[:longest] + "…"
 
 
 def short_repr(value: object, longest: int = LONGEST_VALUE) -> str:
-    """Return the repr of a value, shortened as `shortened` does it: its last quotation mark or bracket stays."""
+    """Return the repr of a value, truncated like `shortened` but with its closing quote or bracket."""
     text = repr(value)
     return text if len(text) <= longest else shortened(text, longest) + text[-1]

@@ -1,4 +1,4 @@
-"""Redaction: keys and tokens of the environment are left out of all that is written, paths out of what is shared."""
+"""Redaction: remove the environment's keys and tokens from all output, and local paths from what is shared."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-MIN_KEY_LETTERS = 8
-"""Characters: what is shorter is no key, and would take harmless words out of texts."""
+MIN_KEY_LETTERS = 8  # characters; shorter values are hardly keys and would match ordinary words
 
-_HOLD_A_KEY = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
-_HOLD_AN_ADDRESS = ("_URL", "_PROXY")
-"""How names of variables end; they are looked through for every reply, in which expressions take longer."""
-_NAMES_A_KEY = re.compile(
+# Suffixes of environment variable names. A tuple, because this runs for every reply and `endswith` beats a regex.
+_KEY_SUFFIXES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
+_URL_SUFFIXES = ("_URL", "_PROXY")
+_KEY_OPTION = re.compile(
     r"(?:^|[_.-])(?:api[_-]?key|(?:access|auth|bearer|hf)[_-]?token|secret|password|passwd|authorization)$"
     r"|^token$",
     re.IGNORECASE,
@@ -24,44 +23,46 @@ _NAMES_A_KEY = re.compile(
 
 
 def names_a_key(name: str) -> bool:
-    """Whether an option of this name holds a key, as `hf_token` and `api_key` do."""
-    return _NAMES_A_KEY.search(name) is not None
+    """Return True if an option of this name contains a key, such as `hf_token` or `api_key`."""
+    return _KEY_OPTION.search(name) is not None
 
 
 def known_keys() -> list[str]:
-    """Return the keys, tokens and passwords that the environment holds, the longest first."""
+    """Return the keys, tokens and passwords in the environment, longest first."""
     keys: set[str] = set()
     for name in os.environ:
-        end = name.upper()
-        if end.endswith(_HOLD_A_KEY):
+        suffix = name.upper()
+        if suffix.endswith(_KEY_SUFFIXES):
             keys.add(os.environ.get(name, "").strip())
-        elif end.endswith(_HOLD_AN_ADDRESS) and "@" in (value := os.environ.get(name, "")):
-            keys |= _of_address(value)
+        elif suffix.endswith(_URL_SUFFIXES) and "@" in (value := os.environ.get(name, "")):
+            keys |= _url_credentials(value)
     return sorted((key for key in keys if len(key) >= MIN_KEY_LETTERS), key=len, reverse=True)
 
 
 def without_keys(text: str) -> str:
-    """Return a text in which "[key]" stands for every key that the environment holds."""
+    """Return the text with every key of the environment replaced by "[key]"."""
     return without(text, known_keys())
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which "[key]" stands for each of some secrets."""
+    """Return the text with every secret replaced by "[key]"."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "[key]")
     return text
 
 
+# An absolute path in a text: at least one folder and a name.
 _ABSOLUTE = re.compile(
     r"(?<![\w.</*~%-])(?:file://)?(?:/[\w.@+~-]+)+/([\w.@+~-]+)/?|[A-Za-z]:\\(?:[\w.@+-]+\\)*([\w.@+-]+)"
 )
-"""An absolute path of some machine in a text: at least one folder and a name."""
 
 
 def public(value: Any, folders: Iterable[Path] = ()) -> Any:
-    """Return a text, or a tree of them, as strangers may read it: without keys, of each absolute path the last name.
+    """Return a text, or a tree of texts, safe to publish: keys redacted, absolute paths reduced to their last name.
 
-    folders: of this machine, which are found whatever signs are in their names.
+    Args:
+        value: A string, or nested mappings and sequences of strings; other values are returned unchanged.
+        folders: Local folders to remove from paths even if their names contain unusual characters.
     """
     if isinstance(value, Mapping):
         return {public(name, folders): public(part, folders) for name, part in value.items()}
@@ -77,8 +78,8 @@ def public(value: Any, folders: Iterable[Path] = ()) -> Any:
     return _ABSOLUTE.sub(lambda match: match[1] or match[2], without_keys(value))
 
 
-def _of_address(address: str) -> set[str]:
-    """Return the password of an address, as it is written and as it is meant, and what precedes its @."""
+def _url_credentials(address: str) -> set[str]:
+    """Return a URL's password, quoted and unquoted, and its userinfo (the part before @)."""
     try:
         parts = urlsplit(address.strip())
         password = parts.password or ""

@@ -1,7 +1,7 @@
-"""Bounded parsing of JSON and YAML from outside into declared types; every fault is a ValueError.
+"""Bounded, typed parsing of untrusted JSON and YAML. Every failure is a ValueError.
 
-A document is declared as a type (a dataclass, a `msgspec.Struct`, a TypedDict) with the bounds of its values as
-annotations. That declaration reads it, writes it, and says what is wrong with it.
+A document's type (a dataclass, a `msgspec.Struct` or a TypedDict) has the bounds of its values as annotations.
+It is used to parse, validate and serialise the document.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from msgspec import Meta
 
 from render_agent.util.reasons import short_repr
 
-__all__ = ("Either",)  # which mypy takes for another module's
+__all__ = ("Either",)  # otherwise mypy treats it as a private re-export of typing.Union
 
 if TYPE_CHECKING:
     from typing import Union as Either
 else:
 
     class _CustomType(type):
-        """msgspec calls our hook for such a type, and takes whatever that returns."""
+        """Metaclass of a type that msgspec delegates to `dec_hook`."""
 
         def __instancecheck__(cls, value):
             return True
@@ -35,9 +35,9 @@ else:
         def __getitem__(cls, parameters):
             return GenericAlias(cls, parameters)
 
-    # msgspec's own unions need a field that names the type, which the files of a run do not have.
+    # msgspec's tagged unions need a type field, which the files in a run folder do not have.
     class Either(metaclass=_CustomType):
-        """One of several objects: the first whose first field is present, else the last."""
+        """Union of object types: the first whose first field is present in the data, else the last."""
 
 
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
@@ -46,28 +46,20 @@ NotNegative = Annotated[float, Meta(ge=0, le=1e15)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
 
-MAX_BYTES = 1 << 30
-"""Of a file that is read whole."""
-
-CHUNK_BYTES = 1 << 20
-"""Bytes that are read at a time of what tells no size."""
-
-LONGEST_PATH, LONGEST_NAME = 4096, 255
-"""Maximum bytes of a path and of a name in it, on the systems in use."""
-
-MAX_LINE_BYTES = 64 << 20
-"""Bytes of a line in a file of lines."""
-
-MAX_ENTRIES = 100_000
-"""Of a YAML document, with what its aliases stand for counted wherever they stand."""
+MAX_BYTES = 1 << 30  # largest regular file that is read into memory
+MAX_PIPED_BYTES = 64 << 20  # limit for pipes and devices, which may be endless
+CHUNK_BYTES = 1 << 20  # bytes per read if the size is unknown
+LONGEST_PATH, LONGEST_NAME = 4096, 255  # bytes; PATH_MAX and NAME_MAX on Linux
+MAX_LINE_BYTES = 64 << 20  # longest line of a JSON-lines file
+MAX_ENTRIES = 100_000  # entries in a YAML document after expanding aliases
 
 
 class MisfitError(ValueError):
-    """A document does not fit its declared type; the message is msgspec's and names the field."""
+    """A document does not match its declared type; msgspec's message names the field."""
 
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
-    """Parse a JSON text with the options of `json.loads`; ValueError if it is not JSON or nested too deeply."""
+    """Parse JSON with the options of `json.loads`; raise ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(text, **options)
     except RecursionError:
@@ -75,18 +67,18 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
 
 
 def decode(text: bytes, form: Any) -> Any:
-    """Parse a JSON text into its declared type; MisfitError if it does not fit, ValueError if it is not JSON."""
+    """Parse JSON into a declared type; raise MisfitError if it does not match, ValueError if it is not JSON."""
     try:
         return _decoder(form).decode(text)
     except msgspec.ValidationError as error:
         raise MisfitError(str(error)) from None
-    # Lone surrogates, which only Python's parser takes, and what only it explains.
+    # Python's parser accepts lone surrogates and reports syntax errors with a position.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return convert(parse_json(text), form)
 
 
 def convert(data: Any, form: Any) -> Any:
-    """Convert plain values, as JSON and YAML hold them, to their declared type. MisfitError if they do not fit."""
+    """Convert plain JSON or YAML values to a declared type; raise MisfitError if they do not match."""
     try:
         return msgspec.convert(data, form, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
@@ -96,12 +88,12 @@ def convert(data: Any, form: Any) -> Any:
 
 
 def plain(data: Any) -> Any:
-    """Return an object of a declared type as plain values; the inverse of `convert`."""
+    """Convert an instance of a declared type to plain values; the inverse of `convert`."""
     return msgspec.to_builtins(data, enc_hook=_to_plain)
 
 
 def encode(data: Any) -> bytes:
-    """Return data as one line of JSON; lone surrogates are escaped."""
+    """Return data as one line of JSON, with lone surrogates escaped."""
     text = json.dumps(data, ensure_ascii=False, default=plain) + "\n"
     return text.encode("utf-8", "backslashreplace")
 
@@ -112,10 +104,10 @@ def _decoder(form: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _from_plain(form: Any, data: Any) -> Any:
-    """Read a type that msgspec does not know."""
+    """Convert plain values to a type that msgspec does not support; its `dec_hook`."""
     if form is Path:
         if not is_path(data):
-            raise ValueError(f"{short_repr(data)} is no path of a file")
+            raise ValueError(f"{short_repr(data)} is not a valid file path")
         return Path(data)
     if not isinstance(data, dict):
         raise ValueError(f"Expected `object`, got {short_repr(data)}")
@@ -130,17 +122,17 @@ def _first_field(kind: Any) -> str:
 
 
 def _to_plain(data: Any) -> Any:
-    """Write a type that msgspec does not know."""
+    """Convert an instance of a type that msgspec does not support to a plain value; its `enc_hook`."""
     if isinstance(data, PurePath):
         return str(data)
     for kind in (float, int, str):
-        if isinstance(data, kind):  # of a type derived from it, such as numpy's floats
+        if isinstance(data, kind):  # a subclass, such as numpy.float64
             return kind(data)
-    raise TypeError(f"{type(data).__name__} has no form in JSON")
+    raise TypeError(f"{type(data).__name__} cannot be serialised as JSON")
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse a YAML text into plain values; ValueError if it is not YAML or its aliases expand beyond MAX_ENTRIES."""
+    """Parse YAML into plain values; raise ValueError if it is invalid or expands beyond MAX_ENTRIES."""
     import yaml
 
     try:
@@ -149,7 +141,7 @@ def parse_yaml(text: str) -> Any:
         if node is None:
             return None
         if _entries(node, {}) > MAX_ENTRIES:
-            raise ValueError(f"it holds more than {MAX_ENTRIES:,} entries")
+            raise ValueError(f"it has more than {MAX_ENTRIES:,} entries")
         return loader.construct_document(node)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -157,14 +149,10 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-MAX_PIPED_BYTES = 64 << 20
-"""Of what is no ordinary file: a device may have no end."""
-
-
 def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
-    """Return the content of a file. OSError where it cannot be read, ValueError where it has more bytes."""
+    """Return the content of a file; raise OSError if it cannot be read, ValueError if it exceeds `most` bytes."""
     with path.open("rb") as file:
-        # Room is made for what is asked for, there or not; a pipe tells no size.
+        # read(n) allocates n bytes even if the file is shorter; the size of a pipe is unknown.
         status = os.fstat(file.fileno())
         most = most if stat.S_ISREG(status.st_mode) else min(most, MAX_PIPED_BYTES)
         content = file.read(min(status.st_size, most) + 1)
@@ -176,7 +164,7 @@ def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
 
 
 def is_path(file: object) -> bool:
-    """Whether a text may be the path of a file, there or not: no system refuses to look for it."""
+    """Return True if `file` is a syntactically valid file path, whether or not the file exists."""
     if not isinstance(file, str) or "\0" in file or not Path(file).name:
         return False
     whole = file.encode("utf-8", "replace")
@@ -184,12 +172,12 @@ def is_path(file: object) -> bool:
 
 
 def _entries(node: Any, counted: dict[int, int]) -> int:
-    """Count the values that a node of YAML stands for; ValueError where it holds itself."""
-    known = counted.get(id(node))
-    if known is not None:
-        if not known:
-            raise ValueError("an entry holds itself")
-        return known
+    """Count the entries of a YAML node with aliases expanded; raise ValueError if it contains itself."""
+    count = counted.get(id(node))
+    if count is not None:
+        if not count:
+            raise ValueError("an entry contains itself")
+        return count
     counted[id(node)] = 0
     inner = node.value if isinstance(node.value, list) else []
     parts = [part for entry in inner for part in (entry if isinstance(entry, tuple) else (entry,))]

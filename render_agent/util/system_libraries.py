@@ -1,4 +1,4 @@
-"""The libraries of the operating system that pip cannot bring, and what needs them."""
+"""Operating-system libraries that pip cannot install, and the packages that need them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class SystemLibrary:
-    """One library: how the loader knows it, Debian's package for it, and what stops without it."""
+    """A system library: its file name for the loader, its Debian package, and what needs it."""
 
     name: str
     package: str
@@ -26,20 +26,20 @@ LIBRARIES = (
 SOFTWARE_DRIVER = SystemLibrary(
     "Mesa's software driver", "libgl1-mesa-dri", "pyrender on a machine without a GPU"
 )
+# File names of Mesa's software driver below a library folder, before and since Mesa 24.2.
 DRIVER_FILES = ("dri/swrast_dri.so", "libgallium-*.so")
-"""What Mesa's software driver is called, older and newer than 24.2, below a library folder."""
 
 LIBRARY_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu")
 
 
 def missing() -> list[SystemLibrary]:
-    """Return the libraries that this machine lacks."""
-    lacking = [library for library in LIBRARIES if not _loads(library.name)]
-    return lacking if _has_driver() else [*lacking, SOFTWARE_DRIVER]
+    """Return the libraries that are not installed."""
+    not_loadable = [library for library in LIBRARIES if not _loads(library.name)]
+    return not_loadable if _has_driver() else [*not_loadable, SOFTWARE_DRIVER]
 
 
 def install_command(libraries: list[SystemLibrary]) -> str:
-    """Return what to type on Debian or Ubuntu to get `libraries`."""
+    """Return the Debian/Ubuntu command that installs `libraries`."""
     return "sudo apt-get install " + " ".join(library.package for library in libraries)
 
 

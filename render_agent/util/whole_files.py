@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and lines of JSON of which only the last can be torn."""
+"""Atomic file writes, and JSON-lines files that can only be torn in their last line."""
 
 from __future__ import annotations
 
@@ -23,40 +23,45 @@ from render_agent.util.safe_parse import (
 
 T = TypeVar("T")
 
+# Errors from fsync on a folder that mean the file system does not support or need it.
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
-"""What file systems answer that keep names without being asked, or cannot be asked."""
 
 
 def writing(path: Path | str) -> AbstractContextManager[None]:
-    """Turn an error of the operating system while writing `path` into one clear RunLogError."""
-    then = "make room or give access, then go on: nothing that was logged is lost"
+    """Turn an OSError raised while writing `path` into a RunLogError."""
+    then = "make room or fix the permissions, then resume; everything logged so far is saved"
     return os_errors(RunLogError, f"write {path}", then)
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raise SetupError where no file can be made at a path or in a folder of its name; nothing is left there."""
+    """Raise SetupError if no file can be created at `path` or in a folder of that name; leaves nothing behind."""
     from tempfile import TemporaryFile
 
     target = path.absolute()
-    there = next(place for place in (target, *target.parents) if place.exists())
-    then = f"no file can be made in {there}: name another place"
+    existing = next(place for place in (target, *target.parents) if place.exists())
+    then = f"files cannot be created in {existing}; choose another location"
     with os_errors(SetupError, f"write {path}", then):
-        TemporaryFile(dir=target.parent if target.is_file() else there).close()
+        TemporaryFile(dir=target.parent if target.is_file() else existing).close()
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, whenever the process dies.
+    """Write a file atomically: after a crash of the process it is either complete or unchanged.
 
-    durable: also when the machine dies. RunLogError where it cannot be written, and where a device or a pipe has
-    its name, which would be gone.
+    Args:
+        path: File to write; must not be a device or a pipe, which would be replaced.
+        content: The whole content.
+        durable: Also survive a crash of the machine (fsync).
+
+    Raises:
+        RunLogError: The file cannot be written.
     """
     make_folders(path.parent, durable=durable)
     with writing(path), suppress(FileNotFoundError):
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
-            raise OSError(errno.EINVAL, "it is no file")
-    # Path.open takes no opener
-    with whole(path) as partial, open(partial, "wb", opener=_not_through_a_link) as file:
+            raise OSError(errno.EINVAL, "not a regular file")
+    # Path.open has no `opener` parameter.
+    with whole(path) as partial, open(partial, "wb", opener=_open_no_follow) as file:
         file.write(content)
         if durable:
             file.flush()
@@ -67,9 +72,10 @@ def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give the file to write that takes the place of `path` at the end, and is removed where there is an error.
+    """Yield a temporary file that replaces `path` at the end, or is removed on error.
 
-    RunLogError where it cannot be written.
+    Raises:
+        RunLogError: The file cannot be written.
     """
     partial = path.with_name(f".{path.name}.part")
     try:
@@ -77,14 +83,14 @@ def whole(path: Path) -> Iterator[Path]:
             yield partial
             partial.replace(path)
     except BaseException:
-        if not partial.is_symlink():  # what somebody else laid there
+        if not partial.is_symlink():  # then it was created by someone else
             with suppress(OSError):
                 partial.unlink()
         raise
 
 
 def make_folders(folder: Path, *, durable: bool) -> None:
-    """Make a folder and those above it. durable: their names survive the machine's death. RunLogError."""
+    """Create a folder and its parents. With `durable`, they survive a crash of the machine."""
     new = [path for path in (folder, *folder.parents) if durable and not path.exists()]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +99,7 @@ def make_folders(folder: Path, *, durable: bool) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder survive the machine's death. RunLogError."""
+    """Flush a folder's entries to disk (fsync)."""
     with writing(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -105,20 +111,20 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _not_through_a_link(path: str, flags: int) -> int:
-    """Open a file, but none that a link of that name leads to."""
+def _open_no_follow(path: str, flags: int) -> int:
+    """Open a file without following a symbolic link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write_all(file: FileIO, content: bytes) -> None:
-    """Write all of `content` to an unbuffered file; OSError where only a part of it fits."""
+    """Write all of `content` to an unbuffered file; raise OSError if not all of it fits."""
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def json_bytes(data: Any) -> bytes:
-    """Return `data` as JSON, indented unless they are nested too deeply for that; see `encode`."""
+    """Return data as indented JSON, or on one line if it is nested too deeply; see `encode`."""
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False)
     except RecursionError:
@@ -127,12 +133,12 @@ def json_bytes(data: Any) -> bytes:
 
 
 def json_lines(data: Iterable[Any]) -> bytes:
-    """Return one line of JSON for each of `data`."""
+    """Return data as JSON lines, one per item."""
     return b"".join(map(encode, data))
 
 
 def read_json(path: Path) -> Any:
-    """Return the JSON in a file. RunLogError where it is none."""
+    """Return the JSON in a file; raise RunLogError if it cannot be read or parsed."""
     with os_errors(RunLogError, f"read {path}", also=ValueError):
         return parse_json(read_bounded(path))
 
@@ -140,12 +146,17 @@ def read_json(path: Path) -> Any:
 def read_lines(
     path: Path, read: Callable[[bytes], T] = parse_json, most: int | None = None
 ) -> tuple[list[T], int]:
-    """Return what `read` makes of the whole lines of a JSON-lines file, and how many bytes they take.
+    """Parse a JSON-lines file; return the parsed lines and the number of bytes they occupy.
 
-    most: bytes of a line, MAX_LINE_BYTES unless given.
+    A torn last line is omitted.
 
-    A torn last line is left out; any other unreadable line, and one that `read` has a MisfitError for, is
-    a RunLogError that names it.
+    Args:
+        path: File to read.
+        read: Parses one line.
+        most: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
+
+    Raises:
+        RunLogError: Any other line is invalid, or `read` raises MisfitError for a line.
     """
     lines: list[T] = []
     whole, most = 0, most or MAX_LINE_BYTES
@@ -155,21 +166,21 @@ def read_lines(
             if not line.endswith(b"\n"):
                 if len(line) == most:
                     raise RunLogError(
-                        f"{where} has more than {most:,} bytes; restore the file, or cut it"
-                        " before that line and continue"
+                        f"{where} exceeds {most:,} bytes; restore the file, or truncate it before"
+                        " that line and resume"
                     )
                 break
             try:
                 lines.append(read(line))
             except MisfitError as error:
                 raise RunLogError(
-                    f"{path} is damaged: line {len(lines) + 1} does not fit: {error}"
+                    f"{path} is damaged: line {len(lines) + 1} is invalid: {error}"
                 ) from error
             except ValueError as error:
                 if file.read(1):
                     raise RunLogError(
-                        f"{where} is not JSON ({error}); restore the file, or cut it before that line"
-                        " and continue"
+                        f"{where} is not JSON ({error}); restore the file, or truncate it before that"
+                        " line and resume"
                     ) from error
                 break
             whole += len(line)

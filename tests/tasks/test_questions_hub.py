@@ -94,7 +94,7 @@ def test_questions_are_fetched_and_found_again_without_the_hub(hub, tmp_path, ar
 
 REFUSED = {
     "gated": "gated",
-    "unknown": "knows no",
+    "unknown": "on the hub",
     "empty": "test.jsonl",
     "broken": "reached",
     "a--b": "neither",

@@ -1,4 +1,4 @@
-"""The tables that are printed, in terminals of every width."""
+"""Printed tables, in terminals of different widths."""
 
 import pytest
 from rich.console import Console
@@ -7,7 +7,7 @@ from render_agent.util.console import plain_table
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
-def test_a_narrow_terminal_cuts_nothing_off(width):
+def test_narrow_terminals_wrap_without_truncating(width):
     names = [f"question_about_the_relative_position_of_furniture_{n}" for n in range(2)]
     table = plain_table("scores", "question type", "n", "score", "95 % interval")
     for name in names:

@@ -1,4 +1,4 @@
-"""Numbers and names as a sentence has them."""
+"""Numbers and names formatted for sentences."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from render_agent.util.display import counted, listed
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "0 turns"), (1, "1 turn"), (1200, "1,200 turns")]
 )
-def test_a_number_of_things_has_its_noun(number, words):
+def test_counted_chooses_singular_or_plural(number, words):
     assert counted(number, "turn") == words
 
 
-def test_a_noun_may_have_its_own_plural():
+def test_counted_accepts_an_irregular_plural():
     assert [counted(number, "reply", "replies") for number in (1, 2)] == ["1 reply", "2 replies"]
 
 
@@ -20,5 +20,5 @@ def test_a_noun_may_have_its_own_plural():
     ("names", "words"),
     [((), ""), (("a",), "a"), (("a", "b"), "a and b"), (("a", "b", "c"), "a, b and c")],
 )
-def test_names_are_listed(names, words):
+def test_listed_joins_names(names, words):
     assert listed(names) == words

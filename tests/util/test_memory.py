@@ -13,7 +13,7 @@ def write(folder, **files):
         (folder / name.replace("__", ".")).write_text(text)
 
 
-def test_the_limit_of_an_outer_control_group_counts(tmp_path):
+def test_limits_of_outer_control_groups_apply(tmp_path):
     write(tmp_path / "proc/self", cgroup="0::/job/step\n")
     group = tmp_path / "sys/fs/cgroup"
     write(group / "job/step", memory__max="max\n", memory__current="1\n", memory__stat="anon 1\n")
@@ -23,11 +23,11 @@ def test_the_limit_of_an_outer_control_group_counts(tmp_path):
     assert main_memory(tmp_path) == (1000, 500)
 
 
-def test_without_control_groups_the_machine_counts(tmp_path):
+def test_without_control_groups_the_machine_total_is_reported(tmp_path):
     assert main_memory(tmp_path)[0] == psutil.virtual_memory().total
 
 
-def test_what_asks_for_more_than_its_bound_is_a_value_error():
+def test_exceeding_the_memory_limit_raises_value_error():
     with pytest.raises(ValueError, match="memory"), bounded_memory(64 << 20):
         np.ones(1 << 30)
     assert len(np.ones(1 << 20)) == 1 << 20

@@ -1,4 +1,4 @@
-"""Numbers and quantities in texts of models."""
+"""Numbers and quantities in model replies."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_lengths(value, metres):
      "1,5", "1 2", "1 to 2", "0.5 furlongs", "45°", "a chair", "0x10", [1], {"x": 1}, "٣",
      "two hundred", "twenty-one", "one point five", "minus one", "twofold"],
 )  # fmt: skip
-def test_no_lengths(value):
+def test_invalid_lengths_are_none(value):
     assert quantity(value, UNITS) is None
 
 
@@ -58,7 +58,7 @@ def test_no_lengths(value):
         ("3, with the one behind the sofa", "3"), ("3 chairs, half hidden", "3"), ("50 cm", "50"),
     ],
 )  # fmt: skip
-def test_texts_that_hold_one_number(text, number):
+def test_texts_with_one_number(text, number):
     assert only_number(text) == number
 
 
@@ -68,18 +68,18 @@ def test_texts_that_hold_one_number(text, number):
      "two-seater", "the twenty-first", "2x3", "4 by 5 m", "nan", "infinity", "1e999", "9" * 400, "A", "٣",
      "twenty-one", "two hundred", "two and a half", "minus two", "one point five", "forty"],
 )  # fmt: skip
-def test_texts_that_hold_none_or_several(text):
+def test_texts_with_no_or_several_numbers(text):
     assert only_number(text) is None
 
 
 @given(some.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_every_written_number_keeps_its_value(number):
+def test_numbers_round_trip_through_text(number):
     assert float(only_number(f"it is {number!r}, I think")) == number
     assert quantity(repr(number), UNITS) == number
 
 
 @given(some.text())
-def test_any_text_is_read_without_an_error(text):
-    value, read = quantity(text, UNITS), only_number(text)
+def test_arbitrary_text_never_raises(text):
+    value, number = quantity(text, UNITS), only_number(text)
     assert value is None or math.isfinite(value)
-    assert read is None or only_number(read) == read
+    assert number is None or only_number(number) == number

@@ -1,4 +1,4 @@
-"""Child processes end with their parent."""
+"""Child processes die with their parent."""
 
 import subprocess
 import sys
@@ -23,8 +23,8 @@ def sleep(connection):
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not offer it")
-def test_a_killed_parent_leaves_no_child(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's PR_SET_PDEATHSIG")
+def test_child_dies_when_its_parent_is_killed(tmp_path):
     (tmp_path / "sleeper.py").write_text(CHILD)
     program = PARENT.format(function="sleep").replace(
         "import sys", "from sleeper import sleep; import sys"
@@ -40,8 +40,8 @@ def test_a_killed_parent_leaves_no_child(tmp_path):
     assert psutil.wait_procs([child], timeout=10)[1] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not offer it")
-def test_a_killed_diagnosis_leaves_no_process(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's PR_SET_PDEATHSIG")
+def test_workers_die_when_the_diagnosis_is_killed(tmp_path):
     run = run_rooms(tmp_path, scene=("room00", "room01"), max_turns=2).path
     words = ["diagnose", str(run), "--processes", "2"]
     with psutil.Popen(

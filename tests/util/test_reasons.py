@@ -1,4 +1,4 @@
-"""The words of an error are one line, of bounded length."""
+"""Errors and values are formatted as one line of bounded length."""
 
 import pytest
 
@@ -19,11 +19,11 @@ from render_agent.util.reasons import (
         (ValueError(""), "ValueError"),
         ("said", "said"),
         (PermissionError(13, "Permission denied", "a.json"), "Permission denied"),
-        (OSError("no words of the system"), "no words of the system"),
+        (OSError("without strerror"), "without strerror"),
         (ValueError("x" * (LONGEST_REASON + 1)), "x" * LONGEST_REASON + "…"),
     ],
 )
-def test_the_reason_of_an_error_is_one_line(error, reason):
+def test_reason_of_returns_one_line(error, reason):
     assert reason_of(error) == reason
 
 
@@ -35,12 +35,12 @@ def test_the_reason_of_an_error_is_one_line(error, reason):
         (RuntimeError("\n  first:  \n"), "RuntimeError: first"),
     ],
 )
-def test_the_first_line_of_an_error_is_told_with_its_kind(error, line):
+def test_first_line_starts_with_the_class_name(error, line):
     assert first_line(error) == line
 
 
 @pytest.mark.parametrize("value", ["", "a 'word'", "x" * LONGEST_VALUE, 7, None, ValueError("no")])
-def test_a_short_value_is_told_as_it_is(value):
+def test_short_values_are_unchanged(value):
     assert shortened(value) == str(value)
     assert short_repr(value, 90) == repr(value)
 
@@ -56,14 +56,14 @@ def test_a_short_value_is_told_as_it_is(value):
         (tuple(range(1_000)), "(0, 1", "…)"),
     ],
 )
-def test_the_end_of_a_long_value_shows_that_it_was_cut_and_what_closes_it(value, begins, ends):
-    told = short_repr(value)
-    assert (told[:LONGEST_VALUE], told[LONGEST_VALUE]) == (repr(value)[:LONGEST_VALUE], "…")
-    assert len(told) == LONGEST_VALUE + 2
-    assert told.startswith(begins)
-    assert told.endswith(ends)
+def test_long_values_are_truncated_and_keep_their_closing_bracket(value, begins, ends):
+    text = short_repr(value)
+    assert (text[:LONGEST_VALUE], text[LONGEST_VALUE]) == (repr(value)[:LONGEST_VALUE], "…")
+    assert len(text) == LONGEST_VALUE + 2
+    assert text.startswith(begins)
+    assert text.endswith(ends)
 
 
-def test_as_much_of_a_long_text_is_told_as_is_asked_for():
+def test_maximum_length_can_be_chosen():
     assert shortened("abcdef", 3) == "abc…"
     assert short_repr("abcdef", 3) == "'ab…'"

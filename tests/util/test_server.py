@@ -1,4 +1,4 @@
-"""The local server: what it serves, and everything that it refuses."""
+"""The local server: what it serves, and every request that it refuses."""
 
 import logging
 import socket
@@ -14,12 +14,12 @@ from render_agent.util.web.checks import MOST_BYTES, TOKEN_HEADER, PageFiles
 from render_agent.util.web.server import LocalServer
 
 
-class Shelf:
-    """Serves a folder, takes what is posted to `take`, and breaks at `broken`."""
+class Site:
+    """Serves a folder, records POST bodies sent to `/take`, and fails at `/broken` and `/damaged`."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.taken = []
+        self.bodies = []
 
     def routes(self):
         return [
@@ -37,19 +37,19 @@ class Shelf:
         raise RunLogError("a secret line is damaged")
 
     async def take(self, request):
-        self.taken.append(await request.body())
+        self.bodies.append(await request.body())
         return JSONResponse({})
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory):
-    """A shelf and its server, for all tests."""
-    tmp_path = tmp_path_factory.mktemp("shelf")
+def running(tmp_path_factory):
+    """A site and its server, shared by all tests."""
+    tmp_path = tmp_path_factory.mktemp("site")
     folder = tmp_path / "inside"
     (folder / "deep").mkdir(parents=True)
     (folder / "page.html").write_text("<p>here</p>")
     (folder / "deep" / "ünder way.png").write_bytes(b"\x89PNG")
-    (folder / "run.log").write_text("of no concern to a page")
+    (folder / "run.log").write_text("not part of any page")
     (folder / ".hidden.css").write_text("p {}")
     (tmp_path / "secret.json").write_text("{}")
     (folder / "out.json").symlink_to(tmp_path / "secret.json")
@@ -57,53 +57,53 @@ def standing(tmp_path_factory):
     (folder / "within.html").symlink_to(folder / "page.html")
     (folder / "circle.html").symlink_to(folder / "circle.html")
     (folder / "folder.html").mkdir()
-    shelf, server = Shelf(folder), LocalServer()
-    server.start(shelf.routes())
-    yield shelf, server
+    site, server = Site(folder), LocalServer()
+    server.start(site.routes())
+    yield site, server
     server.close()
 
 
 @pytest.fixture
-def shelf(standing):
-    standing[0].taken.clear()
-    return standing[0]
+def site(running):
+    running[0].bodies.clear()
+    return running[0]
 
 
 @pytest.fixture
-def server(standing):
-    return standing[1]
+def server(running):
+    return running[1]
 
 
 def ask(server, path="/", method="GET", body=None, **headers):
-    """Return status, headers and body of the reply; a header None is left out."""
+    """Return status, headers and body of the response; headers set to None are omitted."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
-    given = {"Host": f"127.0.0.1:{server.port}"} | {
+    sent = {"Host": f"127.0.0.1:{server.port}"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
     try:
         connection.putrequest(method, path, skip_host=True)
-        if body is not None and "Content-Length" not in given:
-            given["Content-Length"] = str(len(body))
-        for name, value in given.items():
+        if body is not None and "Content-Length" not in sent:
+            sent["Content-Length"] = str(len(body))
+        for name, value in sent.items():
             if value is not None:
                 connection.putheader(name, value)
         connection.endheaders(body)
-        reply = connection.getresponse()
-        return reply.status, reply.headers, reply.read()
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
     finally:
         connection.close()
 
 
 def post(server, body=b"{}", path="/take", **headers):
-    given = {
+    default = {
         "Origin": f"http://127.0.0.1:{server.port}",
         "Content-Type": "application/json",
         TOKEN_HEADER: server.token,
     }
-    return ask(server, path, "POST", body, **given | headers)
+    return ask(server, path, "POST", body, **default | headers)
 
 
-def test_pages_and_files_come_with_their_type_and_are_kept_by_nobody(server):
+def test_pages_have_a_content_type_and_are_never_cached(server):
     status, headers, body = ask(server)
     assert (status, body) == (200, b"first")
     assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -119,7 +119,7 @@ def test_pages_and_files_come_with_their_type_and_are_kept_by_nobody(server):
     assert (status, headers["Content-Length"], body) == (200, "11", b"")
 
 
-def test_localhost_is_a_name_for_it(server):
+def test_localhost_is_an_accepted_host(server):
     host = f"localhost:{server.port}"
     assert ask(server, Host=host)[0] == 200
     assert ask(server, Host=host, Origin=f"http://{host}")[0] == 200
@@ -130,15 +130,15 @@ def test_localhost_is_a_name_for_it(server):
     ["", "evil.example", "127.0.0.1", "localhost", "127.0.0.1:1", "[::1]:{port}",
      "evil.example:{port}", "127.0.0.1.evil.example:{port}", "127.0.0.1:{port}@evil.example"],
 )  # fmt: skip
-def test_other_names_for_this_machine_are_refused(server, host):
+def test_other_host_names_are_refused(server, host):
     assert ask(server, Host=host.format(port=server.port))[0] == 421
 
 
-def test_a_request_that_names_no_machine_or_two_is_none(server):
+def test_missing_or_repeated_host_header_is_refused(server):
     assert ask(server, Host=None)[0] == 400
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        named = f"Host: 127.0.0.1:{server.port}\r\n".encode()
-        connection.sendall(b"GET / HTTP/1.1\r\n" + named + named + b"\r\n")
+        host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
+        connection.sendall(b"GET / HTTP/1.1\r\n" + host + host + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400 ")
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -150,11 +150,11 @@ def test_a_request_that_names_no_machine_or_two_is_none(server):
     ["null", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1",
      "http://localhost:{port}", "http://127.0.0.1:{port}/", "http://127.0.0.1:{port}.evil.example"],
 )  # fmt: skip
-def test_pages_of_other_sites_are_refused(server, shelf, origin):
+def test_pages_of_other_sites_are_refused(server, site, origin):
     origin = origin.format(port=server.port)
     assert ask(server, Origin=origin)[0] == 403
     assert post(server, Origin=origin)[0] == 403
-    assert shelf.taken == []
+    assert site.bodies == []
 
 
 @pytest.mark.parametrize(
@@ -182,34 +182,34 @@ def test_pages_of_other_sites_are_refused(server, shelf, origin):
     ],
 )
 def test_nothing_outside_the_folder_is_served(server, path, status):
-    found, headers, body = ask(server, path)
-    assert found == status
+    actual, headers, body = ask(server, path)
+    assert actual == status
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
     assert b"Traceback" not in body
 
 
-def test_a_folder_that_is_not_there_yet_has_no_files(tmp_path, shelf, server):
-    found = PageFiles(tmp_path / "later", ".html")
-    assert found.lookup_path("page.html") == ("", None)
+def test_a_folder_may_be_created_later(tmp_path, site, server):
+    files = PageFiles(tmp_path / "later", ".html")
+    assert files.lookup_path("page.html") == ("", None)
     (tmp_path / "later").mkdir()
     (tmp_path / "later" / "page.html").touch()
-    assert found.lookup_path("page.html")[1].st_size == 0
+    assert files.lookup_path("page.html")[1].st_size == 0
 
 
-def test_paths_are_decoded_once(server, shelf):
-    (shelf.folder / "a b").mkdir()
-    (shelf.folder / "a b" / "%.html").write_text("here")
+def test_paths_are_decoded_once(server, site):
+    (site.folder / "a b").mkdir()
+    (site.folder / "a b" / "%.html").write_text("here")
     assert ask(server, "/a%20b/%25.html?x=/../y")[2] == b"here"
 
 
-def test_the_page_may_post_with_its_token(server, shelf):
+def test_post_with_the_page_token_is_accepted(server, site):
     status, _, body = post(server, b'{"text": "done"}')
     assert (status, body) == (200, b"{}")
-    assert shelf.taken == [b'{"text": "done"}']
+    assert site.bodies == [b'{"text": "done"}']
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("change", "status"),
     [
         ({TOKEN_HEADER: None}, 403),
         ({TOKEN_HEADER: "wrong"}, 403),
@@ -225,21 +225,21 @@ def test_the_page_may_post_with_its_token(server, shelf):
         ({"path": "/../take"}, 400),
     ],
 )
-def test_other_posts_are_refused(server, shelf, given, status):
-    assert post(server, **given)[0] == status
-    assert shelf.taken == []
+def test_other_posts_are_refused(server, site, change, status):
+    assert post(server, **change)[0] == status
+    assert site.bodies == []
 
 
 @pytest.mark.parametrize("length", ["-1", "2.5", "9" * 40])
-def test_a_length_that_is_no_number_is_refused(server, shelf, length):
+def test_an_invalid_content_length_is_refused(server, site, length):
     assert post(server, b"", **{"Content-Length": length})[0] == 400
-    assert shelf.taken == []
+    assert site.bodies == []
 
 
-def test_more_than_a_page_posts_is_told_so(server, shelf):
+def test_the_largest_accepted_body_is_most_bytes(server, site):
     assert post(server, b"x" * (MOST_BYTES + 1))[0] == 413
     assert post(server, b"x" * MOST_BYTES)[0] == 200
-    assert len(shelf.taken) == 1
+    assert len(site.bodies) == 1
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "FOO"])
@@ -251,26 +251,26 @@ def test_other_methods_are_refused(server, method):
 
 
 @pytest.mark.parametrize(
-    ("path", "told", "traced"),
+    ("path", "message", "has_traceback"),
     [("/broken", "a secret detail", True), ("/damaged", "a secret line is damaged", False)],
 )
-def test_what_goes_wrong_is_logged_and_not_shown(server, caplog, path, told, traced):
+def test_internal_errors_are_logged_but_not_shown(server, caplog, path, message, has_traceback):
     status, _, body = ask(server, path)
     assert status == 500
     assert b"secret" not in body
-    assert told in caplog.text
-    assert ("Traceback" in caplog.text) == traced
+    assert message in caplog.text
+    assert ("Traceback" in caplog.text) == has_traceback
     assert ask(server)[0] == 200
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "data",
     [b"\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n",
      b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", b"POST /take HTTP/1.1\r\nContent-Length: 9"],
 )  # fmt: skip
-def test_what_is_no_request_does_no_harm(server, sent, caplog):
+def test_malformed_requests_are_harmless(server, data, caplog):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        connection.sendall(sent)
+        connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         reply = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert b"Traceback" not in reply
@@ -278,7 +278,7 @@ def test_what_is_no_request_does_no_harm(server, sent, caplog):
     assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
 
 
-def test_it_is_quiet(server, capfd, caplog):
+def test_nothing_is_printed(server, capfd, caplog):
     caplog.set_level(logging.INFO)
     ask(server)
     ask(server, "/../x")
@@ -287,32 +287,31 @@ def test_it_is_quiet(server, capfd, caplog):
     assert "/../x" in entry.getMessage()
 
 
-def test_it_listens_on_this_machine_only(server):
+def test_server_listens_on_localhost_only(server):
     assert server._socket.getsockname()[0] == "127.0.0.1"
     assert server.address == f"http://127.0.0.1:{server.port}/"
 
 
-def test_a_port_that_is_taken_is_one_clear_sentence(server):
-    with pytest.raises(SetupError, match=rf"port {server.port} of 127.0.0.1 .*--port"):
+def test_a_port_in_use_is_an_error(server):
+    with pytest.raises(SetupError, match=rf"port {server.port} .*--port"):
         LocalServer(server.port)
     with pytest.raises(SetupError, match="no such port"):
         LocalServer(70_000)
 
 
-def test_closing_waits_for_no_silent_browser_and_leaves_no_thread(shelf):
+def test_close_drops_idle_connections_and_joins_threads(site):
     before = set(threading.enumerate())
-    served = LocalServer()
-    served.start(shelf.routes())
-    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as silent:
-        assert ask(served)[0] == 200
-        served.close()
-        assert silent.recv(10) == b""
+    server = LocalServer()
+    server.start(site.routes())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as idle:
+        assert ask(server)[0] == 200
+        server.close()
+        assert idle.recv(10) == b""
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
         assert not thread.is_alive(), thread
-    again = LocalServer(served.port)  # its port is free at once
-    again.close()
+    LocalServer(server.port).close()  # the port is free again at once
 
 
-def test_one_that_never_started_closes_too():
+def test_a_server_that_never_started_can_be_closed():
     LocalServer().close()

@@ -1,3 +1,5 @@
+"""Atomic files and JSON lines that survive a crash."""
+
 import os
 from pathlib import Path
 
@@ -7,33 +9,33 @@ from render_agent.errors import RunLogError
 from render_agent.util.whole_files import json_lines, read_lines, write_all, write_whole
 
 
-def test_a_torn_last_line_is_left_out_wherever_it_is_torn(tmp_path):
+def test_a_torn_last_line_is_omitted(tmp_path):
     path = tmp_path / "turns.jsonl"
     rows = [{"a": 1}, {"text": "zwölf\n"}, {"b": [1, 2, {"c": None}]}]
-    whole = json_lines(rows)
+    content = json_lines(rows)
     ends = [len(json_lines(rows[:count])) for count in range(4)]
-    for cut in range(len(whole) + 1):
-        path.write_bytes(whole[:cut])
-        lines, good = read_lines(path)
-        kept = max(count for count in range(4) if ends[count] <= cut)
-        assert lines == rows[:kept]
-        assert good == ends[kept]
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        lines, num_bytes = read_lines(path)
+        num_complete = max(count for count in range(4) if ends[count] <= cut)
+        assert lines == rows[:num_complete]
+        assert num_bytes == ends[num_complete]
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+def test_an_invalid_line_before_the_last_is_an_error(tmp_path):
     path = tmp_path / "turns.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": \n{"a": 3}\n')
     with pytest.raises(RunLogError, match="line 2 of"):
         read_lines(path)
 
 
-def test_a_torn_line_that_ends_in_a_newline_is_left_out(tmp_path):
+def test_an_invalid_last_line_is_omitted(tmp_path):
     path = tmp_path / "turns.jsonl"
     path.write_bytes(b'{"a": 1}\n\0\0\0\0\n')
     assert read_lines(path) == ([{"a": 1}], 9)
 
 
-def test_write_whole_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "results.json"
     path.write_bytes(b"old")
 
@@ -47,15 +49,15 @@ def test_write_whole_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_pipe_of_that_name_is_not_replaced(tmp_path):
+def test_a_pipe_is_not_replaced(tmp_path):
     path = tmp_path / "bundle.zip"
     os.mkfifo(path)
-    with pytest.raises(RunLogError, match=r"bundle\.zip: it is no file"):
+    with pytest.raises(RunLogError, match=r"bundle\.zip"):
         write_whole(path, b"new")
     assert path.is_fifo()
 
 
-def test_write_all_says_when_the_disk_is_full():
+def test_write_all_raises_if_the_disk_is_full():
     with (
         Path("/dev/full").open("ab", buffering=0) as file,
         pytest.raises(OSError, match="No space"),

@@ -1,4 +1,4 @@
-"""The person's own browser, where there is one to be opened."""
+"""Open pages in the user's web browser."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import webbrowser
 
 
 def open_page(address: str) -> bool:
-    """Open an address in the browser; False where there is no display, or no browser on it.
+    """Open an address in the browser; return False if there is no display or no browser.
 
-    Without a display none is tried: a browser made of text would take the terminal away.
+    Without a display, no browser is tried: a text-mode browser would take over the terminal.
     """
     display = (
         sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

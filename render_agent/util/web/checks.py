@@ -1,4 +1,4 @@
-"""What a local server refuses: requests that its own pages do not make, and files that are no part of a page."""
+"""Request checks of the local server: reject other sites' requests, and serve only whitelisted files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-MOST_BYTES = 200_000
-"""Of what is posted."""
+MOST_BYTES = 200_000  # largest POST body
 
 TOKEN_HEADER = "X-Render-Agent-Token"
 
@@ -26,66 +25,65 @@ _PLAIN_PATH = re.compile(r"/|(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f\x7f\ufffd]+)+")
 
 
 def check_request(request: Request, port: int, token: str) -> None:
-    """Raise HTTPException where a request is not one that a page of this server makes."""
+    """Raise HTTPException unless the request could come from one of this server's pages."""
     _check_origin(request, port)
     if not _PLAIN_PATH.fullmatch(request.scope["path"]):  # decoded, without its query
-        raise HTTPException(400, "That is no address here.")
+        raise HTTPException(400, "Invalid path.")
     if request.method == "POST":
         _check_post(request, token)
 
 
 def _check_origin(request: Request, port: int) -> None:
-    """Refuse what was not asked of this machine by name, or was asked by another site's page.
+    """Reject requests addressed to another host name or sent by another site's page.
 
-    A foreign name for 127.0.0.1 is how a page elsewhere would read what is served here.
+    The host check prevents DNS rebinding, where another site's name resolves to 127.0.0.1.
     """
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}", *(["127.0.0.1", "localhost"] * (port == 80))]
     requested_hosts = [host.lower() for host in request.headers.getlist("Host")]
     if len(requested_hosts) != 1 or requested_hosts[0] not in hosts:
-        raise HTTPException(421, "This server answers to 127.0.0.1 and localhost only.")
+        raise HTTPException(421, "This server only answers for 127.0.0.1 and localhost.")
     origins = request.headers.getlist("Origin")
     if origins and origins != [f"http://{requested_hosts[0]}"]:
-        raise HTTPException(403, "Pages of other sites are not answered.")
+        raise HTTPException(403, "Cross-origin requests are not allowed.")
     if request.method == "POST" and not origins:
-        raise HTTPException(403, "Only the page of this server may post.")
+        raise HTTPException(403, "POST requests need an Origin header.")
 
 
 def _check_post(request: Request, token: str) -> None:
-    """Refuse what does not carry the token that the page was given, is too much or is no JSON."""
+    """Reject POST requests without the page's token, without a length, too large, or not JSON."""
     headers = request.headers
     tokens = headers.getlist(TOKEN_HEADER)
     if len(tokens) != 1 or not hmac.compare_digest(tokens[0].encode(), token.encode()):
-        raise HTTPException(403, "The token of the page is missing or old: load the page again.")
+        raise HTTPException(403, "The page's token is missing or out of date. Reload the page.")
     if "Transfer-Encoding" in headers or "Content-Length" not in headers:
-        raise HTTPException(411, "The length of what is posted must be given.")
+        raise HTTPException(411, "POST requests need a Content-Length.")
     if int(headers["Content-Length"]) > MOST_BYTES:
-        raise HTTPException(413, f"At most {MOST_BYTES} bytes may be posted.")
+        raise HTTPException(413, f"The request body exceeds {MOST_BYTES} bytes.")
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "What is posted must be application/json.")
+        raise HTTPException(415, "The request body must be application/json.")
 
 
 def picture_response(content: bytes) -> Response:
-    """Return a PNG that a browser shows as a picture and as nothing else, wherever it is opened."""
+    """Return a PNG response that browsers can only display as an image, wherever it is opened."""
     return Response(content, media_type="image/png", headers=PICTURE_HEADERS)
 
 
 class PageFiles(StaticFiles):
-    """Serves the files of a folder that have one of some suffixes (".png", …).
+    """Serves the files in a folder that have one of the given suffixes, such as ".png".
 
-    Hidden files are not served, nor what a link outside the folder leads to. The folder need not be
-    there.
+    Hidden files and links that lead out of the folder are not served. The folder may be created later.
     """
 
     def __init__(self, folder: Path, *suffixes: str) -> None:
         super().__init__(directory=folder, check_dir=False)
         self.suffixes = suffixes
-        self.config_checked = True  # a folder that is not there yet has no files
+        self.config_checked = True  # skip the check that the folder already exists
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
-        """Return the file at a relative path and its state, None where none may be served."""
+        """Return the path and stat of a file to serve, or ("", None) if it must not be served."""
         if not path.endswith(self.suffixes) or any(part[:1] == "." for part in path.split("/")):
             return "", None
         try:
             return super().lookup_path(path)
-        except OSError:  # links in a circle, a name that is too long
+        except OSError:  # a symlink loop or a name that is too long
             return "", None

@@ -1,4 +1,4 @@
-"""A small server for pages on this machine: 127.0.0.1 only, for its own pages only."""
+"""A local HTTP server that listens on 127.0.0.1 and answers only its own pages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1"
 
+# Sent with every response. Pages may load resources only from this server, and no inline scripts or styles.
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -35,40 +36,44 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""What every reply carries: a page may load what this server has, nothing inline."""
 
-CLOSING_SECONDS = 2
-"""How long an unfinished request is waited for at the end."""
+CLOSING_SECONDS = 2  # time for open requests to finish at shutdown
 
 
 class LocalServer:
-    """Serves the routes of a site until `close`.
+    """Serves the routes of a site in a background thread until `close`.
 
-    port: 0 takes any that is free. token: what a page must send along to post. SetupError where the
-    port is taken.
+    Args:
+        port: TCP port; 0 picks a free one.
+
+    Attributes:
+        token: Secret that pages must send with every POST request.
+
+    Raises:
+        SetupError: The port is in use or invalid.
     """
 
     def __init__(self, port: int = 0) -> None:
         self.token = secrets.token_urlsafe(24)
         try:
             if port > 65_535:
-                raise OSError(0, "there is no such port")
+                raise OSError(0, "no such port")
             self._socket = socket.create_server((ADDRESS, port), backlog=64)
         except OSError as error:
             raise SetupError(
-                f"cannot serve a page on port {port} of {ADDRESS} ({error.strerror}): name another by"
-                " --port, or leave it out and take any that is free"
+                f"cannot serve a page on {ADDRESS}, port {port} ({error.strerror}): choose another"
+                " --port, or omit it to use any free port"
             ) from error
         self.port = int(self._socket.getsockname()[1])
         self._server: uvicorn.Server | None = None
 
     @property
     def address(self) -> str:
-        """Where the first page is."""
+        """URL of the start page."""
         return f"http://{ADDRESS}:{self.port}/"
 
     def start(self, routes: Sequence[BaseRoute]) -> None:
-        """Serve a site from now on, in threads of its own; its functions are called from several."""
+        """Start serving in background threads; route handlers may run concurrently."""
         self._server = uvicorn.Server(
             uvicorn.Config(
                 _checked(Router(routes, redirect_slashes=False), self.port, self.token),
@@ -93,7 +98,7 @@ class LocalServer:
         self._thread.join()
 
     def close(self) -> None:
-        """Stop, and wait for the server's thread."""
+        """Stop the server and wait for its thread."""
         if self._server is not None:
             self._server.should_exit = True
             self._thread.join()
@@ -102,7 +107,7 @@ class LocalServer:
 
 
 def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
-    """Return an application that refuses foreign requests, and answers errors with one sentence."""
+    """Wrap an application: reject requests from other sites, and answer errors with one sentence."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -114,14 +119,13 @@ def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
             logger.info("refused %s %r: %s", request.method, scope["path"], refused.detail)
             response = PlainTextResponse(f"{refused.detail}\n", refused.status_code)
         except ClientDisconnect:
-            logger.debug("a connection ended early")
+            logger.debug("client disconnected early")
             return
         except Exception as error:
-            # The boundary of a request: whatever a site raises, the page is told in one sentence
-            # and the others are served on.
+            # Request boundary: an error in one handler must not affect other requests or leak details.
             known = isinstance(error, RenderAgentError)
             logger.error("could not serve %r: %s", scope["path"], error, exc_info=not known)
-            response = PlainTextResponse("Something went wrong here; the log says what.\n", 500)
+            response = PlainTextResponse("Internal error; see the log for details.\n", 500)
         await response(scope, receive, send)
 
     return serve

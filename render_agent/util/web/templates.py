@@ -1,4 +1,4 @@
-"""Templates of pages: filled in with everything escaped."""
+"""Jinja templates for web pages, with autoescaping."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[2]
 
-ASSETS = PACKAGE / "util" / "web" / "assets"
-"""Style and scripts, as they are copied into a report and served beside a live page."""
+ASSETS = PACKAGE / "util" / "web" / "assets"  # styles and scripts for reports and live pages
 
 
 @cache
 def environment(part: str) -> jinja2.Environment:
-    """Return the templates of one part of the package (`report`), beside those that all pages share.
+    """Return the template environment for one part of the package, such as `report`, plus the shared templates.
 
-    A name that a page does not give is an error, and whatever it gives is escaped.
+    Undefined variables are errors, and all values are escaped.
     """
     import jinja2
 
