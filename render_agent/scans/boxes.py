@@ -1,4 +1,4 @@
-"""Oriented boxes: corners, overlaps, and the exact distance between the closest points of two."""
+"""Oriented boxes: corners, overlap test, and exact distance."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# The twelve edges of a box as pairs of corner indices.
 EDGES = np.array(
     [(a, b) for a in range(8) for b in range(8) if b > a and bin(a ^ b).count("1") == 1]
 )
-"""The twelve edges of a box as pairs of its corners."""
 
 _SIGNS = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class OrientedBox:
-    """A box anywhere in the world.
+    """A box in any position and orientation.
 
-    centre: (3,) metres; size: (3,) metres along its axes; axes: (3, 3), a unit axis a row.
+    Attributes:
+        centre: (3,) metres, world frame.
+        size: Extent along each axis, (3,) metres.
+        axes: (3, 3) unit vectors, one per row.
     """
 
     centre: Array
@@ -31,28 +34,28 @@ class OrientedBox:
 
     @property
     def corners(self) -> Array:
-        """Its corners, (8, 3) metres; bit 2, 1, 0 of their number choose the end of axis 0, 1, 2."""
+        """Corners, (8, 3) metres; bits 2, 1, 0 of the index choose the end of axes 0, 1, 2."""
         corners: Array = self.centre + (_SIGNS * self.size) @ self.axes
         return corners
 
     @property
     def bounds(self) -> Array:
-        """The upright, axis-parallel box around it, (2, 3) metres."""
+        """Axis-parallel bounding box, (2, 3) metres."""
         corners = self.corners
         return np.stack([corners.min(0), corners.max(0)])
 
     def local(self, points: Array) -> Array:
-        """Return world points (n, 3) along its axes, from its centre, metres."""
-        inside: Array = (points - self.centre) @ self.axes.T
-        return inside
+        """Return world points, (n, 3) metres, in the frame of the box: its centre and axes."""
+        local: Array = (points - self.centre) @ self.axes.T
+        return local
 
     def grown(self, margin: float) -> OrientedBox:
-        """Return the box with every face `margin` metres farther out."""
+        """Return the box with every face moved outwards by `margin` metres."""
         return OrientedBox(self.centre, self.size + 2 * margin, self.axes)
 
 
 def upright(low: Array, high: Array, degrees: float = 0.0, at: Array | None = None) -> OrientedBox:
-    """Return the box between two corners (3,), turned about z at the origin and then moved to `at`."""
+    """Return the box between two corners, (3,) metres, rotated about z at the origin, then moved by `at`."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     turn = rotation(degrees)
     centre = turn @ ((low + high) / 2) + (0.0 if at is None else at)
@@ -60,9 +63,9 @@ def upright(low: Array, high: Array, degrees: float = 0.0, at: Array | None = No
 
 
 def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> bool:
-    """Return whether two boxes share more than `slack` metres in every direction.
+    """Return True if two boxes overlap by more than `slack` metres in every direction.
 
-    By the separating axis theorem over the 15 axes (Gottschalk et al. 1996).
+    Uses the separating axis theorem over 15 axes (Gottschalk et al. 1996).
     """
     apart = second.centre - first.centre
     if (
@@ -83,10 +86,10 @@ def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> boo
 
 
 def distance(first: OrientedBox, second: OrientedBox) -> float:
-    """Return the distance in metres between the closest points of two boxes, 0 where they overlap.
+    """Return the distance in metres between the closest points of two boxes, 0 if they overlap.
 
-    Two convex polyhedra are closest at a corner and a face or at two edges, so that all such pairs
-    decide it.
+    The closest points of two convex polyhedra are on a corner and a face or on two edges, so the
+    minimum over all such pairs is exact.
     """
     if overlap(first, second):
         return 0.0
@@ -102,9 +105,9 @@ def _outside(box: OrientedBox, points: Array) -> float:
 
 
 def _segments(first: Array, second: Array) -> float:
-    """Return the least distance between any of two sets of segments, (n, 2, 3) and (m, 2, 3).
+    """Return the smallest distance between two sets of segments, (n, 2, 3) and (m, 2, 3).
 
-    Closest points of two segments after Ericson, Real-Time Collision Detection, 5.1.9.
+    See Ericson, Real-Time Collision Detection, 5.1.9.
     """
     p, d1 = first[:, None, 0], (first[:, 1] - first[:, 0])[:, None]
     q, d2 = second[None, :, 0], (second[:, 1] - second[:, 0])[None]
@@ -120,7 +123,7 @@ def _segments(first: Array, second: Array) -> float:
 
 
 def rotation(degrees: float) -> Array:
-    """Return the (3, 3) matrix that turns column vectors about z; exact at quarter turns."""
+    """Return the (3, 3) matrix that rotates column vectors about z; exact for multiples of 90 degrees."""
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
     if degrees % 90 == 0:
         sine, cosine = float(round(sine)), float(round(cosine))

@@ -1,4 +1,4 @@
-"""The scenes in memory: each is read once, shared by its questions, dropped when memory is short."""
+"""Scene cache: each scan is read once, shared by its questions, and evicted if memory is short."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_CACHE_BYTES = 4 << 30
-"""Bytes that scenes may take together."""
+MAX_CACHE_BYTES = 4 << 30  # default limit for all cached scenes together
 
 Place = tuple[Path, str]
-"""A file and the name of a scene in it: one file of annotations holds many."""
+"""A file and the name of a scene in it; a file of annotations contains many."""
 
 
 class SceneFiles:
-    """Reads scenes from files: scans, and rooms from annotations, whose files are parsed once.
+    """Reads scenes from scan files, or builds them from annotation files, which are parsed once.
 
-    up, unit: as in `load_scene`; rooms from annotations need neither.
+    Args:
+        up: Up axis of scan files; see `load_scene`.
+        unit: Unit of scan files; see `load_scene`.
     """
 
     def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO) -> None:
@@ -46,7 +47,7 @@ class SceneFiles:
         self._lock = Lock()
 
     def read(self, path: Path, name: str) -> Scene:
-        """Return the scene `name` of the file `path`. SceneError where it holds none."""
+        """Return scene `name` of file `path`; raise SceneError if it cannot be read."""
         if is_annotations(path):
             from render_agent.scans.stand_in.annotated_room import annotated_scene
 
@@ -65,13 +66,13 @@ class SceneFiles:
             except QuestionsError as error:
                 raise SceneError(*error.args) from error
         if name not in self._annotations[path]:
-            raise SceneError(f"{path} has no annotation of the scene {name}: restore the file")
+            raise SceneError(f"{path} has no annotation of scene {name}; restore the file")
         return self._annotations[path][name]
 
 
 @dataclass(eq=False)
 class _Entry:
-    """A scene being read or there, and the free space in it once somebody asked for it."""
+    """A scene, loaded or being loaded, and its free space once it has been requested."""
 
     scene: Future[Scene] = field(default_factory=Future)
     space: FreeSpace | None = None
@@ -85,12 +86,18 @@ class _Entry:
 
 
 class SceneCache:
-    """Scenes by their file and name, at most `limit` bytes of them, the least recently used dropped first.
+    """Thread-safe LRU cache of scenes and their free space.
 
-    The scene that is asked for is kept even where it alone is larger. Any thread may ask; none
-    reads a file that another is reading. A SceneError is remembered, so that every question of a
-    broken scan gets the same sentence. `loads` counts the scenes that were read. replacements: the
-    scenes that are shown in the place of others.
+    Concurrent requests for a scene wait for the first one to load it. A SceneError is cached too, so that every
+    question about a broken scan fails with the same message.
+
+    Args:
+        limit: Maximum bytes of all scenes together; the scene in use is kept even if it alone is larger.
+        load: Reads a scene by file and name; defaults to `SceneFiles`.
+        replacements: Scenes to load in place of others.
+
+    Attributes:
+        loads: Number of scenes loaded so far.
     """
 
     def __init__(
@@ -107,11 +114,11 @@ class SceneCache:
         self._lock = Lock()
 
     def get(self, question: Question) -> Scene:
-        """Return the scene of `question`. SceneError where its scan is missing or cannot be read."""
+        """Return the scene of a question; raise SceneError if its scan is missing or unreadable."""
         return self._entry(question).scene.result()
 
     def space(self, question: Question) -> FreeSpace:
-        """Return the free space of the question's scene, built when first asked for."""
+        """Return the free space of a question's scene, built on first use."""
         from render_agent.scans.free_space.free_space import FreeSpace
 
         entry = self._entry(question)
@@ -122,33 +129,33 @@ class SceneCache:
         return entry.space
 
     def _entry(self, question: Question) -> _Entry:
-        """Return the entry of the question's scene, read or failed."""
+        """Return the cache entry of a question's scene; load it if it is new."""
         path = question.scan
         if path is None:
             raise SceneError(
-                f"the scan of scene {question.scene} was not found: name the folder in which it lies"
+                f"the scan of scene {question.scene} was not found: pass the folder that contains it"
             )
         key = path, question.scene
         key = self._replacements.get(key, key)
         with self._lock:
             entry = self._entries.get(key)
-            mine = entry is None
+            is_new = entry is None
             if entry is None:
                 entry = self._entries[key] = _Entry()
                 self.loads += 1
             self._entries.move_to_end(key)
-        if mine:
+        if is_new:
             self._read(key, entry)
         error = entry.scene.exception()
         if isinstance(error, SceneError):
-            # Raised anew, as one exception raised by many questions would gather their tracebacks.
+            # A new exception, because one raised repeatedly would accumulate tracebacks.
             raise SceneError(*error.args) from error
         return entry
 
     def _read(self, key: Place, entry: _Entry) -> None:
         try:
             scene = self._load(*key)
-        # Whatever it is, it is handed to every thread that waits for this scene.
+        # Any error is passed on to the threads that wait for this scene.
         except BaseException as error:
             entry.scene.set_exception(error)
             if not isinstance(error, SceneError):
@@ -159,14 +166,14 @@ class SceneCache:
             entry.scene.set_result(scene)
             self._shrink(entry)
 
-    def _shrink(self, kept: _Entry) -> None:
-        """Drop the least recently used scenes until the rest fits; never `kept`."""
+    def _shrink(self, current: _Entry) -> None:
+        """Evict least recently used scenes, except `current`, until the rest fits the limit."""
         with self._lock:
-            held = {key: entry.bytes for key, entry in self._entries.items()}
-            total = sum(held.values())
-            for key, size in held.items():
+            sizes = {key: entry.bytes for key, entry in self._entries.items()}
+            total = sum(sizes.values())
+            for key, size in sizes.items():
                 if total <= self.limit:
                     break
-                if size and self._entries[key] is not kept:
+                if size and self._entries[key] is not current:
                     del self._entries[key]
                     total -= size

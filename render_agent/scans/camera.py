@@ -1,11 +1,11 @@
-"""The camera: where it stands, where it looks, and which pixel shows which point.
+"""Cameras: position, viewing direction, and the projection of points to pixels.
 
-One convention, stated here and used everywhere:
+All code uses this convention:
 
 * World: right-handed, metres, z up.
 * Yaw: degrees, 0 looks along +x, counter-clockwise seen from above (90 looks along +y).
 * Pitch: degrees, positive looks up. There is no roll.
-* Camera frame (OpenCV): x to the right of the picture, y down, z forward along the optical axis.
+* Camera frame (OpenCV): x to the right in the image, y down, z forward along the optical axis.
 * Pixels: column u to the right, row v down; the centre of the top left pixel is (0.5, 0.5).
 """
 
@@ -24,29 +24,32 @@ from render_agent.util.safe_parse import Either, Number
 Vector = tuple[Number, Number, Number]
 FloatArray = NDArray[np.float64]
 
-MAX_PITCH = 60.0
-"""How far, in degrees, the camera may look up or down."""
+MAX_PITCH = 60.0  # degrees; limit of looking up and down
 
 
 def wrapped(degrees: float) -> float:
-    """Return the same angle in [-180, 180) degrees."""
+    """Return the angle, in degrees, wrapped to [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0
 
 
 def vertical_from_horizontal(horizontal: float, width: int, height: int) -> float:
-    """Return the vertical field of view, in degrees, of square pixels seen `horizontal` degrees wide."""
+    """Return the vertical field of view for a horizontal one, both in degrees, assuming square pixels."""
     half = math.tan(math.radians(horizontal) / 2) * height / width
     return math.degrees(2 * math.atan(half))
 
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """A perspective camera in the world (see the module for the convention).
-
-    position: metres, world frame. yaw, pitch, vertical_fov: degrees.
+    """A perspective camera in the world; the module docstring defines the frames.
 
     >>> Camera((0, 0, 1.6)).turned(left=45).looking_at((0, 2, 1.6)).yaw
     90.0
+
+    Attributes:
+        position: Optical centre, metres, world frame.
+        yaw: Degrees.
+        pitch: Degrees.
+        vertical_fov: Vertical field of view, degrees.
     """
 
     position: Vector
@@ -56,7 +59,7 @@ class Camera:
 
     @property
     def forward(self) -> FloatArray:
-        """The optical axis, (3,), unit length, world frame."""
+        """Optical axis: unit vector, (3,), world frame."""
         yaw, pitch = math.radians(self.yaw), math.radians(self.pitch)
         return np.array(
             [math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), math.sin(pitch)]
@@ -64,11 +67,11 @@ class Camera:
 
     @property
     def pose(self) -> FloatArray:
-        """The camera-to-world matrix, (4, 4); its columns are right, down, forward and position."""
+        """Camera-to-world matrix, (4, 4), whose columns are right, down, forward and position."""
         yaw, pitch = math.radians(self.yaw), math.radians(self.pitch)
         sin, cos, rise, level = math.sin(yaw), math.cos(yaw), math.sin(pitch), math.cos(pitch)
         x, y, z = self.position
-        # written out: it is needed for every picture, and np.cross alone takes longer than all of it
+        # Written out because it is computed for every image and np.cross alone takes longer.
         return np.array(
             [
                 [sin, rise * cos, level * cos, x],
@@ -79,20 +82,20 @@ class Camera:
         )
 
     def focal(self, height: int) -> float:
-        """Return the focal length in pixels of a picture `height` pixels high (pixels are square)."""
+        """Return the focal length in pixels for an image `height` pixels high (pixels are square)."""
         return height / 2 / math.tan(math.radians(self.vertical_fov) / 2)
 
     def intrinsics(self, width: int, height: int) -> FloatArray:
-        """Return the (3, 3) matrix that takes camera coordinates to homogeneous pixels."""
+        """Return the (3, 3) matrix from camera coordinates to homogeneous pixels."""
         focal = self.focal(height)
         return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
 
     def horizontal_fov(self, width: int, height: int) -> float:
-        """Return the horizontal field of view, in degrees, of a picture of this size."""
+        """Return the horizontal field of view, in degrees, for an image of this size."""
         return vertical_from_horizontal(self.vertical_fov, height, width)
 
     def seen(self, points: NDArray[Any]) -> FloatArray:
-        """Return world `points`, (n, 3) metres, in the camera frame, (n, 3) metres."""
+        """Transform points, (n, 3) in metres, from the world frame to the camera frame."""
         offset = np.asarray(points, float) - np.asarray(self.position)
         local: FloatArray = offset @ self.pose[:3, :3]
         return local
@@ -100,25 +103,31 @@ class Camera:
     def project(
         self, points: NDArray[Any], width: int, height: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return where world points fall in the picture.
+        """Project world points to pixels.
 
-        points: (n, 3) metres, world frame. Returns pixels (n, 2) as (u, v), and depths (n,) in
-        metres along the optical axis; a point with depth <= 0 lies behind and has no pixel (nan).
+        Args:
+            points: (n, 3) metres, world frame.
+            width: Image width in pixels.
+            height: Image height in pixels.
+
+        Returns:
+            Pixels (n, 2) as (u, v), and depths (n,) in metres along the optical axis. Points behind the camera have
+            depth <= 0 and pixel nan.
         """
         local = self.seen(points)
         depth = local[:, 2]
         focal = self.focal(height)
-        with np.errstate(over="ignore", invalid="ignore"):  # a point all but beside the camera
+        with np.errstate(over="ignore", invalid="ignore"):  # depths close to zero overflow
             pixels = local[:, :2] * (focal / np.where(depth > 0, depth, np.nan))[:, None]
         return pixels + np.array([width / 2, height / 2]), depth
 
     def turned(self, left: float = 0.0, up: float = 0.0) -> Camera:
-        """Return the camera turned `left` degrees (counter-clockwise) and `up` degrees, clamped."""
+        """Return the camera turned `left` (counter-clockwise) and `up`, in degrees; the pitch is clamped."""
         pitch = min(max(self.pitch + up, -MAX_PITCH), MAX_PITCH)
         return replace(self, yaw=wrapped(self.yaw + left), pitch=pitch)
 
     def offset(self, forward: float, left: float, up: float) -> FloatArray:
-        """Return a move in metres, (3,) world frame; forward and left are horizontal, whatever the pitch."""
+        """Return a move as a world vector, (3,) in metres; forward and left are horizontal regardless of pitch."""
         yaw = math.radians(self.yaw)
         return np.array(
             [
@@ -129,14 +138,14 @@ class Camera:
         )
 
     def at(self, position: NDArray[Any] | Vector) -> Camera:
-        """Return the same camera standing at `position`, metres, world frame."""
+        """Return the same camera at `position`, metres, world frame."""
         x, y, z = (float(value) for value in position)
         return replace(self, position=(x, y, z))
 
     def looking_at(self, point: NDArray[Any] | Vector) -> Camera:
-        """Return the camera turned towards `point`, metres, world frame; pitch is clamped.
+        """Return the camera turned towards `point`, metres, world frame; the pitch is clamped.
 
-        A point straight above, below or at the camera keeps the yaw.
+        The yaw is unchanged if the point is directly above, below or at the camera.
         """
         x, y, z = (float(p) - c for p, c in zip(point, self.position, strict=True))
         level = math.hypot(x, y)
@@ -145,9 +154,9 @@ class Camera:
         return replace(self, yaw=wrapped(yaw), pitch=min(max(pitch, -MAX_PITCH), MAX_PITCH))
 
     def mirrored(self, at: float | None) -> Camera:
-        """Return its mirror image about the plane x = `at`, metres; itself where that is None.
+        """Return the camera mirrored at the plane x = `at`, metres; the same camera if `at` is None.
 
-        It sees in the mirror image of a scene what this one sees in the scene, left for right.
+        Its view of the mirrored scene is the mirror image of this camera's view of the scene.
         """
         if at is None:
             return self
@@ -157,10 +166,12 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class MapCamera:
-    """An orthographic camera that looks straight down: +x to the right of the picture, +y up.
+    """An orthographic camera that looks straight down, with +x to the right of the image and +y up.
 
-    centre: (x, y) metres, world frame, shown in the middle of the picture. height: metres, world
-    frame; everything above is cut away. metres_per_pixel: the scale, the same on both axes.
+    Attributes:
+        centre: (x, y) at the image centre, metres, world frame.
+        height: Height of the cut, metres, world frame; everything above it is cut away.
+        metres_per_pixel: Scale of both axes.
     """
 
     centre: tuple[Number, Number]
@@ -170,10 +181,15 @@ class MapCamera:
     def project(
         self, points: NDArray[Any], width: int, height: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return where world points fall in the picture.
+        """Project world points to pixels.
 
-        points: (n, 3) metres, world frame. Returns pixels (n, 2) as (u, v), and depths (n,) in
-        metres below the cut; a point with depth < 0 is cut away.
+        Args:
+            points: (n, 3) metres, world frame.
+            width: Image width in pixels.
+            height: Image height in pixels.
+
+        Returns:
+            Pixels (n, 2) as (u, v), and depths (n,) in metres below the cut. Points above the cut have depth < 0.
         """
         points = np.asarray(points, float)
         u = (points[:, 0] - self.centre[0]) / self.metres_per_pixel + width / 2
@@ -182,4 +198,4 @@ class MapCamera:
 
 
 AnyCamera = Either[MapCamera, Camera]
-"""What a view was taken with."""
+"""The camera of a view."""

@@ -1,4 +1,4 @@
-"""Edits of a scene and of its boxes: an object is removed, copied, moved or painted, or all of it moved, turned, scaled."""
+"""Edits of a scene and its boxes: remove, copy, move or recolour an object, or transform the whole scene."""
 
 from __future__ import annotations
 
@@ -19,35 +19,30 @@ from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import Count, Finite
 
 Boxes = Mapping[str, Sequence[OrientedBox]]
-"""The boxes of a scene by label, in metres of its file."""
+"""Boxes by label, in metres, in the frame of the scan file."""
 
 Thing = tuple[str, int]
-"""An object: its label, and its index among the boxes of that label."""
+"""An object: its label and its index among the boxes with that label."""
 
+# Distance by which an object's surface may exceed its box. The second is tried for objects not found
+# with the first, because scans bend surfaces.
 MARGINS_METRES = (0.01, 0.03)
-"""So far a surface may lie outside its box; the second is tried where a scan has bent it."""
 
+# Larger gaps between a box and the surface inside mean that the object is incomplete.
 TIGHT_METRES = 0.08
-"""An object whose surface ends farther than this inside its box is not all there."""
-
+# Foreign surface this deep inside a box means that the object cannot be isolated.
 INSIDE_METRES = 0.03
-"""So deep inside the box of an object no surface lies but its own, or that of another object."""
-
-PATCH_METRES = 0.06
-"""Between the vertices of the floor that is laid where an object stood and nothing was scanned."""
-
-LEVEL_METRES = 0.06
-"""A vertex this near to the height of the floor is of the floor."""
-
-ROUNDING_SQUARE_METRES = 1e-6
-"""Square metres by which a point may lie outside a triangle that it is on the edge of."""
+PATCH_METRES = 0.06  # vertex spacing of the floor that fills a hole where an object stood
+LEVEL_METRES = 0.06  # vertices within this height of the floor belong to the floor
+ROUNDING_SQUARE_METRES = 1e-6  # tolerance of the point-in-triangle test, a cross product
 
 
 class Edit(Struct, frozen=True):
-    """One edit; without a label it is of the whole scene.
+    """One edit of an object, or of the whole scene if `label` is None.
 
-    A point p of what is transformed, or of a copy, goes to `factor` · R(`degrees`) p + `shift`: R turns about z,
-    counter-clockwise from above; metres in the frame of the scan's file, z up. recolour: `degrees` is the hue.
+    "copy" and "transform" map a point p to factor · R p + shift, where R rotates by `degrees` about z, counter-clockwise
+    seen from above. Points are in the frame of the scan file, in metres, with z up. For "recolour", `degrees` is
+    the hue.
     """
 
     verb: Literal["remove", "copy", "transform", "recolour"]
@@ -59,42 +54,49 @@ class Edit(Struct, frozen=True):
 
     @property
     def moves_all(self) -> bool:
-        """Whether every point of the scene goes elsewhere."""
+        """True if the edit moves every point of the scene."""
         return self.verb == "transform" and self.label is None
 
     def moved(self, points: Array, origin: Array | float = 0.0) -> Array:
-        """Return where points, (…, 3) metres, go; origin: what was taken off the coordinates of the file."""
-        there: Array = self.factor * (points + origin) @ rotation(self.degrees).T + self.shift
-        return there - origin
+        """Return transformed points, (…, 3) in metres; `origin` is the offset subtracted from the file's coordinates."""
+        transformed: Array = self.factor * (points + origin) @ rotation(self.degrees).T + self.shift
+        return transformed - origin
 
     def moved_box(self, box: OrientedBox) -> OrientedBox:
-        """Return where a box of the file's frame goes."""
+        """Return a transformed box; both boxes are in the file's frame."""
         turned = box.axes @ rotation(self.degrees).T
         return OrientedBox(self.moved(box.centre), self.factor * box.size, turned)
 
 
 def edited_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
-    """Return the boxes of a scene that was edited; a copy comes last of its label."""
-    moved = {label: list(some) for label, some in boxes.items()}
+    """Return the boxes of a scene after some edits; a copy is appended to the boxes of its label."""
+    edited = {label: list(some) for label, some in boxes.items()}
     for edit in edits:
         if edit.moves_all:
-            moved = {label: [*map(edit.moved_box, some)] for label, some in moved.items()}
+            edited = {label: [*map(edit.moved_box, some)] for label, some in edited.items()}
         elif edit.label is not None:
-            own = moved[edit.label]
+            same_label = edited[edit.label]
             if edit.verb == "remove":
-                del own[edit.index]
+                del same_label[edit.index]
             elif edit.verb == "copy":
-                own.append(edit.moved_box(own[edit.index]))
+                same_label.append(edit.moved_box(same_label[edit.index]))
             elif edit.verb == "transform":
-                own[edit.index] = edit.moved_box(own[edit.index])
-    return moved
+                same_label[edit.index] = edit.moved_box(same_label[edit.index])
+    return edited
 
 
 def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
-    """Return a scene that was edited; boxes: its own, before that, in the frame of its file.
+    """Return a scene after some edits.
 
-    An object is the parts of the mesh that lie inside its box; where it stood floor is laid if there was none.
-    SceneError where an edit asks for an object that `Parts` does not find.
+    An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
+
+    Args:
+        scene: The scene before the edits.
+        boxes: Its boxes before the edits, in the frame of its file.
+        edits: Applied in order.
+
+    Raises:
+        SceneError: An edit names an object that `Parts` cannot isolate.
     """
     if not any(edit.label for edit in edits):
         return reduce(_edit_all, edits, scene)
@@ -105,12 +107,17 @@ def edited_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
 
 
 class Parts:
-    """The objects of a mesh whose colours lie at its vertices, found by their boxes; `things` has them.
+    """The objects of a mesh with vertex colours, found by their boxes.
 
-    A part of the mesh belongs to the smallest box that holds it. Parts are what instance labels beside the scan
-    call one object, else what hangs together. Only an object whose parts fill its box is among them: of any other
-    nobody can tell which faces are its own. SceneError where the scene is a cloud, a splat or has a texture, or its
-    labels cannot be read.
+    Mesh parts are the objects of the scan's instance labels if it has any, else connected components. Each part
+    belongs to the smallest box that contains it. Only objects whose parts fill their box are included, because the
+    faces of any other object are ambiguous.
+
+    Attributes:
+        things: The vertex indices of each object that was found.
+
+    Raises:
+        SceneError: The scene is a point cloud, a splat or textured, or its labels cannot be read.
     """
 
     def __init__(self, scene: Scene, boxes: Boxes) -> None:
@@ -118,7 +125,7 @@ class Parts:
         from scipy.sparse.csgraph import connected_components
 
         if scene.faces is None or scene.texture is not None:
-            raise SceneError("its objects cannot be edited: it is no mesh with plain colours")
+            raise SceneError("its objects cannot be edited: it is not a mesh with vertex colours")
         number = len(scene.points)
         labels = read_instances(scene.source, number)
         if labels is None:
@@ -132,13 +139,13 @@ class Parts:
         points = scene.points.astype(np.float64) + scene.origin
         named = {(name, n): box for name, some in boxes.items() for n, box in enumerate(some)}
         for margin in MARGINS_METRES:
-            left = {thing: box for thing, box in named.items() if thing not in self.things}
-            self._find(points, left, margin)
+            missing = {thing: box for thing, box in named.items() if thing not in self.things}
+            self._find(points, missing, margin)
 
     def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
         free = np.ones(len(sizes), bool)
-        free[0] = not self._labelled  # what belongs to no object
+        free[0] = not self._labelled  # part 0 is unlabelled surface if there are labels
         for vertices in self.things.values():
             free[self._part_of[vertices]] = False
         for thing in sorted(boxes, key=lambda thing: float(boxes[thing].size.prod())):
@@ -162,7 +169,7 @@ def _fills(box: OrientedBox, points: Array) -> bool:
 
 def _edit_all(scene: Scene, edit: Edit) -> Scene:
     if edit.verb == "recolour":
-        return replace(scene, colours=_painted(scene.colours, edit.degrees))
+        return replace(scene, colours=_recoloured(scene.colours, edit.degrees))
     if scene.gaussians is not None:
         raise SceneError("it cannot be edited: it is a splat")
     origin = np.array(scene.origin)
@@ -180,90 +187,100 @@ def _edit_all(scene: Scene, edit: Edit) -> Scene:
 
 
 def _edit_one(scene: Scene, parts: Parts, edit: Edit) -> Scene:
-    """Return a scene of which one object was edited; vertices keep their places in its arrays."""
+    """Return the scene with one object edited; vertices keep their indices."""
     thing = str(edit.label), edit.index
     if thing not in parts.things or scene.faces is None:
-        raise SceneError(f"its {edit.label} {edit.index + 1} cannot be told from what it touches")
+        raise SceneError(
+            f"its {edit.label} {edit.index + 1} cannot be separated from what it touches"
+        )
     vertices = parts.things[thing]
     points, colours, faces = scene.points, scene.colours, scene.faces
     if edit.verb == "recolour":
         colours = colours.copy()
-        colours[vertices] = _painted(colours[vertices], edit.degrees)
+        colours[vertices] = _recoloured(colours[vertices], edit.degrees)
         return replace(scene, colours=colours)
-    own = np.zeros(len(points), bool)
-    own[vertices] = True
-    its_faces = own[faces].all(1)
-    others = ~own[faces].any(1)  # those between an object and another one go with neither
-    torn = points[np.unique(faces[~(its_faces | others)])]
+    is_own = np.zeros(len(points), bool)
+    is_own[vertices] = True
+    own_faces = is_own[faces].all(1)
+    other_faces = ~is_own[faces].any(1)  # faces that join the object to another are in neither
+    torn = points[np.unique(faces[~(own_faces | other_faces)])]
     objects = np.concatenate([*parts.things.values()])
     if edit.verb == "remove":
-        return _with_floor(replace(scene, faces=faces[others]), points[vertices], torn, objects)
-    there = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
+        return _with_floor(
+            replace(scene, faces=faces[other_faces]), points[vertices], torn, objects
+        )
+    transformed = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
     if edit.verb == "copy":
-        place = np.zeros(len(points), np.int32)
-        place[vertices] = np.arange(len(points), len(points) + len(vertices))
+        new_index = np.zeros(len(points), np.int32)
+        new_index[vertices] = np.arange(len(points), len(points) + len(vertices))
         return replace(
             scene,
-            points=np.concatenate([points, there.astype(np.float32)]),
+            points=np.concatenate([points, transformed.astype(np.float32)]),
             colours=np.concatenate([colours, colours[vertices]]),
-            faces=np.concatenate([faces, place[faces[its_faces]]]),
+            faces=np.concatenate([faces, new_index[faces[own_faces]]]),
         )
     moved = points.copy()
-    moved[vertices] = there
-    edited = replace(scene, points=moved, faces=faces[its_faces | others])
+    moved[vertices] = transformed
+    edited = replace(scene, points=moved, faces=faces[own_faces | other_faces])
     return _with_floor(edited, points[vertices], torn, objects)
 
 
 def _with_floor(
     scene: Scene,
-    stood: NDArray[np.float32],
+    footprint: NDArray[np.float32],
     torn: NDArray[np.float32],
     objects: NDArray[np.intp],
 ) -> Scene:
-    """Return a scene with floor laid under where an object stood, (n, 3) metres, if none is there.
+    """Return the scene with floor added where an object stood and none was scanned.
 
-    torn: (m, 3), what faces hung on that joined it to others and are gone. objects: the vertices of all objects, whose
-    undersides are no floor. The new floor has the height and colour of the floor nearest to it.
+    The new floor takes the height and colour of the nearest existing floor.
+
+    Args:
+        scene: The scene after the edit.
+        footprint: Former vertices of the object, (n, 3) in metres.
+        torn: Vertices of the removed faces that joined the object to others, (m, 3) in metres.
+        objects: Vertex indices of all objects, whose undersides are not floor.
     """
     from scipy.spatial import cKDTree
 
-    if scene.faces is None or stood[:, 2].min() > scene.floor + LEVEL_METRES:
+    if scene.faces is None or footprint[:, 2].min() > scene.floor + LEVEL_METRES:
         return scene
     level = np.abs(scene.points[:, 2] - scene.floor) < LEVEL_METRES
     floor_faces = scene.faces[level[scene.faces].all(1)]
     if not len(floor_faces):
         return scene
-    around = np.concatenate([stood, torn[np.abs(torn[:, 2] - scene.floor) < LEVEL_METRES]])[:, :2]
+    near_floor = np.abs(torn[:, 2] - scene.floor) < LEVEL_METRES
+    around = np.concatenate([footprint, torn[near_floor]])[:, :2]
     low, high = around.min(0), around.max(0)
     columns, rows = (np.linspace(a, b, int((b - a) / PATCH_METRES) + 2) for a, b in zip(low, high, strict=True))  # fmt: skip
     grid = np.stack(np.meshgrid(columns, rows, indexing="ij"), -1).reshape(-1, 2)
     triangles = scene.points[floor_faces][:, :, :2].astype(np.float64)
     near = ((triangles.min(1) <= high) & (triangles.max(1) >= low)).all(1)
-    bare = ~_covered(grid, triangles[near]).reshape(len(columns), len(rows))
-    cells = np.argwhere(bare[:-1, :-1] | bare[1:, :-1] | bare[:-1, 1:] | bare[1:, 1:])
+    is_hole = ~_covered(grid, triangles[near]).reshape(len(columns), len(rows))
+    cells = np.argwhere(is_hole[:-1, :-1] | is_hole[1:, :-1] | is_hole[:-1, 1:] | is_hole[1:, 1:])
     if not len(cells):
         return scene
     floor = np.unique(floor_faces)
     bare_floor = np.setdiff1d(floor, objects)
     floor = bare_floor if len(bare_floor) else floor
-    like = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
+    nearest = floor[cKDTree(scene.points[floor, :2]).query(grid)[1]]
     first = len(scene.points) + cells[:, 0] * len(rows) + cells[:, 1]
     right = first + len(rows)
     faces = np.concatenate([np.stack([first, right, right + 1], 1), np.stack([first, right + 1, first + 1], 1)])  # fmt: skip
-    laid = np.column_stack([grid, scene.points[like, 2]]).astype(np.float32)
+    new_points = np.column_stack([grid, scene.points[nearest, 2]]).astype(np.float32)
     return replace(
         scene,
-        points=np.concatenate([scene.points, laid]),
-        colours=np.concatenate([scene.colours, scene.colours[like]]),
+        points=np.concatenate([scene.points, new_points]),
+        colours=np.concatenate([scene.colours, scene.colours[nearest]]),
         faces=np.concatenate([scene.faces, faces.astype(np.int32)]),
     )
 
 
 def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
-    """Return which points, (n, 2), lie in any of some triangles, (m, 3, 2), metres."""
+    """Return which points, (n, 2), lie in any of the triangles, (m, 3, 2), as (n,) bool; in metres."""
     along = np.roll(triangles, -1, axis=1) - triangles
-    there = points[:, None, None] - triangles
-    sides = along[..., 0] * there[..., 1] - along[..., 1] * there[..., 0]
+    offsets = points[:, None, None] - triangles
+    sides = along[..., 0] * offsets[..., 1] - along[..., 1] * offsets[..., 0]
     inside = np.all(sides >= -ROUNDING_SQUARE_METRES, axis=-1) | np.all(
         sides <= ROUNDING_SQUARE_METRES, axis=-1
     )
@@ -271,10 +288,10 @@ def _covered(points: Array, triangles: Array) -> NDArray[np.bool_]:
     return covered
 
 
-def _painted(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
-    """Return colours, (n, 3) RGB, in one hue, degrees, as light or dark as they were."""
+def _recoloured(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
+    """Return colours, (n, 3) RGB, changed to one hue in degrees, with their lightness preserved."""
     tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
     light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)
-    painted = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
-    rounded: NDArray[np.uint8] = np.round(painted).astype(np.uint8)
+    tinted = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
+    rounded: NDArray[np.uint8] = np.round(tinted).astype(np.uint8)
     return rounded

@@ -1,4 +1,4 @@
-"""How large the room is, and where its floor and its ceiling lie."""
+"""The extent of a room: its bounds without outliers, and the heights of its floor and ceiling."""
 
 from __future__ import annotations
 
@@ -18,40 +18,32 @@ from render_agent.scans.free_space.surface import (
 )
 from render_agent.scans.solid import solid_samples
 
-PIECE_METRES = 0.25
-"""Metres: no longer than this are the pieces of a mesh whose areas are counted."""
+PIECE_METRES = 0.25  # longest edge of the mesh pieces whose areas are summed
 
+# Limits on the work; from more small faces or points, every k-th is used.
 MAX_PIECES = 1_000_000
 MAX_FACES = 1_000_000
 MAX_POINTS = 2_000_000
-"""Of more small faces, or points, every k-th is counted."""
 
-MAX_FACE_METRES = 100.0
-"""Metres: a face longer than this is a fault of the scan and is not counted."""
-
+MAX_FACE_METRES = 100.0  # longer faces are scan artefacts and are ignored
+# A cloud's area is counted in occupied cells, so that its density does not matter.
 CELL_METRES = 0.05
-"""Metres: of a cloud, cells with points in them are counted, so that density does not matter."""
 
+# Along each axis the room is where slices of BIN_METRES contain at least LEAST_SQUARE_METRES of surface.
+# Parts separated from it by a gap of more than GAP_METRES are included if they have MIN_SHARE of the surface.
 BIN_METRES = 0.1
 GAP_METRES = 1.0
 LEAST_SQUARE_METRES = 0.02
 MIN_SHARE = 0.03
-"""A room goes on for as long as there are LEAST_SQUARE_METRES square metres in a slice of BIN_METRES, and no
-GAP_METRES without; what lies behind such a gap and has less than MIN_SHARE of the surface is not
-the room."""
 
-LEVEL_METRES = 0.02
-"""Metres: the height of the slices in which floors and ceilings are looked for."""
-
-STRONG_SHARE = 0.25
-"""A floor or ceiling has at least this part of the area of the largest level surface."""
-
-LOWEST_CEILING_METRES = 1.8
+LEVEL_METRES = 0.02  # bin height of the histogram in which floor and ceiling are found
+STRONG_SHARE = 0.25  # minimum area of a floor or ceiling, relative to the largest level surface
+LOWEST_CEILING_METRES = 1.8  # above the floor
 
 
 @dataclass(frozen=True)
 class Extent:
-    """bounds: (2, 3) metres, lowest and highest corner. floor, ceiling: heights in metres."""
+    """Bounds, (2, 3) metres (lowest and highest corner), and heights of floor and ceiling in metres."""
 
     bounds: NDArray[np.float64]
     floor: float
@@ -60,7 +52,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Samples of the surface: centres (p, 3) metres, areas (p,) square metres, level (p,) bool."""
+    """Surface samples: centres (p, 3) in metres, areas (p,) in square metres, is level (p,) bool."""
 
     centres: NDArray[np.float32]
     areas: NDArray[np.float32]
@@ -71,11 +63,11 @@ class _Pieces:
         return _Pieces(self.centres[kept], self.areas[kept], level)
 
 
-def extent(scan: Scan) -> Extent:
-    """Return the bounds of a cleaned scan without its outliers, its floor and its ceiling.
+def measure_extent(scan: Scan) -> Extent:
+    """Return the bounds of a cleaned scan without outliers, and the heights of its floor and ceiling.
 
-    Floor and ceiling are the lowest and the highest strong peak in the histogram of the heights of
-    level surface, by area; a scan without such a ceiling has the top of its bounds.
+    Floor and ceiling are the lowest and the highest strong peak in the area-weighted height histogram of level
+    surfaces. Without such a peak, the ceiling is the top of the bounds.
     """
     if scan.gaussians is not None:
         scan = Scan(solid_samples(scan.points, scan.gaussians, CELL_METRES))
@@ -96,16 +88,16 @@ def _mesh_pieces(scan: Scan) -> _Pieces:
 
 
 def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    """Return pieces of the faces, (p, 3, 3), none longer than `longest`, and how many each stands for.
+    """Return pieces of the faces, (p, 3, 3), with no edge longer than `longest`, and their weights, (p,).
 
-    None where there would be too many. Of small faces every k-th stands for k where they are many.
+    If there are many small faces, every k-th is used with weight k. Returns None if there would be too many pieces.
     """
     assert scan.faces is not None
-    every = max(1, len(scan.faces) // MAX_FACES)
+    stride = max(1, len(scan.faces) // MAX_FACES)
     parts, weights, count = [], [], 0
     for corners in face_corners(scan.points, scan.faces):
         lengths = longest_edges(corners)[0]
-        small = corners[lengths <= longest][::every]
+        small = corners[lengths <= longest][::stride]
         large = corners[(lengths > longest) & (lengths <= MAX_FACE_METRES)]
         pieces = cut(large, longest, MAX_PIECES - count)
         if pieces is None:
@@ -113,7 +105,7 @@ def _cut_mesh(scan: Scan, longest: float) -> tuple[NDArray[np.float32], NDArray[
         count += len(pieces.corners)
         parts += [small, pieces.corners]
         weights += [
-            np.full(len(small), np.float32(every)),
+            np.full(len(small), np.float32(stride)),
             np.ones(len(pieces.corners), np.float32),
         ]
     return np.concatenate(parts), np.concatenate(weights)
@@ -126,7 +118,7 @@ def _cloud_pieces(scan: Scan) -> _Pieces:
 
 
 def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
-    """Return the corners, (2, 3) metres, of what hangs together, axis after axis."""
+    """Return the bounds, (2, 3) metres, of the dense part of the surface, axis by axis."""
     bounds = np.empty((2, 3))
     least = min(LEAST_SQUARE_METRES, 2e-4 * float(pieces.areas.sum()))
     used = scan.points
@@ -149,7 +141,7 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
 def _dense_interval(
     heights: NDArray[np.float32], areas: NDArray[np.float32], least: float
 ) -> tuple[float, float]:
-    """Return where the surface that is no outlier begins and ends along an axis, in metres."""
+    """Return the interval in metres along one axis that contains the surface without outliers."""
     if not len(heights):
         return -np.inf, np.inf
     order = np.argsort(heights)
@@ -178,7 +170,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
     edges = bottom - LEVEL_METRES / 2 + LEVEL_METRES * np.arange(slices + 1)
     heights = level.centres[:, 2]
     amounts = np.histogram(heights, edges, weights=level.areas)[0].astype(np.float64)
-    if level.level is None:  # walls are in every slice of a cloud: only what exceeds them is level
+    if level.level is None:  # a cloud's walls fill every slice; only the excess over them is level
         filled = amounts[amounts > 0]
         amounts = np.maximum(amounts - np.median(filled), 0) if len(filled) else amounts
     smooth: NDArray[np.float64] = np.convolve(amounts, np.ones(3), "same")
@@ -194,7 +186,7 @@ def _floor_and_ceiling(pieces: _Pieces, bounds: NDArray[np.float64]) -> tuple[fl
 def _height(
     amounts: NDArray[Any], edges: NDArray[Any], start: int, step: int, level: _Pieces
 ) -> float:
-    """Return the height of the peak uphill of slice `start` in the direction of `step`."""
+    """Return the height of the nearest peak uphill from slice `start` in direction `step`."""
     peak = start
     while 0 <= peak + step < len(amounts) and amounts[peak + step] > amounts[peak]:
         peak += step

@@ -1,12 +1,11 @@
-"""The frame of a scan's file: which of its axes points up, and how long its unit is; loads nothing."""
+"""The frame of a scan file: its up axis and unit. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-AUTO: Literal["auto"] = "auto"
-"""Said of an axis or a unit: whatever the file says, or what its format has."""
+AUTO: Literal["auto"] = "auto"  # use what the file or its format specifies
 
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
 Up = Literal["auto"] | Axis
@@ -14,7 +13,6 @@ Unit = Literal["m", "cm", "mm", "ft", "in"]
 AnyUnit = Literal["auto"] | Unit
 
 METRES: dict[Unit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "ft": 0.3048, "in": 0.0254}
-"""How many metres each unit has."""
 
 UNIT_WORDS: dict[Unit, str] = {
     "m": "metres",
@@ -24,6 +22,7 @@ UNIT_WORDS: dict[Unit, str] = {
     "in": "inches",
 }
 
+# Up axis of the file -> the file axes that become x, y and z. All are rotations, without mirroring.
 UPRIGHT: dict[Axis, tuple[str, str, str]] = {
     "z": ("x", "y", "z"),
     "-z": ("x", "-y", "-z"),
@@ -32,24 +31,36 @@ UPRIGHT: dict[Axis, tuple[str, str, str]] = {
     "x": ("y", "z", "x"),
     "-x": ("-y", "z", "-x"),
 }
-"""By the axis that points up: which axes of the file become x, y and z. None is a mirror image."""
-
 AXES = tuple(UPRIGHT)
 
 
 @dataclass(frozen=True)
 class FileFrame:
-    """How a scan's file was read: the axis that pointed up in it, and how many metres its unit had.
+    """How the coordinates of a scan file were interpreted.
 
-    asked: what was asked for of the two, each `auto` where the file and its format were left to say.
+    Attributes:
+        up: Axis that points up in the file.
+        metres: Length of the file's unit in metres.
+        asked: Up axis and unit that the user specified, or "auto".
+        assumed: What neither the file, its format nor the user specified.
     """
 
     up: Axis = "z"
     metres: float = 1.0
     asked: tuple[Up, AnyUnit] = (AUTO, AUTO)
+    assumed: tuple[Literal["up", "unit"], ...] = ()
 
     @property
     def unit(self) -> str:
-        """The unit in words."""
-        known = (word for unit, word in UNIT_WORDS.items() if METRES[unit] == self.metres)
-        return next(known, f"{self.metres:.9g} metres")
+        """The unit as a word, such as "metres"."""
+        words = (word for unit, word in UNIT_WORDS.items() if METRES[unit] == self.metres)
+        return next(words, f"{self.metres:.9g} metres")
+
+    @property
+    def description(self) -> str:
+        """The frame in words, such as "y up, feet" or "assumed z up and metres; not specified in the file"."""
+        words = {"up": f"{self.up} up", "unit": self.unit}
+        known = ", ".join(text for part, text in words.items() if part not in self.assumed)
+        guesses = " and ".join(text for part, text in words.items() if part in self.assumed)
+        guess = guesses and f"assumed {guesses}; not specified in the file"
+        return "; ".join(filter(None, (known, guess)))

@@ -1,4 +1,4 @@
-"""The Gaussians of a 3D Gaussian splat: what each point of such a scene has besides a place and a colour."""
+"""The Gaussians of a 3D Gaussian splat: shape, opacity and view-dependent colour of each point."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+# Spherical harmonic of degree 0; colour = 0.5 + coefficients · harmonics.
 CONSTANT_HARMONIC = 0.28209479177387814
-"""The spherical harmonic of degree 0: a colour is 0.5 more than the coefficients times the harmonics."""
-
-MIRROR = np.diag([-1.0, 1.0, 1.0])
-"""Takes a direction to its mirror image, left for right."""
+MIRROR = np.diag([-1.0, 1.0, 1.0])  # mirrors a direction left for right
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
-    """The Gaussians of a splat, one a point of its scene.
+    """The Gaussians of a splat, one per point of its scene.
 
-    scales: (n, 3) float32, metres, the standard deviations along each Gaussian's own axes.
-    rotations: (n, 4) float32, unit quaternions (w, x, y, z) that turn its own axes into the scene's.
-    opacities: (n,) float32, 0 to 1. harmonics: (n, k, 3) float32, k of 1, 4, 9 or 16, the
-    coefficients of the real spherical harmonics of red, green and blue, the constant one first.
-    harmonics_axes: (3, 3) float64, takes a direction of the scene to the axes of the harmonics. solid: (n,)
-    bool, which are surface and no floaters (see `solid.py`); None where nobody has looked yet.
+    Attributes:
+        scales: (n, 3) float32, standard deviations in metres along each Gaussian's own axes.
+        rotations: (n, 4) float32, unit quaternions (w, x, y, z) from the Gaussian's axes to the scene's.
+        opacities: (n,) float32, 0 to 1.
+        harmonics: (n, k, 3) float32 with k = 1, 4, 9 or 16, coefficients of the real spherical harmonics for red,
+            green and blue, the constant one first.
+        harmonics_axes: (3, 3) float64, maps a direction in the scene to the frame of the harmonics.
+        solid: (n,) bool, True for surface, False for floaters (see `solid.py`); None if not computed.
     """
 
     scales: NDArray[np.float32]
@@ -34,7 +34,7 @@ class Gaussians:
     solid: NDArray[np.bool_] | None = None
 
     def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Gaussians:
-        """Return the Gaussians that `mask`, (n,) bool, marks, or those of some indices, (k,)."""
+        """Return the Gaussians selected by a mask, (n,) bool, or by indices, (k,)."""
         return replace(
             self,
             scales=self.scales[mask],
@@ -45,11 +45,11 @@ class Gaussians:
         )
 
     def turned(self, turn: NDArray[np.float64]) -> Gaussians:
-        """Return the Gaussians of a scene that was turned by `turn`, (3, 3), a rotation or a mirroring."""
+        """Return the Gaussians of a scene transformed by `turn`, (3, 3), a rotation or reflection."""
         from scipy.spatial.transform import Rotation
 
         if np.linalg.det(turn) < 0:
-            # a mirrored ellipsoid is an ellipsoid turned the other way about the mirror's two axes
+            # Mirroring an ellipsoid equals reversing its rotation about the two axes in the mirror plane.
             flipped = self.rotations * np.array([1, 1, -1, -1], np.float32)
             axes = self.harmonics_axes @ MIRROR
             return replace(self, rotations=flipped, harmonics_axes=axes).turned(turn @ MIRROR)
@@ -62,15 +62,15 @@ class Gaussians:
         )
 
     def scaled(self, factor: float) -> Gaussians:
-        """Return the Gaussians of a scene that was made larger by `factor`."""
+        """Return the Gaussians of a scene scaled by `factor`."""
         return replace(self, scales=self.scales * np.float32(factor))
 
     @property
     def arrays(self) -> tuple[NDArray[np.float32], ...]:
-        """The arrays with a row for each Gaussian: scales, rotations, opacities, harmonics."""
+        """The per-Gaussian arrays: scales, rotations, opacities, harmonics."""
         return self.scales, self.rotations, self.opacities, self.harmonics
 
     @property
     def bytes(self) -> int:
-        """The memory that its arrays take."""
+        """Memory used by the arrays, in bytes."""
         return sum(array.nbytes for array in self.arrays)

@@ -1,4 +1,4 @@
-"""Instance labels beside a scan: which object each vertex of a mesh belongs to, as ScanNet's files say."""
+"""Instance labels of a scan: the object that each mesh vertex belongs to, in ScanNet's file format."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from render_agent.util.safe_parse import decode, read_bounded
 
 Index = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
-MESH_SUFFIX = "_vh_clean_2.ply"
-"""How ScanNet's meshes end that `SCENE.aggregation.json` is about."""
-
-
+MESH_SUFFIX = "_vh_clean_2.ply"  # ScanNet meshes that SCENE.aggregation.json refers to
 SEGMENTS_SUFFIX = "_vh_clean_2.0.010000.segs.json"
 
 
@@ -34,18 +31,26 @@ class _Aggregation(Struct):
 
 
 def instance_files(scan: Path) -> tuple[Path, ...]:
-    """Return the two files of labels beside a scan, the segments first; none where they are not both there."""
+    """Return the two label files of a scan, segments first, or () unless both exist."""
     scene = scan.name.removesuffix(MESH_SUFFIX)
     names = f"{scene}{SEGMENTS_SUFFIX}", f"{scene}.aggregation.json"
     files = tuple(scan.with_name(name) for name in names)
-    known = scan.name.endswith(MESH_SUFFIX) and all(file.is_file() for file in files)
-    return files if known else ()
+    has_labels = scan.name.endswith(MESH_SUFFIX) and all(file.is_file() for file in files)
+    return files if has_labels else ()
 
 
 def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None:
-    """Return the number of each vertex's object, (n,), -1 for none; None where no labels lie beside the scan.
+    """Return the object number of each vertex, (n,), or None if the scan has no label files.
 
-    vertices: how many the scene has. SceneError where the labels cannot be read, or are of another mesh.
+    Args:
+        scan: Scan file, or None for a scene without one.
+        vertices: Number of vertices in the scene.
+
+    Returns:
+        Object numbers from 0; -1 for vertices without an object.
+
+    Raises:
+        SceneError: The labels cannot be read or belong to another mesh.
     """
     if scan is None or not (files := instance_files(scan)):
         return None
@@ -53,11 +58,13 @@ def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None
         segments: _Segments = decode(read_bounded(files[0]), _Segments)
         aggregation: _Aggregation = decode(read_bounded(files[1]), _Aggregation)
     except (OSError, ValueError) as error:
-        raise SceneError(f"the instance labels beside {scan} cannot be read: {error}") from error
-    own = np.array(segments.segIndices, np.int64)
-    if len(own) != vertices:
-        raise SceneError(f"{files[0]} labels {len(own)} vertices, and {scan} has {vertices}")
+        raise SceneError(f"cannot read the instance labels of {scan}: {error}") from error
+    segments_of_vertices = np.array(segments.segIndices, np.int64)
+    if len(segments_of_vertices) != vertices:
+        raise SceneError(
+            f"{files[0]} has labels for {len(segments_of_vertices)} vertices, but {scan} has {vertices}"
+        )
     instances = np.full(vertices, -1, np.int32)
     for number, group in enumerate(aggregation.segGroups):
-        instances[np.isin(own, group.segments)] = number
+        instances[np.isin(segments_of_vertices, group.segments)] = number
     return instances

@@ -1,6 +1,6 @@
-"""The ground truth of a generated home: its objects' boxes, their counts and distances, its rooms and areas.
+"""Ground truth of a generated home: boxes, counts and distances of its objects, its rooms and areas.
 
-Written as JSON beside the scan, with the names of VSI-Bench's own annotations (`object_bbox`,
+It is stored as JSON beside the scan, with VSI-Bench's names for annotations (`object_bbox`,
 `centroid`, `axesLengths`, `normalizedAxes`, `object_counts`, `room_size`).
 """
 
@@ -23,7 +23,7 @@ from render_agent.util.safe_parse import Count, decode, read_bounded
 DATASET = "rooms"
 
 Box2 = tuple[float, float, float, float]
-"""x low, y low, x high, y high, metres."""
+"""Rectangle: x low, y low, x high, y high, in metres."""
 
 Metres = Annotated[float, Meta(ge=-1e6, le=1e6)]
 Point = tuple[Metres, Metres, Metres]
@@ -48,7 +48,7 @@ class _Room(Struct):
 
 
 class _Home(Struct):
-    """The fields of a truth file that are read."""
+    """The fields that are read from a ground truth file."""
 
     scene: str
     kind: str
@@ -60,25 +60,25 @@ class _Home(Struct):
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """A room: what it is for, and its floor as a polygon (k, 2), counter-clockwise, metres."""
+    """A room: its purpose, and its floor as a counter-clockwise polygon, (k, 2) in metres."""
 
     purpose: str
     corners: Array
 
     @property
     def area(self) -> float:
-        """Square metres, by the shoelace formula."""
+        """Floor area in square metres (shoelace formula)."""
         x, y = self.corners.T
         return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
 
     @property
     def box(self) -> Box2:
-        """The rectangle around it."""
+        """Axis-parallel bounding rectangle."""
         (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
         return float(a), float(b), float(c), float(d)
 
     def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Return whether points (n, 2) lie inside, (n,) bool; points on the edge may be either."""
+        """Return which points (n, 2) are inside, (n,) bool; points on the edge may count as either."""
         inside = np.zeros(len(points), bool)
         x, y = points.T
         for (ax, ay), (bx, by) in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
@@ -90,10 +90,16 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class TrueObject:
-    """An object and its tight box.
+    """An object and its tight oriented box.
 
-    centre: (3,) metres, world frame; size: (3,) metres along its axes; axes: (3, 3), a unit axis a
-    row. room: number of the room that it is in. support: number of the object that it stands on.
+    Attributes:
+        label: Category.
+        centre: Centre of the box, (3,) metres, world frame.
+        size: Extent along each axis, (3,) metres.
+        axes: (3, 3) unit vectors, one per row.
+        kind: Kind of furniture that the generator placed.
+        room: Index of its room.
+        support: Index of the object that it stands on; None if it stands on the floor.
     """
 
     label: str
@@ -106,21 +112,27 @@ class TrueObject:
 
     @cached_property
     def box(self) -> OrientedBox:
-        """Its box."""
+        """The object's oriented box."""
         return OrientedBox(self.centre, self.size, self.axes)
 
     @property
     def longest(self) -> float:
-        """Its longest dimension in centimetres."""
+        """Longest dimension in centimetres."""
         return float(self.size.max()) * 100
 
 
 @dataclass(frozen=True, eq=False)
 class RoomTruth:
-    """Everything that is known about a home.
+    """Ground truth of a home.
 
-    area: square metres of floor in all rooms. height: of the ceilings, metres. ways: rectangles
-    (x low, y low, x high, y high) in metres, the floor in doors and passages between rooms.
+    Attributes:
+        scene: Name of the scene.
+        kind: Kind of home.
+        area: Floor area of all rooms in square metres.
+        height: Ceiling height in metres.
+        rooms: The rooms.
+        ways: Floor rectangles of doors and passages between rooms, in metres.
+        objects: The objects.
     """
 
     scene: str
@@ -133,32 +145,31 @@ class RoomTruth:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How many objects there are of every label."""
+        """Number of objects by label."""
         return Counter(thing.label for thing in self.objects)
 
     def apart(self, first: TrueObject, second: TrueObject) -> float:
-        """Return the metres between the closest points of the boxes of two of its objects."""
+        """Return the distance in metres between the closest points of two objects' boxes."""
         key = frozenset((id(first), id(second)))
-        if key not in self._apart:
-            self._apart[key] = distance(first.box, second.box)
-        return self._apart[key]
+        if key not in self._distances:
+            self._distances[key] = distance(first.box, second.box)
+        return self._distances[key]
 
     @cached_property
-    def _apart(self) -> dict[frozenset[int], float]:
+    def _distances(self) -> dict[frozenset[int], float]:
         return {}
 
     def only(self, label: str) -> TrueObject:
-        """Return the one object of a label. ValueError where there is none or more than one."""
+        """Return the only object with a label; raise ValueError if there are none or several."""
         (single,) = (thing for thing in self.objects if thing.label == label)
         return single
 
 
 def to_json(truth: RoomTruth) -> dict[str, Any]:
-    """Return a truth as it is written.
+    """Return the ground truth as JSON data.
 
-    `normalizedAxes` are the nine numbers of `axes`, row by row; `on` and `number` refer to the order
-    of the objects; `distances` holds the metres between the closest points of the boxes of objects
-    that are the only ones of their label.
+    `normalizedAxes` has the nine numbers of `axes` row by row. `on` and `number` are indices into the objects.
+    `distances` has the distance in metres between the boxes of every pair of objects with unique labels.
     """
     boxes: dict[str, list[dict[str, Any]]] = {}
     for number, thing in enumerate(truth.objects):
@@ -198,21 +209,21 @@ def to_json(truth: RoomTruth) -> dict[str, Any]:
 
 
 def _distances(truth: RoomTruth) -> list[list[Any]]:
-    alone = sorted(label for label, count in truth.counts.items() if count == 1)
+    unique = sorted(label for label, count in truth.counts.items() if count == 1)
     return [
         [first, second, round(truth.apart(truth.only(first), truth.only(second)), 4)]
-        for index, first in enumerate(alone)
-        for second in alone[index + 1 :]
+        for index, first in enumerate(unique)
+        for second in unique[index + 1 :]
     ]
 
 
 def read_truth(path: Path) -> RoomTruth:
-    """Return the truth that lies beside a scan. QuestionsError where the file is no such truth."""
+    """Read the ground truth file of a generated room; raise QuestionsError if it is not one."""
     try:
         home: _Home = decode(read_bounded(path), _Home)
     except (OSError, ValueError) as error:
         raise QuestionsError(
-            f"{path} is no truth of a room that make-rooms wrote: {error}"
+            f"{path} is not a ground truth file written by make-rooms: {error}"
         ) from error
     numbered = {
         box.number: TrueObject(

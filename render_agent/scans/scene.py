@@ -1,4 +1,4 @@
-"""A scene: the surface of a scan in metres, z up."""
+"""A scene in memory: the surface of a scan, in metres with z up."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from render_agent.scans.texture import Texture
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A scan as every other part of the program sees it; compared by identity, shared by its questions.
+    """A scan as the rest of the program uses it. Immutable, compared by identity, shared by questions.
 
-    points: (n, 3) float32, metres, z up, all finite. colours: (n, 3) uint8, RGB as shown on a
-    screen (no gamma to undo). faces: (m, 3) int32 indices into points, or None for a point cloud.
-    floor, ceiling: heights in metres (a scan without a ceiling has the top of its points).
-    bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
-    source: the file it was read from, or None for a scene made in memory. origin: metres, what was
-    taken off the file's coordinates (z up) because they lay too far from zero for float32. mirrored_at:
-    metres, the x that it was mirrored at (left for right) after all that, None where it was not.
-    texture: pictures on the faces of a mesh; `colours` are then their colours at the vertices.
-    gaussians: the shapes of a splat's points; `colours` are then those of its constant harmonics.
-    notes: what was assumed when it was read (its unit, its upright axis, a missing alignment), a sentence each.
-    frame: which axis pointed up in its file, and how long the file's unit was.
+    Attributes:
+        id: Name of the scene.
+        points: (n, 3) float32, metres, world frame (z up), all finite.
+        colours: (n, 3) uint8, sRGB. For a textured mesh these are the texture's colours at the vertices; for a splat,
+            those of the constant harmonics.
+        faces: (m, 3) int32 indices into `points`; None for a point cloud or a splat.
+        floor: Height of the floor in metres.
+        ceiling: Height of the ceiling in metres; the top of the bounds if none was scanned.
+        bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
+        source: File that the scene was read from; None for a scene made in memory.
+        origin: Offset in metres that was subtracted from the file's coordinates (z up) to keep float32 precise.
+        mirrored_at: x of the plane, in metres, at which the scene was mirrored (after subtracting `origin`); None if
+            it was not mirrored.
+        texture: Texture images of a mesh.
+        gaussians: Shapes of a splat's points.
+        notes: Remarks about how the file was read (such as a missing alignment), one sentence each.
+        frame: How the coordinates of the file were interpreted.
     """
 
     id: str
@@ -48,40 +54,40 @@ class Scene:
 
     @property
     def is_cloud(self) -> bool:
-        """Whether the scene has points only."""
+        """True if the scene has no faces (a point cloud or a splat)."""
         return self.faces is None
 
     @property
     def description(self) -> tuple[str, ...]:
-        """The scan in sentences: its kind and size, the frame of its file, and the notes."""
+        """Description of the scan: its kind, size and frame, then the notes."""
         count = f"{len(self.points):,}"
-        kind = f"a cloud of {count} points"
+        kind = f"point cloud, {count} points"
         if self.gaussians is not None:
-            kind = f"a splat of {count} Gaussians"
+            kind = f"splat, {count} Gaussians"
         elif self.faces is not None:
-            textured = "a textured mesh" if self.texture is not None else "a mesh"
-            kind = f"{textured} of {len(self.faces):,} faces"
-        return (f"{kind}, read in {self.frame.unit} with {self.frame.up} up", *self.notes)
+            textured = "textured mesh" if self.texture is not None else "mesh"
+            kind = f"{textured}, {len(self.faces):,} faces"
+        return (f"{kind} ({self.frame.description})", *self.notes)
 
     @property
     def bytes(self) -> int:
-        """The memory that its arrays take."""
+        """Memory used by the arrays, in bytes."""
         arrays: list[NDArray[Any]] = [self.points, self.colours]
         arrays += [] if self.faces is None else [self.faces]
-        further = [part.bytes for part in (self.texture, self.gaussians) if part is not None]
-        return sum(array.nbytes for array in arrays) + sum(further)
+        extras = [part.bytes for part in (self.texture, self.gaussians) if part is not None]
+        return sum(array.nbytes for array in arrays) + sum(extras)
 
     def mirrored(self) -> Scene:
-        """Return its mirror image, left for right, about the upright plane x = the middle of its bounds.
+        """Return the scene mirrored, left for right, at the vertical plane through the middle of its x range.
 
-        Bounds, floor, ceiling and origin stay what they are; `mirrored_at` is where the plane lies.
-        The mirror image of a mirror image is the scene itself, but for the rounding of float32.
+        Bounds, floor, ceiling and origin are unchanged; `mirrored_at` is set to the plane. Mirroring twice restores
+        the scene except for float32 rounding.
         """
         low, high = (float(corner[0]) for corner in self.bounds)
         middle = (low + high) / 2 if self.mirrored_at is None else self.mirrored_at
         points = self.points.copy()
         points[:, 0] = 2 * middle - points[:, 0].astype(np.float64)
-        # A mirrored face is seen from the same side only where its corners are named the other way round.
+        # Mirroring reverses the winding; swap two corners so that faces keep facing the same side.
         faces = None if self.faces is None else np.ascontiguousarray(self.faces[:, [0, 2, 1]])
         at = middle if self.mirrored_at is None else None
         gaussians = None if self.gaussians is None else self.gaussians.turned(MIRROR)

@@ -1,6 +1,6 @@
-"""The surface of a splat: its opaque Gaussians that have neighbours, and samples of them; the rest are floaters.
+"""The solid surface of a splat: its opaque Gaussians with neighbours, and samples of them.
 
-The rest are floaters and haze: they are drawn, but they neither block the way nor make the room larger.
+The other Gaussians are floaters and haze: they are rendered, but they neither block movement nor enlarge the room.
 """
 
 from __future__ import annotations
@@ -15,49 +15,46 @@ from render_agent.scans.gaussians import Gaussians
 if TYPE_CHECKING:
     from render_agent.scans.scene import Scene
 
+# Gaussians below this are haze: three in a row let a third of the light through.
 SOLID_OPACITY = 0.3
-"""A Gaussian of a lower opacity is haze: three of them, one behind the other, let a third of the light through."""
 
+# Minimum number of neighbours of similar size in the 27 cells around a Gaussian. Surfaces whose
+# Gaussians touch have more than 15; a floater is isolated or in a small group.
 MIN_NEIGHBOURS = 8
-"""So many others of like size stand around a Gaussian of a surface, in the 27 cells around its centre. On a
-surface whose Gaussians touch each other there are more than fifteen; a floater is alone, or one of a few."""
 
+# Smallest cell; a cell is at least twice the Gaussian's largest standard deviation.
 CELL_METRES = 0.1
-"""Metres: the side of such a cell, but at least twice a Gaussian's largest standard deviation."""
-
+# Gaussians within this factor of the cell's size limit are of similar size.
 SIMILAR_SIZE_RATIO = 2.0
-"""Gaussians less than this many times smaller than such a cell allows are of like size."""
-
-WIDEST_METRES = 1.0
-"""Metres: a Gaussian of a larger standard deviation is sky or haze."""
-
-MAX_SAMPLES_ACROSS = 24
-"""Samples along a side of a Gaussian, at the most."""
+WIDEST_METRES = 1.0  # Gaussians with a larger standard deviation are sky or haze
+MAX_SAMPLES_ACROSS = 24  # samples along each side of a Gaussian
 
 
-def solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
-    """Return which Gaussians, (n,) bool, are surface; all that are opaque where none has neighbours.
+def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
+    """Return which Gaussians are surface, (n,) bool; all opaque ones if none has enough neighbours.
 
-    points: (n, 3) metres.
+    Args:
+        points: Centres, (n, 3) metres.
+        gaussians: Their shapes.
     """
     sizes = 2 * gaussians.scales.max(axis=1)
     opaque = np.flatnonzero((gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * WIDEST_METRES))
-    kept: NDArray[np.bool_] = np.zeros(len(points), bool)
+    is_solid: NDArray[np.bool_] = np.zeros(len(points), bool)
     cell, smallest = CELL_METRES, -np.inf
     while smallest < 2 * WIDEST_METRES:
         own = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
-        alike = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
-        kept[own[_counts(points, own, alike, cell) > MIN_NEIGHBOURS]] = True
+        similar = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
+        is_solid[own[_counts(points, own, similar, cell) > MIN_NEIGHBOURS]] = True
         smallest, cell = cell, 2 * cell
-    if not kept.any():
-        kept[opaque] = True
-    return kept if kept.any() else np.ones(len(points), bool)
+    if not is_solid.any():
+        is_solid[opaque] = True
+    return is_solid if is_solid.any() else np.ones(len(points), bool)
 
 
 def _counts(
     points: NDArray[Any], own: NDArray[np.intp], others: NDArray[np.intp], cell: float
 ) -> NDArray[np.int64]:
-    """Return how many of `others` lie in the 27 cells around each of `own`, (k,), itself among them."""
+    """Return the number of `others`, including itself, in the 27 cells around each of `own`, (k,)."""
     if not len(own) or not len(others):
         return np.zeros(len(own), np.int64)
     low = points[others].min(axis=0) - 2 * cell
@@ -74,7 +71,7 @@ def _counts(
 
 
 def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.int64]:
-    """Return a number for the cell that each point, (n, 3), lies in; next cells along an axis differ by a power of two."""
+    """Return the cell key of each point, (n, 3); neighbouring cells differ by a power of two per axis."""
     steps = np.clip((points - low) / cell, 0, (1 << 20) - 1).astype(np.int64)
     keys: NDArray[np.int64] = steps[:, 0] << 42 | steps[:, 1] << 21 | steps[:, 2]
     return keys
@@ -83,13 +80,16 @@ def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.in
 def solid_samples(
     points: NDArray[np.float32], gaussians: Gaussians, spacing: float
 ) -> NDArray[np.float32]:
-    """Return samples of the surface of a splat, (s, 3) metres: its Gaussians' discs, as far as they are opaque.
+    """Return samples of a splat's surface, (s, 3) metres, on the opaque part of its Gaussians' discs.
 
-    points: (n, 3) metres. spacing: metres between the samples of a disc at most, where it is not very
-    large. A Gaussian smaller than that is its centre.
+    Args:
+        points: Centres, (n, 3) metres.
+        gaussians: Their shapes.
+        spacing: Maximum distance between samples in metres, except on very large Gaussians. Gaussians smaller than
+            this are represented by their centre.
     """
-    kept = solid(points, gaussians) if gaussians.solid is None else gaussians.solid
-    points, gaussians = points[kept], gaussians.where(kept)
+    is_solid = find_solid(points, gaussians) if gaussians.solid is None else gaussians.solid
+    points, gaussians = points[is_solid], gaussians.where(is_solid)
     order = np.argsort(-gaussians.scales, axis=1)[:, :2]
     reach = np.sqrt(2 * np.log(np.maximum(gaussians.opacities / SOLID_OPACITY, 1)))
     sides = np.take_along_axis(gaussians.scales, order, axis=1) * reach[:, None]
@@ -113,7 +113,7 @@ def solid_samples(
 
 
 def _axes(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the matrices, (n, 3, 3), of unit quaternions (n, 4); their columns are the Gaussians' axes."""
+    """Return the rotation matrices, (n, 3, 3), of unit quaternions (n, 4); columns are the Gaussians' axes."""
     w, x, y, z = rotations.T
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -124,7 +124,7 @@ def _axes(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def surface_points(scene: Scene, spacing: float) -> NDArray[np.float32]:
-    """Return points of a scene's surface, (s, 3) metres: those of a cloud or mesh, samples of a splat."""
+    """Return surface points of a scene, (s, 3) metres: its points, or samples of a splat."""
     if scene.gaussians is None:
         return scene.points
     return solid_samples(scene.points, scene.gaussians, spacing)

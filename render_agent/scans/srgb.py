@@ -1,4 +1,4 @@
-"""Colours as a screen shows them (sRGB) and as light adds up (linear)."""
+"""Conversion between sRGB levels and linear light (IEC 61966-2-1)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TOE = 0.0031308
-"""Of linear light below this the curve of IEC 61966-2-1 is a straight line."""
-
+TOE = 0.0031308  # linear light below this is encoded linearly
+# Entries of the inverse table; the darkest sRGB levels are five entries apart.
 LIGHT_STEPS = 1 << 14
-"""Steps of linear light that are told apart; the darkest levels of a screen are five of them apart."""
 
 
 def linear(levels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the linear light, 0 to 1, of a screen's levels: bytes of 0 to 255, or numbers of 0 to 1."""
+    """Convert sRGB levels, uint8 0 to 255 or float 0 to 1, to linear light from 0 to 1."""
     shares = np.asarray(levels, np.float64)
     if np.asarray(levels).dtype == np.uint8:
         shares = shares / 255
@@ -23,14 +21,11 @@ def linear(levels: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def screen(light: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the levels, uint8, with which a screen shows linear light of 0 to 1; the rest is cut off."""
+    """Convert linear light to sRGB levels, uint8; values outside 0 to 1 are clipped."""
     light = np.clip(np.nan_to_num(np.asarray(light, np.float64)), 0, 1)
     shares = np.where(light <= TOE, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
     return np.asarray(np.floor(shares * 255 + 0.5), np.uint8)
 
 
-LIGHT_OF_LEVEL = linear(np.arange(256, dtype=np.uint8)).astype(np.float32)
-"""(256,) the linear light of every level."""
-
-LEVEL_OF_LIGHT = screen((np.arange(LIGHT_STEPS + 1)) / LIGHT_STEPS)
-"""(LIGHT_STEPS + 1,) uint8, the level of every step of linear light."""
+LIGHT_OF_LEVEL = linear(np.arange(256, dtype=np.uint8)).astype(np.float32)  # (256,)
+LEVEL_OF_LIGHT = screen((np.arange(LIGHT_STEPS + 1)) / LIGHT_STEPS)  # (LIGHT_STEPS + 1,) uint8

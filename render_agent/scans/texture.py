@@ -1,4 +1,4 @@
-"""The texture of a mesh: pictures laid over its faces, and how each material uses them."""
+"""Mesh textures: images mapped onto faces, and the materials that use them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Wrap = Literal["repeat", "clamp", "mirror"]
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What the faces of one material look like.
+    """Appearance of the faces with one material.
 
-    picture: (h, w, 4) uint8, RGBA as shown on a screen; None for faces that have the colours of their
-    vertices. tint: the material's own colour, RGBA from 0 to 1, linear light, that multiplies the
-    picture; without a picture it is in the vertices' colours already. wrap: what lies beyond
-    the picture's left and right, and above and below it. alpha_cutoff: texels of a lower alpha (0 to 1,
-    the tint's alpha left out) are holes; None where there are none. captured: the colours were measured
-    or baked with their light, so that nothing may shade them.
+    Attributes:
+        picture: Texture image, (h, w, 4) uint8 sRGB with alpha; None for faces with vertex colours.
+        tint: Base colour, RGBA from 0 to 1 in linear light, multiplied with the image. Without an image it is already
+            included in the vertex colours.
+        wrap: Wrap mode beyond the image, horizontally and vertically.
+        alpha_cutoff: Texels with a lower alpha (0 to 1, without the tint's alpha) are holes; None for no holes.
+        captured: True if the colours were captured or baked with their lighting, so they must not be shaded.
     """
 
     picture: NDArray[np.uint8] | None
@@ -33,11 +34,14 @@ class Material:
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """Pictures on a mesh.
+    """Texture images on a mesh.
 
-    uv: (n, 2) float32, where each vertex lies in its picture: right and down from the top left corner,
-    1 is its width and height. face_materials: (m,) int32, the index of each face's material.
-    vertex_tints: (n, 3) uint8, vertex colours as on a screen whose light multiplies the picture's, or None.
+    Attributes:
+        uv: (n, 2) float32 texture coordinates of the vertices, (0, 0) at the top left corner and (1, 1) at the
+            bottom right corner of the image.
+        face_materials: (m,) int32, the material index of each face.
+        materials: Materials, indexed by `face_materials`.
+        vertex_tints: (n, 3) uint8, sRGB vertex colours, multiplied with the image in linear light; or None.
     """
 
     uv: NDArray[np.float32]
@@ -46,7 +50,7 @@ class Texture:
     vertex_tints: NDArray[np.uint8] | None = None
 
     def kept(self, vertices: NDArray[np.bool_], faces: NDArray[np.bool_]) -> Texture:
-        """Return the texture of a mesh of which the marked vertices, (n,), and faces, (m,), are left."""
+        """Return the texture reduced to the marked vertices, (n,) bool, and faces, (m,) bool."""
         tints = None if self.vertex_tints is None else self.vertex_tints[vertices]
         return replace(
             self,
@@ -57,22 +61,22 @@ class Texture:
 
     @property
     def has_pictures(self) -> bool:
-        """Whether any material has one."""
+        """True if any material has an image."""
         return any(part.picture is not None for part in self.materials)
 
     @property
     def bytes(self) -> int:
-        """The memory that its arrays take; a picture of several materials counts once."""
+        """Memory used by the arrays, in bytes; an image shared by several materials counts once."""
         pictures = {id(part.picture): part.picture for part in self.materials}
-        held = [picture.nbytes for picture in pictures.values() if picture is not None]
+        picture_bytes = [picture.nbytes for picture in pictures.values() if picture is not None]
         tints = 0 if self.vertex_tints is None else self.vertex_tints.nbytes
-        return self.uv.nbytes + self.face_materials.nbytes + tints + sum(held)
+        return self.uv.nbytes + self.face_materials.nbytes + tints + sum(picture_bytes)
 
 
 def bilinear(
     picture: NDArray[np.uint8], uv: NDArray[np.floating[Any]], wrap: tuple[Wrap, Wrap]
 ) -> FloatArray:
-    """Return the colours, (k, 4) of 0 to 255, of a picture, (h, w, 4), at places (k, 2)."""
+    """Sample an image, (h, w, 4), bilinearly at texture coordinates, (k, 2); return (k, 4) from 0 to 255."""
     height, width = picture.shape[:2]
     x, y = (
         wrapped(np.asarray(uv[:, axis], np.float64), kind) * side - 0.5
@@ -91,15 +95,15 @@ def bilinear(
 
 
 def wrapped(places: FloatArray, wrap: Wrap) -> FloatArray:
-    """Return places along one side, (k,), moved into the picture, 0 to 1."""
+    """Return texture coordinates along one axis, (k,), wrapped to 0 to 1."""
     if wrap == "clamp":
         return np.asarray(np.clip(places, 0, 1), np.float64)
     if wrap == "mirror":
         return np.asarray(1 - np.abs(np.mod(places, 2) - 1), np.float64)
-    turned: FloatArray = places - np.floor(places)
-    return turned
+    repeated: FloatArray = places - np.floor(places)
+    return repeated
 
 
 def _edge(index: NDArray[np.int64], size: int, wrap: Wrap) -> NDArray[np.int64]:
-    """Return texels' indices, of which the outermost may lie one beyond the picture, within it."""
+    """Return texel indices wrapped into the image; they may exceed it by one on either side."""
     return index % size if wrap == "repeat" else np.clip(index, 0, size - 1)

@@ -54,9 +54,7 @@ def test_a_batch_over_the_bundled_rooms(type_in, tmp_path):
     code, out, _ = type_in("show", run.name, question, folder=tmp_path)
     assert code == 0
     assert "truth:" in out
-    assert re.search(
-        r"^scan: a mesh of [\d,]+ faces, read in metres with z up; .* assumed", out, re.M
-    )
+    assert re.search(r"^scan: mesh, [\d,]+ faces \(assumed z up and metres", out, re.M)
     code, out, _ = type_in("report", run.name, folder=tmp_path)
     assert code == 0
     assert (run / "report" / "index.html").is_file()

@@ -1,4 +1,4 @@
-"""ScanNet's axis alignment: read from beside the mesh and applied to it, as if it had never been turned."""
+"""ScanNet's axis alignment: read from the text file beside a mesh and applied to the mesh."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ MATRIX = np.array([
 ])  # fmt: skip
 
 
-def told(matrix):
+def alignment_text(matrix):
     words = " ".join(f"{value:.6f}" for value in np.asarray(matrix).ravel())
     return f"appVersionId = v1.1\naxisAlignment = {words} \ncolorHeight = 968\n"
 
 
-def lay(folder, points, faces, colours, text=None):
-    """Write a mesh as ScanNet lays it out; return its file."""
+def write_scan(folder, points, faces, colours, text=None):
+    """Write a mesh with ScanNet's folder layout and file name; return its path."""
     scan = folder / "scans/scene0011_00/scene0011_00_vh_clean_2.ply"
     scan.parent.mkdir(parents=True, exist_ok=True)
     scan.write_bytes(mesh_ply(points, faces, colours))
@@ -32,8 +32,8 @@ def lay(folder, points, faces, colours, text=None):
     return scan
 
 
-def turned(points):
-    """Return points as they lie in the file of a scan whose alignment is MATRIX."""
+def unaligned(points):
+    """Return points in the frame of a file whose alignment is MATRIX."""
     return (points - MATRIX[:3, 3]) @ MATRIX[:3, :3]
 
 
@@ -43,10 +43,12 @@ def furnished():
     return points, faces, np.random.default_rng(0).integers(0, 255, points.shape)
 
 
-def test_a_turned_scan_is_the_scan_that_was_never_turned(tmp_path, furnished):
+def test_alignment_restores_the_aligned_frame(tmp_path, furnished):
     points, faces, colours = furnished
-    plain = load_scene(lay(tmp_path / "plain", points, faces, colours))
-    scan = lay(tmp_path / "turned", turned(points), faces, colours, told(MATRIX))
+    plain = load_scene(write_scan(tmp_path / "plain", points, faces, colours))
+    scan = write_scan(
+        tmp_path / "rotated", unaligned(points), faces, colours, alignment_text(MATRIX)
+    )
     aligned = load_scene(scan)
     np.testing.assert_allclose(aligned.points, plain.points, atol=1e-4)
     np.testing.assert_allclose(aligned.bounds, plain.bounds, atol=1e-4)
@@ -57,15 +59,15 @@ def test_a_turned_scan_is_the_scan_that_was_never_turned(tmp_path, furnished):
 
 
 @pytest.mark.parametrize("text", [None, "", "sceneType = Office\n", "# axisAlignment = 1 2 3\n"])
-def test_without_an_alignment_a_scan_stays_as_it_is(tmp_path, furnished, text):
+def test_scans_without_alignment_are_unchanged(tmp_path, furnished, text):
     points, faces, colours = furnished
-    scene = load_scene(lay(tmp_path, points, faces, colours, text))
+    scene = load_scene(write_scan(tmp_path, points, faces, colours, text))
     np.testing.assert_allclose(scene.points, points, atol=1e-6)
 
 
-def test_only_scannets_meshes_have_an_alignment(tmp_path, furnished):
+def test_only_scannet_meshes_are_aligned(tmp_path, furnished):
     points, faces, colours = furnished
-    scan = lay(tmp_path, points, faces, colours, told(MATRIX))
+    scan = write_scan(tmp_path, points, faces, colours, alignment_text(MATRIX))
     assert alignment_file(scan) == scan.with_name("scene0011_00.txt")
     assert alignment_file(scan.with_name("scene0011_00_vh_clean.ply")) is not None
     other = scan.rename(scan.with_name("scene0011_00.ply"))
@@ -79,16 +81,16 @@ def test_only_scannets_meshes_have_an_alignment(tmp_path, furnished):
         "axisAlignment = 1 0 0\n",
         "axisAlignment =\n",
         "axisAlignment = one 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1\n",
-        told(2 * np.eye(4)),
-        told(np.diag([1, 1, -1, 1])),
-        told(np.diag([np.nan, 1, 1, 1])),
-        told(np.diag([1e308, 1e308, 1, 1])),
-        told(MATRIX + np.diag([0, 0, 0, 1])),
+        alignment_text(2 * np.eye(4)),
+        alignment_text(np.diag([1, 1, -1, 1])),
+        alignment_text(np.diag([np.nan, 1, 1, 1])),
+        alignment_text(np.diag([1e308, 1e308, 1, 1])),
+        alignment_text(MATRIX + np.diag([0, 0, 0, 1])),
     ],
 )
-def test_an_alignment_that_is_none_is_told(tmp_path, furnished, text):
+def test_invalid_alignment_is_an_error(tmp_path, furnished, text):
     points, faces, colours = furnished
-    scan = lay(tmp_path, points, faces, colours, text)
+    scan = write_scan(tmp_path, points, faces, colours, text)
     with pytest.raises(SceneError, match=r"axisAlignment.*scene0011_00\.txt") as caught:
         load_scene(scan)
     assert str(scan) in str(caught.value)
@@ -96,7 +98,7 @@ def test_an_alignment_that_is_none_is_told(tmp_path, furnished, text):
         read_alignment(scan)
 
 
-def test_the_alignment_is_read_wherever_it_stands(tmp_path):
+def test_alignment_is_found_in_arbitrary_bytes(tmp_path):
     scan = tmp_path / "s_vh_clean_2.ply"
     scan.with_name("s.txt").write_bytes(
         b"\xff\xfe\r\n  axisAlignment=" + b"1 0 0 0 0 1 0 0 0 0 1 3 0 0 0 1\r\n"

@@ -1,4 +1,4 @@
-"""Rooms that stand in for scans: all boxes in the colours of their categories, over a floor of the right size."""
+"""Stand-in rooms: all boxes in their category's colour, on a floor of the annotated size."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def annotation(*things, area=12.0):
 
 
 def floor_area(scene):
-    """Return the area of what has a tile's colour and lies level on the floor, square metres."""
+    """Return the area of horizontal faces at floor height with a tile's colour, in square metres."""
     corners = scene.points[scene.faces].astype(float)
     tiles = (
         (scene.colours[scene.faces[:, 0]][:, None] == np.array(TILE_COLOURS))
@@ -60,11 +60,11 @@ def official():
 )
 def rooms(official, request):
     assert len(official) == 288
-    chosen = list(official)[:: request.param]
-    return {name: annotated_scene(official[name]) for name in chosen}
+    names = list(official)[:: request.param]
+    return {name: annotated_scene(official[name]) for name in names}
 
 
-def test_the_rooms_are_built_and_hold_their_boxes(official, rooms):
+def test_rooms_contain_their_boxes(official, rooms):
     for name, scene in rooms.items():
         corners = np.concatenate([thing.corners for thing in official[name].objects])
         assert (corners >= scene.bounds[0] - 1e-6).all(), name
@@ -81,12 +81,12 @@ def test_the_rooms_are_built_and_hold_their_boxes(official, rooms):
         assert scene.colours.shape == scene.points.shape
 
 
-def test_the_floor_of_every_room_is_as_large_as_annotated(official, rooms):
+def test_floor_area_equals_the_annotated_room_size(official, rooms):
     for name, scene in rooms.items():
         assert floor_area(scene) == pytest.approx(official[name].room_size, rel=1e-3), name
 
 
-def test_every_corner_of_a_box_is_a_corner_of_the_mesh(official, rooms):
+def test_box_corners_are_mesh_vertices(official, rooms):
     from scipy.spatial import cKDTree
 
     for name, scene in rooms.items():
@@ -95,25 +95,25 @@ def test_every_corner_of_a_box_is_a_corner_of_the_mesh(official, rooms):
         assert distances.max() < 1e-4, name
 
 
-def test_a_camera_can_stand_in_the_rooms(official, rooms):
+def test_start_position_is_outside_all_boxes(official, rooms):
     for name in list(rooms)[:: len(rooms) // 12]:
         scene = rooms[name]
         start = FreeSpace.of(scene).start_position()
         assert start[2] == pytest.approx(scene.floor + 1.6)
         for thing in official[name].objects:
             local = np.abs(thing.axes @ (start - thing.centre))
-            assert (local > thing.size / 2).any(), f"it stands in a {thing.label} of {name}"
+            assert (local > thing.size / 2).any(), f"inside a {thing.label} of {name}"
 
 
-def test_a_box_is_seen_where_it_stands_in_its_categorys_colour():
+def test_box_is_rendered_in_place_in_its_category_colour():
     scene = annotated_scene(annotation(box("oven", (2, 0, 0.5), (0.6, 0.8, 1.0)), area=30.0))
     renderer = make_renderer("rasteriser")
     camera = Camera((0.0, 0.0, 0.5), 0.0, 0.0, 60.0)
     frame = renderer.draw(scene, camera, 320, 240)
     renderer.close()
     hue = category_colour("oven") / category_colour("oven").max()
-    seen = frame.colours / np.maximum(frame.colours.max(axis=2, keepdims=True), 1)
-    mask = (np.abs(seen - hue) < 0.03).all(axis=2)
+    normalised = frame.colours / np.maximum(frame.colours.max(axis=2, keepdims=True), 1)
+    mask = (np.abs(normalised - hue) < 0.03).all(axis=2)
     rows, columns = np.nonzero(mask)
     focal, near = camera.focal(240), 1.7
     np.testing.assert_allclose(
@@ -125,7 +125,7 @@ def test_a_box_is_seen_where_it_stands_in_its_categorys_colour():
     assert np.ptp(inside.reshape(-1, 3), axis=0).max() == 0
 
 
-def test_a_box_within_a_box_is_seen():
+def test_box_inside_a_box_is_visible():
     shelf = box("bookshelf", (2, 0, 1), (1, 2, 2), ABOUT)
     book = box("book", (2, 0, 1), (0.3, 0.3, 0.3))
     scene = annotated_scene(annotation(shelf, book, area=60.0))
@@ -136,33 +136,33 @@ def test_a_box_within_a_box_is_seen():
     assert depth[32, 32] == pytest.approx(2.85, abs=1e-3)
 
 
-def test_a_category_has_one_colour_in_every_process():
+def test_category_colours_are_the_same_in_every_process():
     names = ["chair", "table", "trash bin", "sofa", "window"]
-    asked = (
+    program = (
         "from render_agent.scans.stand_in.annotated_room import category_colour as c;"
         f"print([c(n).tolist() for n in {names}])"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     colours = [category_colour(name).tolist() for name in names]
-    assert json.loads(told) == colours
+    assert json.loads(output) == colours
     assert len({tuple(colour) for colour in colours}) == len(names)
 
 
 @pytest.mark.parametrize(
-    ("things", "sentence"),
+    ("things", "message"),
     [
-        ((), "hold no boxes"),
-        ((box("a", (0, 0, 0), EYE[0] + 1), box("b", (900, 0, 0), (1, 1, 1))), "not lie in one room"),
+        ((), "no boxes"),
+        ((box("a", (0, 0, 0), EYE[0] + 1), box("b", (900, 0, 0), (1, 1, 1))), "200 m apart"),
     ],
 )  # fmt: skip
-def test_boxes_that_make_no_room_are_refused(things, sentence):
-    with pytest.raises(SceneError, match=sentence):
+def test_unusable_annotations_are_rejected(things, message):
+    with pytest.raises(SceneError, match=message):
         annotated_scene(annotation(*things))
 
 
-def write(folder, *scenes):
+def write_annotations(folder, *scenes):
     path = folder / "scannet_meta_info_val.json"
     thing = {"centroid": [0, 0, 0.5], "axesLengths": [1, 1, 1], "normalizedAxes": EYE.ravel().tolist()}  # fmt: skip
     entry = {"room_size": 9.0, "object_counts": {"box": 1}, "object_bbox": {"box": [thing]}}
@@ -170,25 +170,25 @@ def write(folder, *scenes):
     return path
 
 
-def asked(path, scene):
+def question(path, scene):
     return SimpleNamespace(id="q", scene=scene, scan=path)
 
 
-def test_a_file_of_annotations_gives_a_scene_for_each_name(tmp_path):
-    path = write(tmp_path, "one", "two")
+def test_one_annotation_file_provides_several_scenes(tmp_path):
+    path = write_annotations(tmp_path, "one", "two")
     cache = SceneCache()
-    one, two = (cache.get(asked(path, name)) for name in ("one", "two"))
-    assert (one.id, two.id, one.source) == ("one", "two", path)
-    assert cache.get(asked(path, "one")) is one
+    first, second = (cache.get(question(path, name)) for name in ("one", "two"))
+    assert (first.id, second.id, first.source) == ("one", "two", path)
+    assert cache.get(question(path, "one")) is first
     assert cache.loads == 2
 
 
-def test_an_annotation_that_is_gone_or_broken_fails_its_questions_alone(tmp_path):
-    path = write(tmp_path, "one")
+def test_missing_annotation_only_fails_its_own_questions(tmp_path):
+    path = write_annotations(tmp_path, "one")
     cache = SceneCache()
     with pytest.raises(SceneError, match="three"):
-        cache.get(asked(path, "three"))
-    cache.get(asked(path, "one"))
+        cache.get(question(path, "three"))
+    cache.get(question(path, "one"))
     path.write_text("{")
     with pytest.raises(SceneError, match="annotations"):
-        SceneCache().get(asked(path, "one"))
+        SceneCache().get(question(path, "one"))

@@ -1,3 +1,5 @@
+"""VSI-Bench's official annotation files."""
+
 import json
 from collections import Counter
 
@@ -23,7 +25,7 @@ ENTRY = {
 }
 
 
-def write(folder, entries, name="scannet_meta_info_val.json"):
+def write_annotations(folder, entries, name="scannet_meta_info_val.json"):
     path = folder / name
     path.write_text(json.dumps(entries))
     return path
@@ -34,7 +36,7 @@ def official():
     return read_annotations(test_data("vsibench", "scannet_meta_info_val.json").parent)
 
 
-def test_all_scenes_of_the_benchmark_are_annotated(official):
+def test_all_benchmark_scenes_are_annotated(official):
     assert Counter(scene.dataset for scene in official.values()) == {
         "arkitscenes": 150,
         "scannet": 88,
@@ -44,7 +46,7 @@ def test_all_scenes_of_the_benchmark_are_annotated(official):
     assert all(scene.objects and scene.room_size > 0 for scene in official.values())
 
 
-def test_a_box_is_as_large_as_the_official_file_says_in_its_own_words(official):
+def test_box_corners_agree_with_the_official_bounds(official):
     for name in ("arkitscenes", "scannet", "scannetpp"):
         rows = json.loads(test_data("vsibench", f"{name}_meta_info_val.json").read_text())
         for scene, row in rows.items():
@@ -54,21 +56,21 @@ def test_a_box_is_as_large_as_the_official_file_says_in_its_own_words(official):
                 np.testing.assert_allclose(thing.corners.max(axis=0), box["max"], atol=1e-6)
 
 
-def test_the_answers_of_the_benchmark_follow_from_the_annotations(official):
+def test_annotated_room_sizes_are_the_benchmark_answers(official):
     rows = [
         json.loads(line)
         for line in test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()
     ]
     sizes = [row for row in rows if row["question_type"] == "room_size_estimation"]
-    same = [
+    agreements = [
         abs(official[row["scene_name"]].room_size - float(row["ground_truth"])) < 0.051
         for row in sizes
     ]
-    assert sum(same) == len(same) == 288
+    assert sum(agreements) == len(agreements) == 288
 
 
-def test_the_axes_of_a_box_are_its_rows_and_its_objects_keep_their_names(tmp_path):
-    [(name, scene)] = read_annotations(write(tmp_path, {"room7": ENTRY})).items()
+def test_axes_are_rows_and_labels_are_kept(tmp_path):
+    [(name, scene)] = read_annotations(write_annotations(tmp_path, {"room7": ENTRY})).items()
     assert (name, scene.dataset, scene.room_size, scene.counts) == (
         "room7", "scannet", 12.5, {"table": 1},
     )  # fmt: skip
@@ -79,41 +81,41 @@ def test_the_axes_of_a_box_are_its_rows_and_its_objects_keep_their_names(tmp_pat
     np.testing.assert_allclose(table.corners.max(axis=0), BOX["max"])
 
 
-def test_boxes_may_be_written_as_the_text_of_a_dictionary(tmp_path):
-    texts = {
+def test_boxes_may_be_python_literals_in_strings(tmp_path):
+    literals = {
         **ENTRY,
         "object_bbox": str(ENTRY["object_bbox"]),
         "object_counts": str(ENTRY["object_counts"]),
     }
-    [plain] = read_annotations(write(tmp_path, {"s": ENTRY})).values()
-    [text] = read_annotations(write(tmp_path, {"s": texts})).values()
-    assert text.counts == plain.counts
-    np.testing.assert_array_equal(text.objects[0].corners, plain.objects[0].corners)
+    [plain] = read_annotations(write_annotations(tmp_path, {"s": ENTRY})).values()
+    [literal] = read_annotations(write_annotations(tmp_path, {"s": literals})).values()
+    assert literal.counts == plain.counts
+    np.testing.assert_array_equal(literal.objects[0].corners, plain.objects[0].corners)
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         ({"object_bbox": "{'table': [print()]}"}, "malformed"),
-        ({"object_bbox": {"table": [{**BOX, "centroid": [1, 2]}]}}, "is no list of 3 numbers"),
-        ({"object_bbox": {"table": [{**BOX, "axesLengths": [1, -1, 1]}]}}, "a table has a negative size"),
-        ({"object_bbox": {"table": [{**BOX, "normalizedAxes": [1] * 9}]}}, "the axes of a table are not at right angles"),
-        ({"room_size": -1}, "no area"),
+        ({"object_bbox": {"table": [{**BOX, "centroid": [1, 2]}]}}, "list of 3 numbers"),
+        ({"object_bbox": {"table": [{**BOX, "axesLengths": [1, -1, 1]}]}}, "negative size"),
+        ({"object_bbox": {"table": [{**BOX, "normalizedAxes": [1] * 9}]}}, "axes of a table"),
+        ({"room_size": -1}, "room size"),
         ({"room_size": None}, "float"),
         ({"object_bbox": "[" * 100_000}, "scene 's1': "),
         ({"object_counts": {"table": float("inf")}}, "infinity"),
         ({"object_bbox": {"table": BOX}}, "scene 's1': "),
         ({"object_bbox": {"table": None}}, "not iterable"),
-        ({"room_size": 1e9}, "no area"),
-        ({"room_size": 1e-7}, "no area"),
-        ({"room_size": 5e-324}, "no area"),
-        ({"object_bbox": {"\ud800": [BOX]}}, "a category has a character that cannot be seen"),
-        ({"object_counts": None}, "None is no table of categories"),
+        ({"room_size": 1e9}, "room size"),
+        ({"room_size": 1e-7}, "room size"),
+        ({"room_size": 5e-324}, "room size"),
+        ({"object_bbox": {"\ud800": [BOX]}}, "category's name"),
+        ({"object_counts": None}, "table of categories"),
     ],
 )  # fmt: skip
-def test_malformed_annotations_are_told_with_file_and_scene(tmp_path, changes, sentence):
-    path = write(tmp_path, {"s1": {**ENTRY, **changes}})
-    with pytest.raises(QuestionsError, match=sentence) as caught:
+def test_malformed_annotations_name_file_and_scene(tmp_path, changes, message):
+    path = write_annotations(tmp_path, {"s1": {**ENTRY, **changes}})
+    with pytest.raises(QuestionsError, match=message) as caught:
         read_annotations(path)
     assert f"{path}, scene 's1': " in str(caught.value)
 
@@ -121,16 +123,16 @@ def test_malformed_annotations_are_told_with_file_and_scene(tmp_path, changes, s
 def test_a_missing_field_is_named(tmp_path):
     entry = {name: value for name, value in ENTRY.items() if name != "object_bbox"}
     with pytest.raises(QuestionsError, match="'object_bbox' is missing"):
-        read_annotations(write(tmp_path, {"s": entry}))
+        read_annotations(write_annotations(tmp_path, {"s": entry}))
 
 
-def test_a_folder_without_annotations_is_refused(tmp_path):
+def test_folder_without_annotations_is_rejected(tmp_path):
     with pytest.raises(QuestionsError, match="scannet_meta_info"):
         read_annotations(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
-def test_a_file_without_annotations_is_refused(tmp_path, text):
+def test_file_without_annotations_is_rejected(tmp_path, text):
     path = tmp_path / "scannet_meta_info_val.json"
     path.write_text(text)
     with pytest.raises(QuestionsError, match="annotations"):

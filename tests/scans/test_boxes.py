@@ -1,4 +1,4 @@
-"""Distances and overlaps of oriented boxes against independent computations."""
+"""Distance and overlap of oriented boxes, compared with independent computations."""
 
 import numpy as np
 import pytest
@@ -19,27 +19,27 @@ def random_boxes(seed, count):
         yield pair
 
 
-def closest(one, other):
-    """The same distance as a bounded least squares problem: centre + axes·u, |u| <= half."""
-    matrix = np.hstack([one.axes.T * one.size, -other.axes.T * other.size])
-    solved = lsq_linear(
-        matrix, other.centre - one.centre, bounds=(-0.5, 0.5), tol=1e-14, method="bvls"
+def expected_distance(first, second):
+    """Solve the distance as a bounded least-squares problem over centre + axes · size · u, |u| <= 1/2."""
+    matrix = np.hstack([first.axes.T * first.size, -second.axes.T * second.size])
+    solution = lsq_linear(
+        matrix, second.centre - first.centre, bounds=(-0.5, 0.5), tol=1e-14, method="bvls"
     )
-    return np.sqrt(2 * solved.cost)
+    return np.sqrt(2 * solution.cost)
 
 
-def test_distance_is_that_of_the_closest_points():
-    for one, other in random_boxes(0, 150):
-        assert distance(one, other) == pytest.approx(closest(one, other), abs=1e-9)
-        assert distance(one, other) == pytest.approx(distance(other, one), abs=1e-9)
+def test_distance_is_exact_and_symmetric():
+    for first, second in random_boxes(0, 150):
+        assert distance(first, second) == pytest.approx(expected_distance(first, second), abs=1e-9)
+        assert distance(first, second) == pytest.approx(distance(second, first), abs=1e-9)
 
 
-def test_boxes_overlap_where_their_distance_is_nothing():
-    for one, other in random_boxes(1, 150):
-        assert overlap(one, other) == (closest(one, other) < 1e-9)
+def test_boxes_overlap_if_their_distance_is_zero():
+    for first, second in random_boxes(1, 150):
+        assert overlap(first, second) == (expected_distance(first, second) < 1e-9)
 
 
-def test_a_turned_box_holds_its_corners():
+def test_rotated_box_has_the_right_corners_and_axes():
     box = upright(np.array([-1, -0.5, 0]), np.array([1, 0.5, 2]), 30, np.array([3.0, 4.0, 1.0]))
     assert np.allclose(box.centre, [3, 4, 2])
     assert np.allclose(np.abs(box.local(box.corners)), [1, 0.5, 1])
@@ -49,8 +49,10 @@ def test_a_turned_box_holds_its_corners():
 
 
 def test_distances_of_simple_boxes():
-    one = upright(np.zeros(3), np.ones(3))
-    assert distance(one, upright(np.array([2, 0, 0]), np.array([3, 1, 1]))) == pytest.approx(1)
-    assert distance(one, upright(np.array([2, 2, 2]), np.array([3, 3, 3]))) == pytest.approx(3**0.5)
-    assert distance(one, upright(np.array([0.5, 0.5, 0.5]), np.array([3, 3, 3]))) == 0
-    assert distance(one, upright(np.array([1, 0, 0]), np.array([2, 1, 1]))) == pytest.approx(0)
+    unit = upright(np.zeros(3), np.ones(3))
+    assert distance(unit, upright(np.array([2, 0, 0]), np.array([3, 1, 1]))) == pytest.approx(1)
+    assert distance(unit, upright(np.array([2, 2, 2]), np.array([3, 3, 3]))) == pytest.approx(
+        3**0.5
+    )
+    assert distance(unit, upright(np.array([0.5, 0.5, 0.5]), np.array([3, 3, 3]))) == 0
+    assert distance(unit, upright(np.array([1, 0, 0]), np.array([2, 1, 1]))) == pytest.approx(0)

@@ -1,4 +1,4 @@
-"""No file ends in anything but a scene or one sentence that names it."""
+"""Every file gives either a valid scene or a one-line error that names the file."""
 
 import subprocess
 import sys
@@ -15,11 +15,11 @@ from render_agent.scans.scene import Scene
 
 POINTS, FACES = room()
 COLOURS = np.full((len(POINTS), 3), 90)
-WHOLE = {order: mesh_ply(POINTS, FACES, COLOURS, order) for order in FORMATS}
+CONTENT = {order: mesh_ply(POINTS, FACES, COLOURS, order) for order in FORMATS}
 
 
-def refusal(path):
-    """Return the error's sentence, which names the file and says what to do."""
+def load_error(path):
+    """Return the error message, after checking that it names the file and a remedy."""
     with pytest.raises(SceneError) as caught:
         load_scene(path)
     text = str(caught.value)
@@ -29,10 +29,10 @@ def refusal(path):
     return text
 
 
-def refused(tmp_path, data, name="scan.ply"):
+def content_error(tmp_path, data, name="scan.ply"):
     path = tmp_path / name
     path.write_bytes(data)
-    return refusal(path)
+    return load_error(path)
 
 
 def header(*lines, order="binary_little_endian"):
@@ -43,105 +43,105 @@ XYZ_LINES = ("property float x", "property float y", "property float z")
 LIST_LINE = "property list uchar int vertex_indices"
 
 
-def test_paths_that_are_no_file_are_refused(tmp_path):
-    assert "no such file" in refusal(tmp_path / "nowhere.ply")
-    assert "directory" in refusal(tmp_path)
-    assert "name too long" in refusal(tmp_path / ("x" * 300 + ".ply"))
-    assert "zero byte" in refusal(tmp_path / "a\0b.ply")
-    assert "ordinary file" in refusal(type(tmp_path)("/dev/null"))
+def test_paths_that_are_not_files_are_rejected(tmp_path):
+    assert "no such file" in load_error(tmp_path / "nowhere.ply")
+    assert "folder" in load_error(tmp_path)
+    assert "name too long" in load_error(tmp_path / ("x" * 300 + ".ply"))
+    assert "null byte" in load_error(tmp_path / "a\0b.ply")
+    assert "regular file" in load_error(type(tmp_path)("/dev/null"))
     loop = tmp_path / "loop.ply"
     loop.symlink_to(loop)
-    refusal(loop)
+    load_error(loop)
 
 
-def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
+def test_file_without_permission_is_rejected(tmp_path, monkeypatch):
     path = tmp_path / "scan.ply"
-    path.write_bytes(WHOLE["ascii"])
+    path.write_bytes(CONTENT["ascii"])
 
     def denied(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(path), "open", denied)  # root may read any file
-    assert "permission denied" in refusal(path)
+    monkeypatch.setattr(type(path), "open", denied)  # chmod does not stop root
+    assert "permission denied" in load_error(path)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"", "empty"),
         (b"\x89PNG\r\n\x1a\n" * 100, "PLY"),
-        (b"ply\nformat ascii 1.0\n", "no end"),
-        (header("element vertex many", *XYZ_LINES), "makes no sense"),
-        (header("property float x"), "makes no sense"),
-        (header("element face 1", "property list float int vertex_indices"), "makes no sense"),
+        (b"ply\nformat ascii 1.0\n", "incomplete"),
+        (header("element vertex many", *XYZ_LINES), "invalid line"),
+        (header("property float x"), "invalid line"),
+        (header("element face 1", "property list float int vertex_indices"), "invalid line"),
         (header("element vertex 1", "property float x") + b"1234", "x, y and z"),
         (header(), "x, y and z"),
-        (mesh_ply(POINTS * 0 + 3, FACES), "one place"),
-        (ply([("vertex", XYZ, POINTS[:1])]), "one place"),
+        (mesh_ply(POINTS * 0 + 3, FACES), "coincide"),
+        (ply([("vertex", XYZ, POINTS[:1])]), "coincide"),
         (mesh_ply(POINTS * 1000, FACES), "metres"),
     ],
 )
-def test_malformed_scans_are_refused(tmp_path, data, told):
-    assert told in refused(tmp_path, data)
+def test_malformed_scans_are_rejected(tmp_path, data, message):
+    assert message in content_error(tmp_path, data)
 
 
-def test_an_unknown_format_is_told_those_that_are_known(tmp_path):
-    assert "PLY, GLB" in refused(tmp_path, b"solid x", "scan.docx")
-
-
-@pytest.mark.parametrize("order", FORMATS)
-def test_a_file_cut_short_anywhere_is_refused(tmp_path, order):
-    whole = WHOLE[order]
-    for length in np.linspace(1, len(whole) - 4, 60).astype(int):
-        refused(tmp_path, whole[:length])
+def test_unknown_format_error_lists_the_supported_ones(tmp_path):
+    assert "PLY, GLB" in content_error(tmp_path, b"solid x", "scan.docx")
 
 
 @pytest.mark.parametrize("order", FORMATS)
-@pytest.mark.parametrize(("face", "named"), [([0, 1, 24], "24"), ([0, -1, 2], "-1")])
-def test_faces_out_of_range_are_refused(tmp_path, order, face, named):
-    text = refused(
+def test_truncated_files_are_rejected(tmp_path, order):
+    content = CONTENT[order]
+    for length in np.linspace(1, len(content) - 4, 60).astype(int):
+        content_error(tmp_path, content[:length])
+
+
+@pytest.mark.parametrize("order", FORMATS)
+@pytest.mark.parametrize(("face", "vertex"), [([0, 1, 24], "24"), ([0, -1, 2], "-1")])
+def test_faces_out_of_range_are_rejected(tmp_path, order, face, vertex):
+    text = content_error(
         tmp_path, ply([("vertex", XYZ, POINTS), ("face", CORNERS, [([0, 1, 2],), (face,)])], order)
     )
-    assert f"uses vertex {named}" in text
+    assert f"vertex {vertex}," in text
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_a_scan_without_finite_faces_is_refused(tmp_path, order):
-    assert "finite" in refused(tmp_path, mesh_ply(POINTS * np.nan, FACES, order=order))
+def test_scan_without_finite_faces_is_rejected(tmp_path, order):
+    assert "finite" in content_error(tmp_path, mesh_ply(POINTS * np.nan, FACES, order=order))
     points = POINTS.copy()
     points[::4] = np.nan
     points[1::4] = np.nan
-    assert "finite" in refused(tmp_path, mesh_ply(points, FACES, order=order))
+    assert "finite" in content_error(tmp_path, mesh_ply(points, FACES, order=order))
 
 
-def test_lists_with_a_wrong_length_are_refused(tmp_path):
+def test_lists_with_invalid_lengths_are_rejected(tmp_path):
     start = header("element vertex 24", *XYZ_LINES, "element face 2", LIST_LINE)
     points = POINTS.astype("<f4").tobytes()
-    one = b"\x03" + np.array([0, 1, 2], "<i4").tobytes()
-    assert "ends before" in refused(tmp_path, start + points + one + b"\xff" + one[1:])
+    face = b"\x03" + np.array([0, 1, 2], "<i4").tobytes()
+    assert "ends before" in content_error(tmp_path, start + points + face + b"\xff" + face[1:])
     wide = header(
         "element vertex 24", *XYZ_LINES, "element face 2", "property list uint int vertex_indices"
     )
-    lie = np.array([2**32 - 1, 0, 1, 2] * 2, "<u4").tobytes()
-    assert "ends before" in refused(tmp_path, wide + points + lie)
+    faces = np.array([2**32 - 1, 0, 1, 2] * 2, "<u4").tobytes()
+    assert "ends before" in content_error(tmp_path, wide + points + faces)
     signed = header(
         "element vertex 24", *XYZ_LINES, "element face 2", "property list int int vertex_indices"
     )
-    lie = np.array([3, 0, 1, 2, -5, 0, 1, 2], "<i4").tobytes()
-    assert "-5 entries" in refused(tmp_path, signed + points + lie)
+    faces = np.array([3, 0, 1, 2, -5, 0, 1, 2], "<i4").tobytes()
+    assert "-5 entries" in content_error(tmp_path, signed + points + faces)
 
 
 @pytest.mark.parametrize(
-    ("text", "instead", "told"),
+    ("text", "replacement", "message"),
     [
-        (b"6.0", b"6,0", "numbers"),
-        (b"3 0 1 2\n", b"3 0 1.5 2\n", "whole number"),
-        (b"3 0 1 2\n", b"3 0 nan 2\n", "whole number"),
+        (b"6.0", b"6,0", "not a number"),
+        (b"3 0 1 2\n", b"3 0 1.5 2\n", "not an integer"),
+        (b"3 0 1 2\n", b"3 0 nan 2\n", "not an integer"),
         (b"3 0 1 2\n", b"3.5 0 1 2\n", "entries"),
     ],
 )
-def test_malformed_numbers_are_refused(tmp_path, text, instead, told):
-    assert told in refused(tmp_path, WHOLE["ascii"].replace(text, instead))
+def test_malformed_numbers_are_rejected(tmp_path, text, replacement, message):
+    assert message in content_error(tmp_path, CONTENT["ascii"].replace(text, replacement))
 
 
 BOMBS = {
@@ -187,11 +187,11 @@ for name in sys.argv[1:]:
     except SceneError as error:
         assert "memory" not in str(error), error
         continue
-    raise SystemExit(f"{name} was read")
+    raise SystemExit(f"{name} was read without an error")
 """
 
 
-def test_nothing_is_allocated_for_a_promise(tmp_path):
+def test_declared_sizes_do_not_cause_allocations(tmp_path):
     names = []
     for order in FORMATS:
         for title, (lines, body) in BOMBS.items():
@@ -208,26 +208,26 @@ def test_nothing_is_allocated_for_a_promise(tmp_path):
     }.items():
         names.append(tmp_path / f"bomb.{suffix}")
         names[-1].write_bytes(data)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", LIMITED, *map(str, names)], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == done.stderr == ""
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == process.stderr == ""
 
 
-OFTEN = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def ends_well(path):
-    """Assert that a file gives a lawful scene or is refused by its name."""
-    sentence = None
+def check_outcome(path):
+    """Assert that a file gives a valid scene, or an error that names the file."""
+    message = None
     try:
         scene = load_scene(path)
     except SceneError as error:
-        sentence = str(error)
-    if sentence is not None:
-        assert str(path) in sentence
-        assert "\n" not in sentence
+        message = str(error)
+    if message is not None:
+        assert str(path) in message
+        assert "\n" not in message
         return
     assert isinstance(scene, Scene)
     assert np.isfinite(scene.points).all()
@@ -246,7 +246,7 @@ LINES = st.one_of(
 )  # fmt: skip
 
 
-@OFTEN
+@EXAMPLES
 @given(
     order=st.sampled_from(FORMATS),
     lines=st.lists(LINES, max_size=12),
@@ -259,8 +259,8 @@ LINES = st.one_of(
         st.lists(st.integers(0, 3), max_size=600).map(bytes),
     ),
 )
-def test_made_up_headers_give_a_scene_or_a_refusal(tmp_path_factory, order, lines, start, body):
-    known = ["element vertex 5", *XYZ_LINES] if start else []
-    path = tmp_path_factory.getbasetemp() / "made_up.ply"
-    path.write_bytes(header(*known, *lines, order=order) + body)
-    ends_well(path)
+def test_random_headers_give_a_scene_or_an_error(tmp_path_factory, order, lines, start, body):
+    prefix = ["element vertex 5", *XYZ_LINES] if start else []
+    path = tmp_path_factory.getbasetemp() / "random.ply"
+    path.write_bytes(header(*prefix, *lines, order=order) + body)
+    check_outcome(path)

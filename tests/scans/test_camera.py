@@ -1,3 +1,5 @@
+"""Camera conventions: poses, movements and projections."""
+
 import math
 
 import numpy as np
@@ -24,26 +26,26 @@ poses = st.builds(
 
 
 @given(poses)
-def test_the_pose_is_a_rotation_with_right_down_forward(camera):
+def test_pose_is_a_rotation_without_roll(camera):
     rotation = camera.pose[:3, :3]
     assert np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-12)
     assert np.isclose(np.linalg.det(rotation), 1)
-    assert rotation[2, 0] == 0, "the right of the picture is level: there is no roll"
-    assert rotation[2, 1] < 0, "the bottom of the picture is below its top"
+    assert rotation[2, 0] == 0, "the image's horizontal axis is level: no roll"
+    assert rotation[2, 1] < 0, "the image's vertical axis points down"
 
 
 @pytest.mark.parametrize(
     ("yaw", "ahead", "right"),
     [(0, (1, 0, 0), (0, -1, 0)), (90, (0, 1, 0), (1, 0, 0)), (180, (-1, 0, 0), (0, 1, 0))],
 )
-def test_yaw_counts_counter_clockwise_from_x(yaw, ahead, right):
+def test_yaw_is_counter_clockwise_from_x(yaw, ahead, right):
     camera = Camera((0, 0, 0), yaw)
     assert np.allclose(camera.forward, ahead)
     assert np.allclose(camera.pose[:3, 0], right)
 
 
 @given(poses, angles)
-def test_left_is_left(camera, angle):
+def test_turning_left_looks_left(camera, angle):
     ahead = camera.at((0, 0, 0)).turned(up=-camera.pitch)
     left = ahead.turned(left=90).forward
     pixels, depths = ahead.project([ahead.forward + 0.3 * left], 640, 480)
@@ -54,17 +56,17 @@ def test_left_is_left(camera, angle):
 
 
 @given(poses, st.floats(-180, 180), metres, metres, metres)
-def test_there_and_back_is_the_identity(camera, angle, forward, left, up):
-    away = camera.turned(angle)
-    there = away.at(np.asarray(away.position) + away.offset(forward, left, up))
-    back = there.at(np.asarray(there.position) + there.offset(-forward, -left, -up)).turned(-angle)
+def test_opposite_moves_cancel_out(camera, angle, forward, left, up):
+    turned = camera.turned(angle)
+    moved = turned.at(np.asarray(turned.position) + turned.offset(forward, left, up))
+    back = moved.at(np.asarray(moved.position) + moved.offset(-forward, -left, -up)).turned(-angle)
     assert np.allclose(back.position, camera.position, atol=1e-9)
     assert abs(wrapped(back.yaw - camera.yaw)) < 1e-9
     assert back.pitch == camera.pitch
 
 
 @given(poses, st.tuples(metres, metres, metres))
-def test_what_is_looked_at_is_in_the_middle(camera, point):
+def test_looking_at_a_point_centres_it(camera, point):
     offset = np.subtract(point, camera.position)
     level = math.hypot(*offset[:2])
     if level < 0.1 or abs(math.degrees(math.atan2(offset[2], level))) > MAX_PITCH:
@@ -75,7 +77,7 @@ def test_what_is_looked_at_is_in_the_middle(camera, point):
 
 
 @given(poses, angles)
-def test_pitch_stays_within_its_limit(camera, up):
+def test_pitch_is_limited(camera, up):
     assert abs(camera.turned(up=up).pitch) <= MAX_PITCH
 
 
@@ -90,20 +92,20 @@ def test_projection_agrees_with_pose_and_intrinsics(camera, point):
     assert np.allclose(pixels[0], (u / w, v / w), rtol=1e-6, atol=1e-6)
 
 
-def test_a_point_behind_has_no_pixel():
+def test_points_behind_the_camera_have_no_pixel():
     pixels, depths = Camera((0, 0, 0)).project([(-1, 0, 0)], 64, 48)
     assert depths[0] == -1
     assert np.isnan(pixels[0]).all()
 
 
-def test_fields_of_view_meet_the_edges():
+def test_field_of_view_reaches_the_image_edges():
     camera = Camera((0, 0, 0), vertical_fov=vertical_from_horizontal(75, 640, 480))
     edge = np.array([1, math.tan(math.radians(37.5)), 0])
     assert np.isclose(camera.project([edge], 640, 480)[0][0, 0], 0)
     assert np.isclose(camera.horizontal_fov(640, 480), 75)
 
 
-def test_the_map_has_x_to_the_right_and_y_up():
+def test_map_camera_has_x_right_and_y_up():
     camera = MapCamera((2, 3), 2.0, 0.01)
     pixels, depths = camera.project([(2, 3, 0), (3, 3, 0), (2, 4, 1), (2, 3, 2.5)], 640, 480)
     assert np.allclose(pixels, [(320, 240), (420, 240), (320, 140), (320, 240)])
@@ -111,10 +113,10 @@ def test_the_map_has_x_to_the_right_and_y_up():
 
 
 @given(poses)
-def test_json_keeps_a_camera_to_the_last_digit(camera):
+def test_camera_round_trips_through_json(camera):
     assert convert(plain(camera), AnyCamera) == camera
 
 
-def test_json_keeps_a_map_camera():
+def test_map_camera_round_trips_through_json():
     camera = MapCamera((0.1, -3.7), 2.05, 0.0123)
     assert convert(plain(camera), AnyCamera) == camera

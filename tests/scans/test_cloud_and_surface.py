@@ -1,4 +1,4 @@
-"""Clouds thinned and given normals; meshes cut into pieces."""
+"""Thinning and normals of point clouds; cutting meshes into pieces."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.free_space.surface import areas_and_normals, cut, one_each
 
 
-def test_thinning_keeps_place_and_colour():
+def test_thinning_keeps_positions_and_colours():
     points = sampled(*block((0, 0, 0), (2, 2, 2)), 50_000).astype(np.float32)
     red = points[:, 0] < 1
     colours = np.where(red[:, None], (200, 0, 0), (0, 0, 200)).astype(np.uint8)
-    thin = cloud.thinned(Scan(points, colours), most=5000)
+    thin = cloud.thin_cloud(Scan(points, colours), most=5000)
     assert 1000 < len(thin.points) <= 5000
     assert thin.points.dtype == np.float32
     assert np.abs(np.abs(thin.points - 1).max(axis=1) - 1).max() < 0.05
@@ -26,34 +26,33 @@ def test_thinning_keeps_place_and_colour():
     assert np.array_equal(thin.colours[clear], expected)
 
 
-def test_a_cloud_that_is_small_enough_stays_as_it_is():
+def test_small_clouds_are_not_thinned():
     scan = Scan(np.zeros((10, 3), np.float32))
-    assert cloud.thinned(scan) is scan
+    assert cloud.thin_cloud(scan) is scan
 
 
 @pytest.mark.parametrize("most", [300_000, 2000])
-def test_normals_stand_on_the_walls(monkeypatch, most):
+def test_normals_are_perpendicular_to_the_walls(monkeypatch, most):
     monkeypatch.setattr(cloud, "MAX_NORMALS", most)
     points = sampled(*room(), 20_000).astype(np.float32)
     normals = cloud.cloud_normals(points)
-    away = np.stack([points, [6, 4, 2.7] - points])
-    side = np.abs(away).min(axis=0)
-    inner = np.sort(side, axis=1)[:, 1] > 0.5
-    axis = side.argmin(axis=1)
+    distances = np.abs(np.stack([points, [6, 4, 2.7] - points])).min(axis=0)
+    inner = np.sort(distances, axis=1)[:, 1] > 0.5  # away from edges and corners
+    axis = distances.argmin(axis=1)
     assert np.median(np.abs(normals[inner, axis[inner]])) > 0.999
 
 
-def test_without_open3d_one_sentence_says_what_to_install(monkeypatch):
+def test_missing_open3d_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "open3d", None)
     with pytest.raises(SceneError, match="apt-get install"):
-        cloud.imported_open3d("a point cloud without colours", SceneError)
+        cloud.import_open3d("a point cloud without colours", SceneError)
 
 
 coordinates = arrays(np.float32, (5, 3, 3), elements=st.floats(-3, 3, width=32))
 
 
 @given(corners=coordinates, longest=st.floats(0.3, 3))
-def test_pieces_are_short_and_cover_the_same_area(corners, longest):
+def test_pieces_are_short_and_preserve_area(corners, longest):
     pieces = cut(corners, longest, 1_000_000)
     edges = np.linalg.norm(pieces.corners[:, [1, 2, 0]] - pieces.corners, axis=2)
     assert edges.max() <= longest
@@ -61,7 +60,7 @@ def test_pieces_are_short_and_cover_the_same_area(corners, longest):
     assert after == pytest.approx(before, rel=1e-3, abs=1e-3)
 
 
-def test_too_many_pieces_are_none():
+def test_cut_returns_none_if_there_are_too_many_pieces():
     corners = np.array([[[0, 0, 0], [1e6, 0, 0], [0, 1e6, 0]]], np.float32)
     assert cut(corners, 0.1, 10_000) is None
     near = np.array([[-1, -1, -1], [1, 1, 1]], float)
@@ -70,7 +69,7 @@ def test_too_many_pieces_are_none():
 
 
 @given(points=arrays(np.float32, (40, 3), elements=st.floats(-2, 2, width=32)))
-def test_one_point_stays_in_every_cell(points):
+def test_one_each_keeps_one_point_per_cell(points):
     kept = points[one_each(points, 0.5)]
     cells = np.floor((points - points.min(axis=0)) / np.float32(0.5))
     assert len(kept) == len(np.unique(cells, axis=0))

@@ -1,4 +1,4 @@
-"""A scene that was edited: its pictures, its boxes and its mesh say the same."""
+"""Edited scenes: images, boxes and mesh stay consistent."""
 
 import json
 from dataclasses import replace
@@ -15,8 +15,8 @@ from render_agent.scans.cache import SceneFiles
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit, Parts, edited_boxes, edited_scene
 
+# Looks from the middle of the room towards the second chair, which appears left of the image centre.
 AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
-"""Looks from the middle of the room towards the second chair, which is right ahead to the left."""
 
 
 @pytest.fixture(scope="module")
@@ -28,32 +28,32 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def boxes():
-    found = {}
+    by_label = {}
     for label, low, high, _ in OBJECTS:
-        found.setdefault(label, []).append(upright(low, high))
-    return found
+        by_label.setdefault(label, []).append(upright(low, high))
+    return by_label
 
 
 def red(scene):
-    """Return where a camera sees red: how many pixels, and their mean column."""
-    picture = make_renderer().draw(scene, AT_CHAIR, 160, 120).colours.astype(int)
-    mask = (picture[..., 0] > 100) & (picture[..., 1:].max(-1) < 60)
+    """Return the number of red pixels at AT_CHAIR, and their mean column."""
+    image = make_renderer().draw(scene, AT_CHAIR, 160, 120).colours.astype(int)
+    mask = (image[..., 0] > 100) & (image[..., 1:].max(-1) < 60)
     return mask.sum(), np.nonzero(mask)[1].mean() if mask.any() else None
 
 
-def test_a_removed_object_is_gone_from_images_and_boxes(scene, boxes):
+def test_removed_object_disappears_from_images_and_boxes(scene, boxes):
     edits = [Edit("remove", "chair", 0), Edit("remove", "shelf")]
     gone = edited_scene(scene, boxes, edits)
     one, none = red(gone)[0], red(edited_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
     assert red(scene)[0] > one > none == 0
-    left = edited_boxes(boxes, edits)
-    assert left["shelf"] == []
-    assert left["chair"] == boxes["chair"][1:]
+    remaining = edited_boxes(boxes, edits)
+    assert remaining["shelf"] == []
+    assert remaining["chair"] == boxes["chair"][1:]
     assert len(gone.points) == len(scene.points)
     assert gone.bounds is scene.bounds
 
 
-def test_a_moved_object_is_drawn_where_its_box_is(scene, boxes):
+def test_moved_object_is_inside_its_moved_box(scene, boxes):
     edit = Edit("transform", "chair", 1, degrees=90.0, shift=(3.4, -1.0, 0.0))
     moved = edited_scene(scene, boxes, [edit])
     box = edited_boxes(boxes, [edit])["chair"][1]
@@ -63,65 +63,69 @@ def test_a_moved_object_is_drawn_where_its_box_is(scene, boxes):
     assert (moved.points[others] == scene.points[others]).all()
 
 
-def test_an_object_to_the_left_goes_to_the_right(scene, boxes):
+def test_object_moves_from_left_to_right_in_the_image(scene, boxes):
     left = edited_scene(scene, boxes, [Edit("remove", "chair", 0)])
     right = edited_scene(left, boxes, [Edit("transform", "chair", 1, shift=(-2.0, 0.0, 0.0))])
     assert red(left)[1] < 80 < red(right)[1]
 
 
-def test_a_copy_is_one_more(scene, boxes):
+def test_copy_adds_an_object(scene, boxes):
     edit = Edit("copy", "chair", 0, shift=(0.8, 0.9, 0.0))
     copied = edited_scene(scene, boxes, [edit])
-    found = edited_boxes(boxes, [edit])
+    new_boxes = edited_boxes(boxes, [edit])
     assert red(copied)[0] > red(scene)[0]
-    assert Parts(copied, found).things.keys() == Parts(scene, boxes).things.keys() | {("chair", 2)}
+    assert Parts(copied, new_boxes).things.keys() == Parts(scene, boxes).things.keys() | {
+        ("chair", 2)
+    }
 
 
-def test_paint_changes_colours_alone(scene, boxes):
-    painted = edited_scene(scene, boxes, [Edit("recolour", "chair", n, degrees=240.0) for n in (0, 1)])  # fmt: skip
-    changed = (painted.colours != scene.colours).any(1)
+def test_recolour_changes_only_colours(scene, boxes):
+    recoloured = edited_scene(scene, boxes, [Edit("recolour", "chair", n, degrees=240.0) for n in (0, 1)])  # fmt: skip
+    changed = (recoloured.colours != scene.colours).any(1)
     assert (scene.colours[changed] == RED).all()
     assert changed.sum() == (scene.colours == RED).all(1).sum()
-    assert (painted.colours[changed].argmax(1) == 2).all()
-    assert painted.points is scene.points
-    assert red(painted)[0] == 0
+    assert (recoloured.colours[changed].argmax(1) == 2).all()
+    assert recoloured.points is scene.points
+    assert red(recoloured)[0] == 0
 
 
 @pytest.mark.parametrize(("degrees", "factor"), [(90.0, 1.0), (30.0, 1.0), (0.0, 1.5), (-45.0, 0.5)])  # fmt: skip
-def test_a_room_that_is_turned_or_scaled_is_itself_from_where_the_camera_goes(scene, boxes, degrees, factor):  # fmt: skip
+def test_transformed_room_looks_the_same_from_the_transformed_camera(scene, boxes, degrees, factor):  # fmt: skip
     edit = Edit("transform", degrees=degrees, factor=factor, shift=(1.0, -2.0, 0.3))
     origin = (10.0, 20.0, 0.5)
-    whole = edited_scene(replace(scene, origin=origin), boxes, [edit])
-    there = edit.moved(np.array(AT_CHAIR.position), np.array(origin))
-    camera = replace(AT_CHAIR, position=tuple(map(float, there)), yaw=AT_CHAIR.yaw + degrees)
+    transformed = edited_scene(replace(scene, origin=origin), boxes, [edit])
+    position = edit.moved(np.array(AT_CHAIR.position), np.array(origin))
+    camera = replace(AT_CHAIR, position=tuple(map(float, position)), yaw=AT_CHAIR.yaw + degrees)
     before = make_renderer().draw(scene, AT_CHAIR, 160, 120)
-    after = make_renderer().draw(whole, camera, 160, 120)
-    far = np.isfinite(before.depth)
-    assert np.median(np.abs(after.depth[far] / before.depth[far] - factor)) < 1e-4
-    assert np.ptp(whole.bounds[:, 2]) == pytest.approx(factor * np.ptp(scene.bounds[:, 2]))
-    assert whole.ceiling - whole.floor == pytest.approx(factor * (scene.ceiling - scene.floor))
+    after = make_renderer().draw(transformed, camera, 160, 120)
+    is_hit = np.isfinite(before.depth)
+    assert np.median(np.abs(after.depth[is_hit] / before.depth[is_hit] - factor)) < 1e-4
+    assert np.ptp(transformed.bounds[:, 2]) == pytest.approx(factor * np.ptp(scene.bounds[:, 2]))
+    assert transformed.ceiling - transformed.floor == pytest.approx(
+        factor * (scene.ceiling - scene.floor)
+    )
     (box,), (old,) = edited_boxes(boxes, [edit])["shelf"], boxes["shelf"]
     assert box.size == pytest.approx(factor * old.size)
     assert box.corners == pytest.approx(edit.moved(old.corners), abs=1e-9)
 
 
-def test_floor_is_laid_where_nothing_was_scanned_and_nowhere_else(scene, boxes):
+def test_floor_is_added_only_where_none_was_scanned(scene, boxes):
     down = Camera((0.8, 3.35, 2.2), 0.0, -90.0)
     level = (scene.points[scene.faces][:, :, 2] < 0.01).all(1)
     middle = scene.points[scene.faces].mean(1)
     under = level & (middle[:, 0] < 1.4) & (middle[:, 1] > 2.9)
     bare = replace(scene, faces=scene.faces[~under])
-    for room, laid in ((bare, True), (scene, False)):
+    for room, has_new_floor in ((bare, True), (scene, False)):
         gone = edited_scene(room, boxes, [Edit("remove", "sofa")])
         depth = make_renderer().draw(gone, down, 64, 48).depth
         assert depth[17:31, 27:37] == pytest.approx(2.2, abs=0.02)
-        assert (len(gone.points) > len(scene.points)) is laid
+        assert (len(gone.points) > len(scene.points)) is has_new_floor
     shelf = Edit("transform", "shelf", shift=(-3.85, 2.7, 0.0))
     swapped = edited_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
     assert not (swapped.colours[len(scene.points) :] == GREEN).all(1).any()
 
 
-def test_an_object_that_cannot_be_told_from_others_is_not_edited(scene, boxes):
+def test_objects_that_cannot_be_isolated_are_not_edited(scene, boxes):
     wall = scene.faces[0, 0]
     welded = replace(
         scene,
@@ -131,14 +135,12 @@ def test_an_object_that_cannot_be_told_from_others_is_not_edited(scene, boxes):
     )
     with pytest.raises(SceneError, match="chair 1"):
         edited_scene(welded, boxes, [Edit("remove", "chair")])
-    with pytest.raises(SceneError, match="no mesh"):
+    with pytest.raises(SceneError, match="not a mesh"):
         edited_scene(replace(scene, faces=None), boxes, [Edit("remove", "chair")])
 
 
-def test_a_scan_whose_objects_grow_out_of_the_floor_is_edited_by_its_instance_labels(
-    scene, boxes, tmp_path
-):
-    """ScanNet's meshes hang together; files beside them say which vertex belongs to which object."""
+def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tmp_path):
+    """ScanNet's meshes are connected; label files beside them assign vertices to objects."""
     chair = np.flatnonzero((scene.points[:, 0] < 1.01) & (scene.colours == RED).all(1))
     web = [(0, int(corner), int(chair[0])) for corner in chair]
     faces = np.concatenate([scene.faces, np.array(web, np.int32)])
@@ -159,7 +161,7 @@ def test_a_scan_whose_objects_grow_out_of_the_floor_is_edited_by_its_instance_la
         Parts(grown, boxes)
 
 
-def test_no_ring_is_left_bare_around_a_labelled_object_that_the_floor_was_one_mesh_with(tmp_path):
+def test_no_gap_remains_around_a_labelled_object_connected_to_the_floor(tmp_path):
     steps = np.linspace(0, 4, 17)
     x, y = np.meshgrid(steps, steps)
     chair = (np.abs(x - 2) < 0.6) & (np.abs(y - 2) < 0.6)

@@ -14,7 +14,7 @@ Y_UP = POINTS[:, [0, 2, 1]] * [1, 1, -1]
 UP = {"glb": Y_UP, "obj": Y_UP, "stl": POINTS, "off": POINTS}
 
 
-def written(tmp_path, suffix, points, colours=None):
+def export(tmp_path, suffix, points, colours=None):
     mesh = trimesh.Trimesh(points, FACES, process=False, vertex_colors=colours)
     path = tmp_path / f"scan.{suffix}"
     mesh.export(path)
@@ -22,20 +22,20 @@ def written(tmp_path, suffix, points, colours=None):
 
 
 @pytest.mark.parametrize("suffix", UP)
-def test_every_format_stands_upright(tmp_path, suffix):
-    scene = load_scene(written(tmp_path, suffix, UP[suffix]))
+def test_every_format_is_upright(tmp_path, suffix):
+    scene = load_scene(export(tmp_path, suffix, UP[suffix]))
     assert np.allclose(scene.points[scene.faces], POINTS[FACES], atol=1e-5)
     assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.7), abs=1e-4)
     assert scene.colours.shape == scene.points.shape
 
 
 @pytest.mark.parametrize("suffix", ["glb", "obj"])
-def test_vertex_colours_come_back(tmp_path, suffix):
-    scene = load_scene(written(tmp_path, suffix, UP[suffix], COLOURS))
+def test_vertex_colours_are_read(tmp_path, suffix):
+    scene = load_scene(export(tmp_path, suffix, UP[suffix], COLOURS))
     assert np.abs(scene.colours[scene.faces].astype(int) - COLOURS[FACES]).max() <= 1
 
 
-def test_parts_lie_where_their_nodes_put_them(tmp_path):
+def test_parts_are_placed_by_their_nodes(tmp_path):
     part = trimesh.creation.box((1, 1, 1))
     scene = trimesh.Scene()
     for x in (0.0, 3.0):
@@ -47,7 +47,7 @@ def test_parts_lie_where_their_nodes_put_them(tmp_path):
     assert np.allclose(loaded.bounds, [[-0.5, -0.5, 1.5], [3.5, 0.5, 2.5]])
 
 
-def test_a_ply_by_another_name_is_read_as_what_it_is(tmp_path):
+def test_format_is_detected_from_content(tmp_path):
     path = tmp_path / "scan.obj"
     path.write_bytes(trimesh.Trimesh(POINTS, FACES, process=False).export(file_type="ply"))
     assert np.allclose(load_scene(path).points, POINTS, atol=1e-5)
@@ -61,7 +61,7 @@ def test_a_ply_by_another_name_is_read_as_what_it_is(tmp_path):
         ("empty.stl", "solid x\nendsolid x\n"),
     ],
 )
-def test_a_file_without_surface_is_refused(tmp_path, name, text):
+def test_files_without_a_surface_are_rejected(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(SceneError, match=name):

@@ -1,4 +1,4 @@
-"""Cameras keep clear of every surface, whatever way they are sent."""
+"""Cameras keep their clearance from every surface, whatever the move."""
 
 import functools
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 
+# Guarantee: a camera never comes closer to a surface than RADIUS - CELL, in metres.
 RADIUS = 0.2
 CELL = 0.05
-"""The promise: never nearer than the radius but for one cell of 5 cm."""
 
 TABLE = joined(
     block((2, 1.5, 0.7), (3.2, 2.3, 0.75)),
@@ -25,14 +25,14 @@ FURNISHED = room(TABLE, block((5.2, 0.2, 0), (5.9, 2.2, 2.1)), block((0.5, 3, 0)
 
 @functools.cache
 def spaces():
-    """The furnished room as mesh and as cloud, with its surface's exact distance."""
+    """Return the free space of the furnished room as a mesh and as a cloud."""
     mesh = as_scene(*FURNISHED)
     cloud = as_scene(sampled(*FURNISHED, 120_000))
     return FreeSpace.of(mesh), FreeSpace.of(cloud)
 
 
 def distance(points, faces, place):
-    """Return the exact distance from a place, (3,), to the triangles of a mesh."""
+    """Return the exact distance from a place, (3,), to the nearest triangle of a mesh."""
     a, b, c = points[faces].transpose(1, 0, 2)
     best = np.full(len(faces), np.inf)
     for start, end in ((a, b), (b, c), (c, a)):
@@ -56,15 +56,15 @@ steps = st.lists(st.tuples(*[st.floats(-2, 2)] * 3), min_size=1, max_size=12)
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_no_walk_comes_too_near(kind, walk):
+def test_walks_keep_their_clearance(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
     for offset in walk:
         before = place
         place, blocked = space.advance(place, offset)
         for share in np.linspace(0, 1, 5):
-            there = before + share * (place - before)
-            assert distance(*FURNISHED, there) >= RADIUS - CELL
+            between = before + share * (place - before)
+            assert distance(*FURNISHED, between) >= RADIUS - CELL
         assert distance(*FURNISHED, place) >= RADIUS - 0.02
         assert (place > 0).all()
         assert (place < (6, 4, 2.7)).all()
@@ -75,20 +75,20 @@ def test_no_walk_comes_too_near(kind, walk):
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 @given(walk=steps)
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_what_nothing_blocked_can_be_undone(kind, walk):
+def test_unobstructed_moves_can_be_undone(kind, walk):
     space = spaces()[kind]
     place = space.start_position()
     for offset in walk:
-        there, blocked = space.advance(place, offset)
+        moved, blocked = space.advance(place, offset)
         if blocked is None:
-            back, blocked = space.advance(there, -np.array(offset))
+            back, blocked = space.advance(moved, -np.array(offset))
             assert blocked is None
             assert np.allclose(back, place, atol=1e-9)
-        place = there
+        place = moved
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
-def test_a_stopped_camera_can_go_on_along_the_wall(kind):
+def test_stopped_camera_can_move_along_the_wall(kind):
     space = spaces()[kind]
     place, blocked = space.advance((1.2, 1, 1.6), (-2, 0, 0))
     assert blocked == "wall"
@@ -100,7 +100,7 @@ def test_a_stopped_camera_can_go_on_along_the_wall(kind):
 
 @pytest.mark.parametrize("thickness", mostly_slow([0.0, 0.002, 0.1], 0.0))
 @pytest.mark.parametrize("as_cloud", [False, True])
-def test_no_way_leads_through_a_wall(thickness, as_cloud):
+def test_walls_cannot_be_passed(thickness, as_cloud):
     wall = (
         block((3, 0, 0), (3 + thickness, 4, 2.7))
         if thickness
@@ -117,7 +117,7 @@ def test_no_way_leads_through_a_wall(thickness, as_cloud):
 
 
 @pytest.mark.parametrize("as_cloud", [False, True])
-def test_a_doorway_is_passed_and_its_posts_are_not(as_cloud):
+def test_doorway_can_be_passed_but_not_its_posts(as_cloud):
     wall = joined(
         rectangle((3, 0, 0), (3, 1.6, 2.7)),
         rectangle((3, 2.4, 0), (3, 4, 2.7)),
@@ -148,11 +148,11 @@ def test_a_doorway_is_passed_and_its_posts_are_not(as_cloud):
     ],
 )
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
-def test_obstacles_have_names(kind, start, offset, obstacle):
+def test_obstacles_are_classified(kind, start, offset, obstacle):
     assert spaces()[kind].advance(start, offset)[1] == obstacle
 
 
-def test_the_bounds_end_a_way_where_nothing_was_scanned():
+def test_bounds_stop_moves_where_nothing_was_scanned():
     space = FreeSpace.of(as_scene(*rectangle((0, 0, 0), (6, 4, 0))))
     end, blocked = space.advance((3, 2, 1.35), (10, 0, 0))
     assert (blocked, end.tolist()) == ("bounds", [6, 2, 1.35])
@@ -163,7 +163,7 @@ def test_the_bounds_end_a_way_where_nothing_was_scanned():
     assert tall.advance((3, 2, 1.6), (0, 0, -5))[1] == "floor"
 
 
-def test_who_is_too_near_may_leave_but_not_come_nearer():
+def test_camera_too_close_to_a_wall_can_only_move_away():
     space = spaces()[0]
     start = np.array((0.1, 1.5, 1.6))
     assert np.array_equal(space.advance(start, (0.5, 0, 0))[0], np.add(start, (0.5, 0, 0)))
@@ -174,23 +174,23 @@ def test_who_is_too_near_may_leave_but_not_come_nearer():
 
 @given(place=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_the_nearest_free_place_is_free_and_near(place):
+def test_nearest_free_place_is_free_and_near(place):
     for space in spaces():
-        found = space.nearest_free(place)
-        assert distance(*FURNISHED, found) >= RADIUS - 0.02
-        inside = (found >= 0).all() and (found <= (6, 4, 2.7)).all()
-        assert inside
-        if np.array_equal(found, place):
+        free = space.nearest_free(place)
+        assert distance(*FURNISHED, free) >= RADIUS - 0.02
+        assert (free >= 0).all()
+        assert (free <= (6, 4, 2.7)).all()
+        if np.array_equal(free, place):
             continue
         random = np.random.default_rng(7)
-        others = random.uniform((0.2, 0.2, 0.21), (5.8, 3.8, 2.49), (50, 3))
-        free = [other for other in others if space.clearance(other) >= RADIUS + 0.02]
-        nearest = min(np.linalg.norm(np.array(free) - place, axis=1))
-        assert np.linalg.norm(found - place) <= nearest + 0.35
+        samples = random.uniform((0.2, 0.2, 0.21), (5.8, 3.8, 2.49), (50, 3))
+        candidates = [each for each in samples if space.clearance(each) >= RADIUS + 0.02]
+        nearest = min(np.linalg.norm(np.array(candidates) - place, axis=1))
+        assert np.linalg.norm(free - place) <= nearest + 0.35
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
-def test_the_start_is_free_near_the_middle_and_always_the_same(kind):
+def test_start_is_free_near_the_middle_and_deterministic(kind):
     space = spaces()[kind]
     start = space.start_position()
     assert np.array_equal(start, space.start_position())
@@ -199,8 +199,8 @@ def test_the_start_is_free_near_the_middle_and_always_the_same(kind):
     assert distance(*FURNISHED, start) > 0.5
 
 
-def test_the_start_is_inside_of_the_walls():
-    # An L of two rooms: the middle of the bounds lies outside.
+def test_start_is_inside_an_l_shaped_room():
+    # The middle of the bounds is outside the room.
     walls = [
         ((0, 0), (8, 0)),
         ((8, 0), (8, 3)),
@@ -217,7 +217,7 @@ def test_the_start_is_inside_of_the_walls():
     assert x < 3 or y < 3
 
 
-def test_a_low_or_full_room_still_has_a_start():
+def test_low_and_full_rooms_have_a_start():
     low = FreeSpace.of(as_scene(*room(size=(3, 3, 1.2)), ceiling=1.2)).start_position()
     assert 0.2 < low[2] < 1.0
     crawl = FreeSpace.of(as_scene(*room(size=(3, 3, 0.3)), ceiling=0.3)).start_position()
@@ -228,7 +228,7 @@ def test_a_low_or_full_room_still_has_a_start():
     assert np.isfinite(full.nearest_free((1, 1, 1))).all()
 
 
-def test_large_scenes_get_fewer_samples():
+def test_number_of_samples_is_limited():
     from render_agent.scans.free_space.surface import surface_samples
 
     scene = as_scene(*room(size=(300, 300, 30)), ceiling=30.0)
@@ -255,14 +255,14 @@ def test_walks_through_real_scans(name):
     assert scene.floor < start[2] <= scene.floor + 1.6 + 1e-6
     assert space.clearance(start) >= RADIUS
     random = np.random.default_rng(8)
-    moved, blocks = 0, 0
+    num_moved, num_blocked = 0, 0
     for _ in range(10):
         place = start
         for _ in range(10):
             end, blocked = space.advance(place, random.uniform((-2, -2, -0.5), (2, 2, 0.5)))
             assert surface.query(end)[0] >= RADIUS - CELL
-            moved += np.linalg.norm(end - place) > 0.05
-            blocks += blocked is not None
+            num_moved += np.linalg.norm(end - place) > 0.05
+            num_blocked += blocked is not None
             place = end
-    assert moved > 30
-    assert blocks > 10
+    assert num_moved > 30
+    assert num_blocked > 10

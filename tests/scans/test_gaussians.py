@@ -1,4 +1,4 @@
-"""Gaussians turned, scaled and mirrored with their scene."""
+"""Rotating, scaling and mirroring Gaussians."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TURN = Rotation.from_euler("xyz", (20, -50, 110), degrees=True).as_matrix()
 
 
 def covariances(gaussians: Gaussians) -> np.ndarray:
-    """Return the covariance, (n, 3, 3) square metres, of each Gaussian."""
+    """Return the covariance of each Gaussian, (n, 3, 3) in square metres."""
     axes = Rotation.from_quat(gaussians.rotations[:, [1, 2, 3, 0]]).as_matrix()
     spread = axes * gaussians.scales[:, None].astype(np.float64)
     return spread @ spread.transpose(0, 2, 1)
 
 
-def some(count: int = 20) -> Gaussians:
+def random_gaussians(count: int = 20) -> Gaussians:
     random = np.random.default_rng(3)
     rotations = random.normal(size=(count, 4))
     rotations /= np.linalg.norm(rotations, axis=1, keepdims=True)
@@ -32,8 +32,8 @@ def some(count: int = 20) -> Gaussians:
 
 
 @pytest.mark.parametrize("turn", [TURN, MIRROR, TURN @ MIRROR], ids=["turn", "mirror", "both"])
-def test_covariances_and_harmonics_turn_with_the_scene(turn: np.ndarray) -> None:
-    before = some()
+def test_covariances_and_harmonics_are_rotated_with_the_scene(turn: np.ndarray) -> None:
+    before = random_gaussians()
     after = before.turned(turn)
     np.testing.assert_allclose(covariances(after), turn @ covariances(before) @ turn.T, atol=1e-6)
     direction = np.array([0.6, 0.0, 0.8])
@@ -41,5 +41,7 @@ def test_covariances_and_harmonics_turn_with_the_scene(turn: np.ndarray) -> None
     assert after.harmonics is before.harmonics
 
 
-def test_a_larger_scene_has_larger_gaussians() -> None:
-    np.testing.assert_allclose(covariances(some().scaled(2)), 4 * covariances(some()), rtol=1e-5)
+def test_gaussians_are_scaled_with_the_scene() -> None:
+    np.testing.assert_allclose(
+        covariances(random_gaussians().scaled(2)), 4 * covariances(random_gaussians()), rtol=1e-5
+    )

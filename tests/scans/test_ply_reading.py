@@ -1,4 +1,4 @@
-"""PLY files of every lawful kind become the same scene."""
+"""All valid encodings of a scan in PLY give the same scene."""
 
 import numpy as np
 import pytest
@@ -11,15 +11,15 @@ POINTS = POINTS.astype(np.float32)
 COLOURS = np.random.default_rng(1).integers(0, 256, (len(POINTS), 3))
 
 
-def loaded(tmp_path, data, name="scan.ply"):
+def load(tmp_path, data, name="scan.ply"):
     path = tmp_path / name
     path.write_bytes(data)
     return load_scene(path)
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_points_colours_and_faces_come_back_exactly(tmp_path, order):
-    scene = loaded(tmp_path, mesh_ply(POINTS, FACES, COLOURS, order))
+def test_points_colours_and_faces_are_read_exactly(tmp_path, order):
+    scene = load(tmp_path, mesh_ply(POINTS, FACES, COLOURS, order))
     assert np.array_equal(scene.points, POINTS)
     assert np.array_equal(scene.colours, COLOURS)
     assert np.array_equal(scene.faces, FACES)
@@ -32,14 +32,14 @@ def test_points_colours_and_faces_come_back_exactly(tmp_path, order):
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("order", FORMATS)
-def test_any_end_of_line_is_read(tmp_path, order, newline):
-    # A first byte of data that looks like a line's end is data.
+def test_any_newline_is_accepted(tmp_path, order, newline):
+    # The first byte of data looks like a newline, but belongs to the data.
     rows = [(10, *point) for point in POINTS]
     elements = [
         ("vertex", (("uchar", "quality"), *XYZ), rows),
         ("face", CORNERS, [(f,) for f in FACES]),
     ]
-    scene = loaded(tmp_path, ply(elements, order, newline))
+    scene = load(tmp_path, ply(elements, order, newline))
     assert np.array_equal(scene.points, POINTS)
 
 
@@ -53,7 +53,7 @@ def test_colours_of_any_type_are_read(tmp_path, order, kind, scale):
     colours = COLOURS.copy()
     colours[0] = 255
     rows = [(*point, *(colour * scale)) for point, colour in zip(POINTS, colours, strict=True)]
-    scene = loaded(
+    scene = load(
         tmp_path,
         ply([("vertex", XYZ + channels, rows), ("face", CORNERS, [(f,) for f in FACES])], order),
     )
@@ -61,7 +61,7 @@ def test_colours_of_any_type_are_read(tmp_path, order, kind, scale):
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_extra_properties_and_elements_are_passed_over(tmp_path, order):
+def test_extra_properties_and_elements_are_skipped(tmp_path, order):
     vertex = (
         ("double", "x"),
         ("float", "nx"),
@@ -85,16 +85,16 @@ def test_extra_properties_and_elements_are_passed_over(tmp_path, order):
         ("face", face, [(0.1, f, [0.0] * 6, 3) for f in FACES]),
         ("edge", (("int", "a"),), [(1,)] * 4),
     ]
-    scene = loaded(tmp_path, ply(elements, order))
+    scene = load(tmp_path, ply(elements, order))
     assert np.array_equal(scene.points, POINTS)
     assert np.array_equal(scene.faces, FACES)
     assert (scene.colours == (1, 2, 3)).all()
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_faces_may_come_first(tmp_path, order):
+def test_faces_may_precede_vertices(tmp_path, order):
     elements = [("face", CORNERS, [(f,) for f in FACES]), ("vertex", XYZ, POINTS)]
-    scene = loaded(tmp_path, ply(elements, order))
+    scene = load(tmp_path, ply(elements, order))
     assert np.array_equal(scene.points, POINTS)
     assert np.array_equal(scene.faces, FACES)
 
@@ -105,7 +105,7 @@ def test_triangles_quads_and_polygons_mixed(tmp_path, order):
     ring = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(6)])
     points = np.concatenate([ring, ring + np.array([0, 0, 1])]).astype(np.float32)
     polygons = [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9], [6, 9, 10, 11], [0, 1, 7], [], [3, 4]]
-    scene = loaded(
+    scene = load(
         tmp_path, ply([("vertex", XYZ, points), ("face", CORNERS, [(p,) for p in polygons])], order)
     )
     assert len(scene.faces) == 4 + 2 + 2 + 1
@@ -121,12 +121,12 @@ def test_triangles_quads_and_polygons_mixed(tmp_path, order):
 
 
 @pytest.mark.parametrize("order", FORMATS)
-def test_a_cloud_has_no_faces(tmp_path, order):
+def test_cloud_has_no_faces(tmp_path, order):
     points = sampled(POINTS, FACES, 2000).astype(np.float32)
     colours = np.random.default_rng(2).integers(0, 256, points.shape)
     rows = [(*point, *colour) for point, colour in zip(points, colours, strict=True)]
     elements = [("vertex", XYZ + RGB, rows), ("face", CORNERS, [])]
-    scene = loaded(tmp_path, ply(elements, order))
+    scene = load(tmp_path, ply(elements, order))
     assert scene.is_cloud
     assert np.array_equal(scene.points, points)
     assert np.array_equal(scene.colours, colours)
@@ -134,39 +134,39 @@ def test_a_cloud_has_no_faces(tmp_path, order):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("order", FORMATS)
-def test_vertices_that_are_not_finite_go_with_their_faces(tmp_path, order, bad):
+def test_non_finite_vertices_are_dropped_with_their_faces(tmp_path, order, bad):
     points = POINTS.copy()
     points[5, 1] = bad
-    scene = loaded(tmp_path, mesh_ply(points, FACES, COLOURS, order))
+    scene = load(tmp_path, mesh_ply(points, FACES, COLOURS, order))
     good = np.arange(len(points)) != 5
     assert np.array_equal(scene.points, points[good])
     assert np.array_equal(scene.colours, COLOURS[good])
-    kept = FACES[(FACES != 5).all(axis=1)]
-    assert np.array_equal(scene.points[scene.faces], points[kept])
+    good_faces = FACES[(FACES != 5).all(axis=1)]
+    assert np.array_equal(scene.points[scene.faces], points[good_faces])
 
 
-def test_far_coordinates_keep_their_millimetres(tmp_path):
-    away = np.array([458_123.0, 5_429_876.0, 312.0])
+def test_coordinates_far_from_zero_stay_precise(tmp_path):
+    offset = np.array([458_123.0, 5_429_876.0, 312.0])
     doubles = tuple(("double", name) for name in "xyz")
     exact = room()[0]
-    data = ply([("vertex", doubles, exact + away), ("face", CORNERS, [(f,) for f in FACES])])
-    scene = loaded(tmp_path, data)
-    assert np.allclose(scene.points + np.array(scene.origin), exact + away, atol=1e-5)
+    data = ply([("vertex", doubles, exact + offset), ("face", CORNERS, [(f,) for f in FACES])])
+    scene = load(tmp_path, data)
+    assert np.allclose(scene.points + np.array(scene.origin), exact + offset, atol=1e-5)
     assert np.abs(scene.bounds).max() < 10
     assert all(value == round(value) for value in scene.origin)
 
 
-def test_without_colours_each_side_has_its_own_grey(tmp_path):
-    scene = loaded(tmp_path, mesh_ply(POINTS, FACES))
+def test_uncoloured_sides_differ_in_grey(tmp_path):
+    scene = load(tmp_path, mesh_ply(POINTS, FACES))
     greys = {tuple(scene.colours[corner]) for corner in (0, 8, 16)}
     assert len(greys) == 3
     assert all(50 < shade[0] == shade[1] == shade[2] for shade in greys)
 
 
-def test_an_uncoloured_cloud_shows_its_shape_the_same_every_time(tmp_path):
+def test_uncoloured_cloud_is_shaded_deterministically(tmp_path):
     points = sampled(POINTS, FACES, 20_000)
     data = ply([("vertex", XYZ, points)])
-    scene, again = loaded(tmp_path, data), loaded(tmp_path, data, "again.ply")
+    scene, again = load(tmp_path, data), load(tmp_path, data, "again.ply")
     assert np.array_equal(scene.colours, again.colours)
     grey = scene.colours.astype(float).mean(axis=1)
     inner = ((scene.points > 0.3) & (scene.points < np.array([5.7, 3.7, 2.4]))).sum(axis=1) == 2
@@ -175,7 +175,7 @@ def test_an_uncoloured_cloud_shows_its_shape_the_same_every_time(tmp_path):
     assert min(abs(a - b) for i, a in enumerate(shades) for b in shades[:i]) > 8
 
 
-def test_up_can_be_named(tmp_path):
+def test_up_axis_can_be_specified(tmp_path):
     path = tmp_path / "scan.ply"
     path.write_bytes(mesh_ply(POINTS, FACES))
     scene = load_scene(path, "kitchen", up="y")

@@ -1,4 +1,4 @@
-"""Splats of every format are read as what they are, and what is broken is refused in a sentence."""
+"""Reading splats in every format, and rejecting broken files."""
 
 import gzip
 import struct
@@ -16,6 +16,7 @@ from render_agent.scans.formats.load import load_scene, read_scan
 
 SPLAT, PLAIN = some_splat(), some_splat(degree=0)
 
+# File content and degree of harmonics, for every format.
 FILES = {
     **{
         f"original {order} {degree}": (original_ply(some_splat(degree=degree), order), degree)
@@ -29,65 +30,72 @@ FILES = {
     "spz plain": (spz(PLAIN, 4), 0),
     ".splat": (dot_splat(PLAIN), 0),
 }  # fmt: skip
-"""Files of every format, and the degree of their harmonics."""
 
 
-def covariances(turns, scales):
-    axes = Rotation.from_quat(turns[:, [1, 2, 3, 0]]).as_matrix() * scales[:, None].astype(float)
+def covariances(rotations, scales):
+    axes = Rotation.from_quat(rotations[:, [1, 2, 3, 0]]).as_matrix() * scales[:, None].astype(
+        float
+    )
     return axes @ axes.transpose(0, 2, 1)
 
 
 def read(tmp_path, data, name="scan.bin"):
     path = tmp_path / name
     path.write_bytes(data)
-    scan = read_scan(path, up="z")  # the axes of the file
+    scan = read_scan(path, up="z")  # keeps the file's axes
     return scan, scan.up
 
 
 @pytest.mark.parametrize("name", ["compressed", "spz 4", ".splat"])
-def test_the_axis_of_a_splat_is_told_as_assumed_unless_it_was_named(tmp_path, name):
+def test_assumed_up_axis_of_a_splat_is_noted(tmp_path, name):
     path = tmp_path / "scan.bin"
     path.write_bytes(FILES[name][0])
-    assert "--up says another" in read_scan(path).notes[-1]
+    assert "--up" in read_scan(path).notes[-1]
     assert not any("--up" in note for note in read_scan(path, up="y").notes)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_splat_is_read_as_it_was_written(tmp_path, name):
+def test_splats_are_read_as_written(tmp_path, name):
     data, degree = FILES[name]
     scan, up = read(tmp_path, data)
     assert up == ("y" if name.startswith("spz") else "-y")
-    was, found = some_splat(degree=degree), scan.gaussians
+    expected, gaussians = some_splat(degree=degree), scan.gaussians
     coarse = not name.startswith("original")
-    assert scan.points == pytest.approx(was.points, abs=3e-3 if coarse else 1e-6)
-    assert found.opacities == pytest.approx(was.gaussians.opacities, abs=3e-3 if coarse else 1e-5)
-    assert found.scales == pytest.approx(was.gaussians.scales, rel=0.04 if coarse else 1e-5)
-    before = covariances(was.gaussians.rotations, was.gaussians.scales)
-    after = covariances(found.rotations, found.scales)
+    assert scan.points == pytest.approx(expected.points, abs=3e-3 if coarse else 1e-6)
+    assert gaussians.opacities == pytest.approx(
+        expected.gaussians.opacities, abs=3e-3 if coarse else 1e-5
+    )
+    assert gaussians.scales == pytest.approx(
+        expected.gaussians.scales, rel=0.04 if coarse else 1e-5
+    )
+    before = covariances(expected.gaussians.rotations, expected.gaussians.scales)
+    after = covariances(gaussians.rotations, gaussians.scales)
     assert after == pytest.approx(before, abs=2e-3 if coarse else 1e-7)
-    assert found.harmonics.shape == was.gaussians.harmonics.shape
-    assert found.harmonics == pytest.approx(was.gaussians.harmonics, abs=0.03 if coarse else 1e-5)
-    assert np.abs(scan.colours.astype(int) - was.colours).max() <= (3 if coarse else 0)
+    assert gaussians.harmonics.shape == expected.gaussians.harmonics.shape
+    assert gaussians.harmonics == pytest.approx(
+        expected.gaussians.harmonics, abs=0.03 if coarse else 1e-5
+    )
+    assert np.abs(scan.colours.astype(int) - expected.colours).max() <= (3 if coarse else 0)
 
 
 @pytest.mark.parametrize(("data", "up"), [(FILES["spz plain"][0], 1), (FILES[".splat"][0], -1)])
-def test_a_splat_stands_upright(tmp_path, data, up):
+def test_splats_are_upright(tmp_path, data, up):
     path = tmp_path / "room.splat"
     path.write_bytes(data)
     scene = load_scene(path)
     assert scene.points[:, 2] == pytest.approx(up * PLAIN.points[:, 1], abs=3e-3)
     assert load_scene(path, up="z").points == pytest.approx(PLAIN.points, abs=3e-3)
-    # the harmonics stay as they are, and their axes turn with the scene
+    # The coefficients are unchanged; their axes are rotated with the scene.
     x, y, z = scene.gaussians.harmonics_axes @ np.array([0.0, 0.0, 1.0])
     assert (x, y * up, z) == pytest.approx((0, 1, 0))
 
 
-def test_a_conversion_says_which_way_is_up(tmp_path):
+def test_up_axis_comment_of_a_converted_splat_is_used(tmp_path):
     scan, up = read(tmp_path, original_ply(SPLAT, comment="up z"))
     assert (up, scan.notes) == ("z", ())
 
 
-def test_an_ordinary_cloud_is_no_splat(tmp_path):
+def test_ordinary_cloud_is_not_a_splat(tmp_path):
     colours = tuple(("float", f"f_dc_{i}") for i in range(3))
     rows = np.random.default_rng(0).random((300, 6))
     scan, _ = read(tmp_path, ply([("vertex", XYZ + colours, rows)], "ascii"))
@@ -97,15 +105,15 @@ def test_an_ordinary_cloud_is_no_splat(tmp_path):
             read(tmp_path, data)
 
 
-def test_gaussians_that_are_not_finite_are_left_out(tmp_path):
+def test_invalid_gaussians_are_dropped(tmp_path):
     broken = some_splat()
     broken.points[3] = np.nan
     broken.gaussians.scales[5] = np.inf
     broken.gaussians.rotations[7] = 0
     broken.gaussians.harmonics[9, 4] = np.nan
     scan, _ = read(tmp_path, original_ply(broken))
-    kept = np.delete(broken.points, [3, 5, 7, 9], axis=0)
-    assert scan.points == pytest.approx(kept)
+    valid_points = np.delete(broken.points, [3, 5, 7, 9], axis=0)
+    assert scan.points == pytest.approx(valid_points)
     assert scan.notes[0].startswith("4 ")
 
 
@@ -115,49 +123,49 @@ def packed_header(count, version=3, degree=3, fraction=12):
 
 BOMB = gzip.compress(packed_header(20_000_000) + bytes(64_000))
 BROKEN = {
-    "torn .splat": (dot_splat(PLAIN)[:-5], "no whole rows"),
-    "torn original": (original_ply(SPLAT)[:-5], "cannot hold"),
-    "torn compressed": (compressed_ply(SPLAT)[:-5], "cannot hold"),
-    "torn gzip": (spz(SPLAT)[:-200], "ends before"),
-    "torn zstd": (spz(SPLAT, 4)[:-20], "ends before"),
-    "broken gzip": (spz(SPLAT)[:60] + bytes(60) + spz(SPLAT)[120:], "broken"),
+    "truncated .splat": (dot_splat(PLAIN)[:-5], "multiple of 32"),
+    "truncated original": (original_ply(SPLAT)[:-5], "more than fit"),
+    "truncated compressed": (compressed_ply(SPLAT)[:-5], "more than fit"),
+    "truncated gzip": (spz(SPLAT)[:-200], "ends before"),
+    "truncated zstd": (spz(SPLAT, 4)[:-20], "ends before"),
+    "broken gzip": (spz(SPLAT)[:200] + b"\xff" * 60 + spz(SPLAT)[260:], "corrupt"),
     "broken zstd": (spz(SPLAT, 4)[:140] + bytes(9) + spz(SPLAT, 4)[149:], "zstd"),
     "too few chunks": (compressed_ply(SPLAT).replace(b"chunk 2", b"chunk 1"), "chunks"),
     "uneven harmonics": (original_ply(SPLAT).replace(b"f_rest_44", b"no_rest_4"), "degree"),
-    "bomb": (BOMB, "promises 20,000,000"),
-    "liar": (gzip.compress(packed_header(4_000_000_000)), "promises 4,000,000,000"),
+    "bomb": (BOMB, "20,000,000 Gaussians"),
+    "wrong count": (gzip.compress(packed_header(4_000_000_000)), "4,000,000,000 Gaussians"),
     "unknown version": (gzip.compress(packed_header(9, 7)), "version 7"),
-    "senseless": (gzip.compress(packed_header(9, 3, 200)), "no sense"),
+    "invalid header": (gzip.compress(packed_header(9, 3, 200)), "header is invalid"),
     "empty": (gzip.compress(packed_header(0)), "no Gaussians"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_splats_are_refused(tmp_path, name):
-    data, said = BROKEN[name]
+def test_broken_splats_are_rejected(tmp_path, name):
+    data, message = BROKEN[name]
     path = tmp_path / "room.splat"
     path.write_bytes(data)
     with pytest.raises(SceneError) as caught:
         load_scene(path)
     text = str(caught.value)
     assert str(path) in text
-    assert said in text
+    assert message in text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize("suffix", ["sog", "ksplat"])
-def test_other_formats_are_named_with_what_converts_them(tmp_path, suffix):
+def test_unsupported_formats_error_names_a_converter(tmp_path, suffix):
     with pytest.raises(SceneError, match="splat-transform"):
         read(tmp_path, b"PK\x03\x04" + bytes(60), f"room.{suffix}")
 
 
-def test_a_capture_in_two_formats_is_one_splat():
-    one, other = (
+def test_capture_is_the_same_in_two_formats():
+    first, second = (
         load_scene(test_data("splats", f"biker.{end}")) for end in ("spz", "compressed.ply")
     )
-    # not by pytest.approx, which compares half a million numbers one by one
-    assert_allclose(one.points, other.points, rtol=0, atol=2e-3)
-    assert np.abs(one.colours.astype(int) - other.colours).max() <= 3
-    assert_allclose(one.gaussians.opacities, other.gaussians.opacities, rtol=0, atol=5e-3)
-    spreads = [covariances(s.gaussians.rotations, s.gaussians.scales) for s in (one, other)]
+    # pytest.approx would compare half a million numbers one by one.
+    assert_allclose(first.points, second.points, rtol=0, atol=2e-3)
+    assert np.abs(first.colours.astype(int) - second.colours).max() <= 3
+    assert_allclose(first.gaussians.opacities, second.gaussians.opacities, rtol=0, atol=5e-3)
+    spreads = [covariances(s.gaussians.rotations, s.gaussians.scales) for s in (first, second)]
     assert_allclose(spreads[0], spreads[1], rtol=0.07, atol=2e-3)

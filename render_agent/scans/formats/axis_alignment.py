@@ -1,4 +1,4 @@
-"""ScanNet's axis alignment: the turn that makes a scan's walls parallel to the axes."""
+"""ScanNet's axis alignment: the transform that makes a scan's walls parallel to the axes."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import unreadable
 
+# File names of ScanNet meshes; SCENE.txt beside a mesh contains its alignment.
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
-"""What ScanNet calls its meshes; SCENE.txt beside one holds its alignment."""
 
-MAX_FILE_BYTES = 1 << 20
-"""Bytes: ScanNet's text files have less than a thousand."""
-
-TOLERANCE = 1e-3
-"""The alignment is written with six digits."""
+MAX_FILE_BYTES = 1 << 20  # ScanNet's text files have less than 1 kB
+TOLERANCE = 1e-3  # matrices are written with six digits
 
 
 def missing_note(scan: Path) -> str | None:
-    """Return a sentence if a mesh of ScanNet lacks the file of its alignment."""
+    """Return a note if the alignment file of a ScanNet mesh is missing."""
     path = alignment_file(scan)
     if path is None or path.is_file():
         return None
     return (
-        f"the alignment of this scan of ScanNet is missing, so that it may stand turned to the official"
-        f" boxes: put {path.name} beside it"
+        "no axis alignment for this ScanNet scan, so the official boxes may not match: put"
+        f" {path.name} beside it"
     )
 
 
 def alignment_file(scan: Path) -> Path | None:
-    """Return the file beside a mesh of ScanNet that holds its alignment, there or not; None for others."""
+    """Return the path of a ScanNet mesh's alignment file, whether or not it exists; None for other scans."""
     match = SCAN_NAME.fullmatch(scan.name)
     return None if match is None else scan.with_name(match["scene"] + ".txt")
 
 
 def read_alignment(scan: Path) -> NDArray[np.float64] | None:
-    """Return the matrix, (4, 4), that takes the scan of the file `scan` to its aligned frame, metres.
+    """Return the transform, (4, 4) in metres, from the frame of a scan file to its aligned frame.
 
-    None if there is none: the scan is not of ScanNet, its text file is missing, or names no axisAlignment. SceneError where that is there but is no turn and shift.
+    Returns None if there is no alignment: the scan is not from ScanNet, or its text file is missing or has no
+    axisAlignment.
+
+    Raises:
+        SceneError: The axisAlignment is not a rotation and translation.
     """
     path = alignment_file(scan)
     if path is None or not path.is_file():
@@ -63,6 +64,8 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
         and np.array_equal(matrix[3], (0, 0, 0, 1))
     ):
         raise unreadable(
-            scan, f"the axisAlignment in {path} is no turn and shift of 16 numbers", "restore it"
+            scan,
+            f"the axisAlignment in {path} is not a rotation and translation (16 numbers)",
+            "restore the file",
         )
     return matrix

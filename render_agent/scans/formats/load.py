@@ -1,18 +1,25 @@
-"""A scan's file read as a scene."""
+"""Load a scan file as a scene."""
 
 from __future__ import annotations
 
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
-from render_agent.scans.extent import Extent, extent
+from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scans.formats.axis_alignment import missing_note, read_alignment
-from render_agent.scans.formats.cleaning import Scan, cleaned, transformed, unreadable, upright_turn
-from render_agent.scans.formats.point_cloud import shaded_cloud, thinned
+from render_agent.scans.formats.cleaning import (
+    Scan,
+    clean_scan,
+    transform_scan,
+    unreadable,
+    upright_turn,
+)
+from render_agent.scans.formats.point_cloud import cloud_colours, thin_cloud
 from render_agent.scans.formats.readers import format_of
-from render_agent.scans.formats.shading import shaded
+from render_agent.scans.formats.shading import shade_mesh
 from render_agent.scans.formats.unit_check import (
     refuse_impossible,
     refuse_too_wide,
@@ -20,10 +27,10 @@ from render_agent.scans.formats.unit_check import (
     unit_note,
 )
 from render_agent.scans.scene import Scene
-from render_agent.scans.solid import solid
+from render_agent.scans.solid import find_solid
 
-CAMERA_UP: tuple[Axis, str] = "-y", "as photographs have it"
-"""What points up in splats trained on photographs: their axes are those of the first camera, y down."""
+# Splats trained on photographs use the axes of the first camera, with y down.
+CAMERA_UP: Axis = "-y"
 
 
 def load_scene(
@@ -32,31 +39,40 @@ def load_scene(
     up: Up = AUTO,
     unit: AnyUnit = AUTO,
 ) -> Scene:
-    """Return the scene of a scan's file, in any format of `registry.FORMATS`.
+    """Load the scene in a scan file, in any format of `readers.FORMATS`.
 
-    id: the scene's name; without it, the file's. up: the axis of the file that points up; unit: the unit
-    of its coordinates; `auto` is what the file says, else what its format has, else z and metres.
-    Scans without colours are shaded, clouds of too many points thinned, scans far from zero moved (see
-    `Scene.origin`), ScanNet's meshes aligned as the text file beside them says. SceneError where the
-    file holds no scene, or one that is no room unless its unit is told; nothing is allocated on its
-    header's word alone.
+    Scans without colours are shaded, very large clouds are thinned, scans far from zero are shifted (see
+    `Scene.origin`), and ScanNet meshes are aligned with the text file beside them.
+
+    Args:
+        path: Scan file.
+        id: Name of the scene; None uses the file name.
+        up: Up axis of the file. "auto" uses what the file or its format specifies, else z.
+        unit: Unit of the coordinates. "auto" uses what the file or its format specifies, else metres.
+
+    Returns:
+        The scene in metres with z up.
+
+    Raises:
+        SceneError: The file is not a valid scan, or its size is impossible for a room and no unit was given.
     """
     path = Path(path)
     try:
-        scan, frame, notes = _read(path, up, unit)
+        scan, frame = _read(path, up, unit)
+        notes: list[str | None] = []
         alignment = read_alignment(path)
         if alignment is not None:
-            scan = transformed(scan, alignment[:3, :3], shift=alignment[:3, 3])
-        scan = cleaned(scan, path)
+            scan = transform_scan(scan, alignment[:3, :3], shift=alignment[:3, 3])
+        scan = clean_scan(scan, path)
         declared, solid_points = unit != AUTO, scan.points
         if scan.gaussians is not None:
-            surface = solid(scan.points, scan.gaussians)
+            surface = find_solid(scan.points, scan.gaussians)
             scan = replace(scan, gaussians=replace(scan.gaussians, solid=surface))
             solid_points = scan.points[surface]
         refuse_too_wide(solid_points, path, frame.metres, declared=declared)
         if scan.faces is None and scan.gaussians is None:
-            scan = thinned(scan)
-        measured = extent(scan)
+            scan = thin_cloud(scan)
+        measured = measure_extent(scan)
         refuse_impossible(measured, path, frame.metres, declared=declared)
         if scan.metres is None and not declared:
             notes += [unit_note(measured)]
@@ -67,61 +83,56 @@ def load_scene(
         return _scene(scan, measured, path, path.stem if id is None else id, frame)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise unreadable(path, why, "check its name and its permissions") from None
+        raise unreadable(path, why, "check its name and permissions") from None
     except MemoryError:
-        raise unreadable(path, "it needs more memory than there is", "thin it out") from None
+        raise unreadable(path, "it does not fit in memory", "reduce its size") from None
 
 
 def read_scan(path: Path, up: Up = AUTO, unit: AnyUnit = AUTO) -> Scan:
-    """Return what the file holds, z up, metres, unchecked. SceneError where it is not whole."""
+    """Return the scan in a file, z up, in metres, without cleaning; raise SceneError if the file is damaged."""
     return _read(path, up, unit)[0]
 
 
-def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame, list[str | None]]:
-    """Return the scan, how it lay in its file, and a sentence where that had to be assumed.
+def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
+    """Return the scan in metres with z up, and the frame of its file.
 
-    The scan's `up` and `metres` are left as they are known: told by the file, or by its format.
+    `Scan.up` and `Scan.metres` are what the file or its format specifies, None if unknown.
     """
     size = _size(path)
     form = format_of(path, size)
     scan = form.read(path, size)
     metres = scan.metres or (METRES[form.unit] if form.unit else None)
-    own, notes = scan.up or form.up, scan.notes
+    file_up, notes = scan.up or form.up, scan.notes
     if scan.gaussians is not None and scan.up is None:
-        own, why = (form.up, "as SPZ lays down") if form.up else CAMERA_UP
+        file_up = form.up or CAMERA_UP
+        why = "the SPZ convention" if form.up else "as in photographs"
         if up == AUTO:
             notes += (
-                f"its axis {own} was taken to point up, {why}, as a splat does not say; --up says another",
+                f"assumed {file_up} up ({why}; splats do not specify it); override with --up",
             )
-    scan = replace(scan, up=own, metres=metres, notes=notes)
+    scan = replace(scan, up=file_up, metres=metres, notes=notes)
+    assumptions: dict[Literal["up", "unit"], bool] = {
+        "up": not scan.up and up == AUTO,
+        "unit": not scan.metres and unit == AUTO,
+    }
     frame = FileFrame(
         (scan.up or "z") if up == AUTO else up,
         (scan.metres or 1.0) if unit == AUTO else METRES[unit],
         (up, unit),
+        tuple(part for part, is_assumed in assumptions.items() if is_assumed),
     )
-    assumed = [
-        words
-        for words, known in (
-            ("its upright axis (z)", scan.up or up != AUTO),
-            ("its unit (metres)", scan.metres or unit != AUTO),
-        )
-        if not known
-    ]
-    note = (
-        f"{' and '.join(assumed)} had to be assumed, as the file does not say" if assumed else None
-    )
-    return transformed(scan, upright_turn(frame.up), frame.metres), frame, [note]
+    return transform_scan(scan, upright_turn(frame.up), frame.metres), frame
 
 
 def _size(path: Path) -> int:
-    """Return the length in bytes of a file that can be read."""
+    """Return the size in bytes of a regular file; raise SceneError if it cannot be a scan."""
     if "\0" in str(path):
-        raise unreadable(path, "a file name has no zero byte in it", "check its name")
+        raise unreadable(path, "file names cannot contain a null byte", "check the name")
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
-        raise unreadable(path, "it is a directory", "name the file of the scan in it")
+        raise unreadable(path, "it is a folder", "pass the scan file in it")
     if not stat.S_ISREG(status.st_mode):
-        raise unreadable(path, "it is no ordinary file", "copy the scan into one")
+        raise unreadable(path, "it is not a regular file", "copy the scan to one")
     if not status.st_size:
         raise unreadable(path, "it is empty")
     return status.st_size
@@ -130,10 +141,10 @@ def _size(path: Path) -> int:
 def _scene(scan: Scan, measured: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in measured.bounds)
     if scan.faces is not None:
-        scan = shaded(scan)
+        scan = shade_mesh(scan)
     colours, texture = scan.colours, scan.texture
     if colours is None:
-        colours = shaded_cloud(scan.points, low, high)
+        colours = cloud_colours(scan.points, low, high)
     return Scene(
         name,
         scan.points,

@@ -1,4 +1,4 @@
-"""Point clouds thinned, and colours for scans that have none, shaded by their normals; the door to Open3D."""
+"""Thin point clouds, and shade those without colours by estimated normals. The only module that imports Open3D."""
 
 from __future__ import annotations
 
@@ -14,31 +14,20 @@ from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.shading import grey
 from render_agent.scans.free_space.surface import cell_keys
 
-MAX_POINTS = 20_000_000
-"""Clouds of more points are thinned."""
+MAX_POINTS = 20_000_000  # larger clouds are thinned
+THINNED_CELL_METRES = 0.01  # initial cell; the points in a cell are replaced by their mean
+CELLS_A_SIDE = 1 << 20  # cells from the middle of a cloud outwards; points beyond are dropped
+SAMPLED = 65536  # points from which the middle is estimated
+NEIGHBOURS = 16  # points per normal estimate
+MAX_NORMALS = 300_000  # in larger clouds, the points in a cell share a normal
 
-THINNED_CELL_METRES = 0.01
-"""Metres: of a cloud that is thinned, the points in such a cell become their mean, first of all."""
-
-CELLS_A_SIDE = 1 << 20
-"""Cells from the middle of a cloud outwards; what lies further is no part of it."""
-
-SAMPLED = 65536
-"""Of more points, every k-th tells where the middle is."""
-
-NEIGHBOURS = 16
-"""Points from which a normal is estimated."""
-
-MAX_NORMALS = 300_000
-"""Of larger clouds, the points in a cell share a normal."""
-
+# Cells for shared normals start at FINEST_SHARED_METRES and grow by COARSER_FACTOR until there are few enough.
 FINEST_SHARED_METRES = 0.02
 COARSER_FACTOR = 1.5
-"""Cells begin at FINEST_SHARED_METRES and grow by COARSER_FACTOR until they are few enough."""
 
 
-def thinned(scan: Scan, most: int = MAX_POINTS) -> Scan:
-    """Return a cloud of at most `most` points: the means of the points in cells, and of their colours."""
+def thin_cloud(scan: Scan, most: int = MAX_POINTS) -> Scan:
+    """Thin a cloud to at most `most` points by averaging positions and colours per cell."""
     cell = THINNED_CELL_METRES
     while len(scan.points) > most:
         values = np.empty((len(scan.points), 0)) if scan.colours is None else scan.colours
@@ -52,10 +41,15 @@ def thinned(scan: Scan, most: int = MAX_POINTS) -> Scan:
 def cell_means(
     points: NDArray[Any], values: NDArray[np.float32], cell: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """Return the means of the points in each cubic cell, (c, 3) float64, and of their values, (c, k).
+    """Average points and values per cubic cell.
 
-    points: (n, 3), finite. values: (n, k), of which those that are NaN do not count. cell: in the unit
-    of the points. Points so far out that they can be no part of a room are dropped.
+    Args:
+        points: (n, 3), finite, in any unit. Points too far out to be part of a room are dropped.
+        values: (n, k); NaN entries are ignored.
+        cell: Side of a cell in the unit of the points.
+
+    Returns:
+        Mean positions, (c, 3) float64, and mean values, (c, k), NaN if all values in a cell are.
     """
     middle = np.median(points[:: max(1, len(points) // SAMPLED)], axis=0).astype(np.float64)
     keys = np.zeros(len(points), np.int64)
@@ -74,18 +68,15 @@ def cell_means(
         means[:, axis] = np.add.reduceat(along, firsts) / counts + middle[axis]
     mixed = np.empty((len(firsts), values.shape[1]), np.float32)
     for channel in range(values.shape[1]):
-        some = values[order, channel].astype(np.float64)
-        known = np.add.reduceat((~np.isnan(some)).astype(np.int64), firsts)
-        with np.errstate(invalid="ignore"):  # where none is known it is NaN again
-            mixed[:, channel] = np.add.reduceat(np.nan_to_num(some), firsts) / known
+        sorted_values = values[order, channel].astype(np.float64)
+        num_valid = np.add.reduceat((~np.isnan(sorted_values)).astype(np.int64), firsts)
+        with np.errstate(invalid="ignore"):  # 0/0 gives NaN for cells without a value
+            mixed[:, channel] = np.add.reduceat(np.nan_to_num(sorted_values), firsts) / num_valid
     return means, mixed
 
 
 def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return unit normals, (n, 3), of either sign, estimated from each point's neighbours.
-
-    points: (n, 3) metres.
-    """
+    """Estimate unit normals, (n, 3) with arbitrary sign, of points, (n, 3) in metres, from their neighbours."""
     sites: NDArray[Any] = points
     shared: NDArray[np.intp] | None = None
     cell = FINEST_SHARED_METRES
@@ -94,32 +85,31 @@ def cloud_normals(points: NDArray[np.float32]) -> NDArray[np.float32]:
         _, first, shared = np.unique(keys, return_index=True, return_inverse=True)
         sites = points[first]
         cell *= COARSER_FACTOR
-    open3d = imported_open3d("a point cloud without colours", SceneError)
+    open3d = import_open3d("a point cloud without colours", SceneError)
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(sites.astype(np.float64)))
     cloud.estimate_normals(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
     normals = np.asarray(cloud.normals).astype(np.float32)
     return normals if shared is None else normals[shared]
 
 
-def imported_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:
-    """Return Open3D, which `use` needs. An error of `kind` where it does not load."""
+def import_open3d(use: str, kind: type[RenderAgentError]) -> ModuleType:
+    """Import Open3D; raise `kind`, naming the feature `use`, if it cannot be loaded."""
     try:
         import open3d
     except (ImportError, OSError) as error:
         raise kind(
-            f"{use} needs Open3D, which does not load here ({error}): on Debian, apt-get install"
-            " libgl1 libgomp1 libusb-1.0-0"
+            f"{use} needs Open3D, which cannot be loaded ({error}). On Debian or Ubuntu, run: apt-get"
+            " install libgl1 libgomp1 libusb-1.0-0"
         ) from error
     return open3d
 
 
-LOW = np.array([0.82, 0.92, 1.00], np.float32)
-HIGH = np.array([1.00, 0.93, 0.80], np.float32)
-"""Tints of the lowest and the highest points of a cloud."""
+LOW = np.array([0.82, 0.92, 1.00], np.float32)  # tint of a cloud's lowest points
+HIGH = np.array([1.00, 0.93, 0.80], np.float32)  # tint of its highest points
 
 
-def shaded_cloud(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
-    """Return colours, (n, 3) uint8, of a cloud: by its normals, tinted from `low` to `high` metres."""
+def cloud_colours(points: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:
+    """Return colours, (n, 3) uint8, for a cloud: shaded by normals and tinted by height from `low` to `high` (metres)."""
     height = np.clip((points[:, 2] - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
     tint = LOW + height[:, None] * (HIGH - LOW)
     colours: NDArray[np.uint8] = (grey(cloud_normals(points))[:, None] * tint).astype(np.uint8)

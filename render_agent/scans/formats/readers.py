@@ -1,6 +1,6 @@
-"""The formats of scans: how a file of each is recognised and read, which way is up in it, and its unit.
+"""Registry of scan formats: how each is detected and read, and its default up axis and unit.
 
-A new format is a reader in a file of its own and a line here.
+To add a format, write a reader in its own module and add a line here.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ from render_agent.scans.formats.usd import read_usd
 
 @dataclass(frozen=True)
 class Format:
-    """A format of scans.
+    """A scan format.
 
-    suffixes: of its files' names. read: gives the scan of a file of so many bytes, in the file's own
-    axes and unit. magic: what its files begin with, whatever their names; empty where that says
-    nothing. up, unit: what the format has, where it has one; a file that says something else is believed.
-    needs: the optional modules that read it. kind: of scan that it mostly holds. packed: tells by a file's
-    first bytes whether these are the magic behind a compression.
+    Attributes:
+        name: Name shown to users.
+        suffixes: File name suffixes.
+        read: Reads a file of the given size in bytes; returns the scan with the file's axes and unit.
+        magic: First bytes of a file, which take precedence over its suffix; empty if the format has none.
+        up: Up axis of the format, unless a file specifies another; None if the format has none.
+        unit: Unit of the format, unless a file specifies another; None if the format has none.
+        needs: Optional modules that the reader imports.
+        kind: Usual kind of scan.
+        packed: Detects compressed files from their first bytes.
     """
 
     name: str
@@ -46,12 +51,13 @@ class Format:
     packed: Callable[[bytes], bool] = lambda start: False
 
     def begins(self, start: bytes) -> bool:
-        """Whether a file that begins so is of this format, whatever its name."""
+        """Return True if a file with these first bytes has this format, whatever its suffix."""
         return start.startswith(self.magic) or self.packed(start)
 
 
 DOT_SPLAT = Format("SPLAT", (".splat",), read_dot_splat, kind="splat")
 
+# The format is detected from content first, then from the file name suffix.
 FORMATS = (
     Format("PLY", (".ply", ".compressed.ply"), read_ply, (b"ply",)),
     Format("GLB", (".glb",), read_mesh, up="y", unit="m"),
@@ -86,50 +92,48 @@ FORMATS = (
     Format("SPZ", (".spz",), read_spz, (MAGIC,), "y", kind="splat", packed=is_packed_spz),
     DOT_SPLAT,
 )
-"""All formats; what a file begins with counts before what its name ends in."""
 
-NOT_READ = {".sog": "SOG", ".ksplat": "KSPLAT"}
-"""Formats of splats that no kept library reads, by their suffixes."""
+NOT_READ = {".sog": "SOG", ".ksplat": "KSPLAT"}  # splat formats without a maintained library
 
+# Suffixes of files that are found by scene name. TXT and CSV files beside a scan are usually metadata.
 SCAN_SUFFIXES = tuple(
     suffix for form in FORMATS for suffix in form.suffixes if suffix not in (".txt", ".csv")
 )
-"""How the names of scans end that are looked for by their scene's name; TXT and CSV beside a scan often tell of it."""
 
 
 def require_readers(paths: Iterable[Path]) -> None:
-    """Raise SetupError where the name of a file says that it needs a module that is not installed."""
+    """Raise SetupError if a file's suffix requires a module that is not installed."""
     for suffix in sorted({path.suffix.lower() for path in paths}):
-        if (form := _called(suffix)) is not None:
+        if (form := _form_of_suffix(suffix)) is not None:
             require(form.name, *form.needs)
 
 
 def format_of(path: Path, size: int) -> Format:
-    """Return the format that a file of `size` bytes is in. SceneError where it is none of them."""
+    """Detect the format of a file of `size` bytes; raise SceneError if it is unknown."""
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
     suffix = path.suffix.lower()
-    called = _called(suffix)
+    suffix_form = _form_of_suffix(suffix)
     form = next((form for form in FORMATS if form.begins(start)), None)
-    if form is None and called is not None and not called.magic:
-        form = called
+    if form is None and suffix_form is not None and not suffix_form.magic:
+        form = suffix_form
     if form is not None:
         require_reader(path, form.name, *form.needs)
         return form
     if suffix in NOT_READ:
         remedy = "convert it to PLY with splat-transform (npm) or SuperSplat"
-        raise unreadable(path, f"{NOT_READ[suffix]} is not read", remedy)
-    if called is not None:
-        raise unreadable(path, f"it does not begin as {called.name} files do")
-    if is_dot_splat(start, size):  # it has no header: asked last
+        raise unreadable(path, f"{NOT_READ[suffix]} is not supported", remedy)
+    if suffix_form is not None:
+        raise unreadable(path, f"it does not start like a {suffix_form.name} file")
+    if is_dot_splat(start, size):  # checked last, because the format has no header
         return DOT_SPLAT
     *names, last = (form.name for form in FORMATS)
-    remedy = f"use {', '.join(names)} or {last}"
-    raise unreadable(path, "it is in no format that is known here", remedy)
+    remedy = f"convert it to {', '.join(names)} or {last}"
+    raise unreadable(path, "its format is unknown", remedy)
 
 
 def scan_kind(path: Path) -> ScanKind:
-    """Return which kind of scan a file holds, by its PLY header or by its name; of a broken one, mesh."""
+    """Return the kind of scan in a file from its PLY header or suffix; "mesh" if it is unreadable."""
     try:
         with path.open("rb") as file:
             start = file.read(LONGEST_HEADER)
@@ -137,10 +141,10 @@ def scan_kind(path: Path) -> ScanKind:
         return "mesh"
     if start.startswith(b"ply"):
         return ply_kind(path, start)
-    form = _called(path.suffix.lower())
+    form = _form_of_suffix(path.suffix.lower())
     return "mesh" if form is None else form.kind
 
 
-def _called(suffix: str) -> Format | None:
-    """Return the format whose files' names end so."""
+def _form_of_suffix(suffix: str) -> Format | None:
+    """Return the format with this file name suffix."""
     return next((form for form in FORMATS if suffix in form.suffixes), None)

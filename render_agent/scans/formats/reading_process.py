@@ -1,4 +1,4 @@
-"""Untrusted files read in a child process, as a broken one may crash, hang or blow up a library; each fault is a SceneError."""
+"""Parse untrusted files in a child process, because a malformed one may crash or hang a library or exhaust memory."""
 
 from __future__ import annotations
 
@@ -17,47 +17,48 @@ from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.util.processes import prefer_for_oom_kill, signal_name, start_child
 from render_agent.util.reasons import reason_of
 
+# Timeout of the child process: LEAST_SECONDS plus SECONDS_A_MEGABYTE per megabyte.
 LEAST_SECONDS = 600.0
 SECONDS_A_MEGABYTE = 5.0
-"""A file that takes longer than these together is never read."""
 
-MIN_MEMORY_BYTES = 2 << 30
+MIN_MEMORY_BYTES = 2 << 30  # memory limit of the child process is at least this
 
 Reader = Callable[[Path, int], Scan]
 
 
-class NeedsProcess(Exception):
-    """A scan takes so much memory that it is read in a process of its own."""
+class NeedsChildProcess(Exception):
+    """The scan needs so much memory that it must be read in a child process."""
 
 
-class Refused(Exception):
-    """A scan is refused by a part of its reader that does not know the path: why, and what to do about it."""
+class ScanRejectedError(Exception):
+    """The scan is rejected by code that does not know its path; the arguments are the reason and the remedy."""
 
 
 @contextmanager
 def parser_errors(path: Path, form: str) -> Iterator[None]:
-    """Turn whatever a library raises over a broken file into a SceneError: it is no whole file of the format `form`.
+    """Turn any exception a parser raises on a malformed file of format `form` into a SceneError.
 
-    What is no fault of the file passes: errors of the file system and of memory, NeedsProcess, and whatever ends
-    the program.
+    Errors that are not the file's fault pass through: I/O and memory errors, NeedsChildProcess, and exceptions that
+    end the program.
     """
     try:
         yield
-    except (SceneError, NeedsProcess, MemoryError, OSError):
+    except (SceneError, NeedsChildProcess, MemoryError, OSError):
         raise
-    except Refused as error:
+    except ScanRejectedError as error:
         raise unreadable(path, *error.args) from None
-    # Parsers raise whatever their line of code happens to raise, and Rust's panics are no Exception.
+    # Parsers raise arbitrary exceptions, and Rust panics are not subclasses of Exception.
     except BaseException as error:
         if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
             raise
-        raise unreadable(path, f"it is no whole {form} file ({reason_of(error)})") from error
+        raise unreadable(path, f"it is not a valid {form} file ({reason_of(error)})") from error
 
 
-def read_apart(reader: Reader, path: Path, size: int) -> Scan:
-    """Return what a function of a module reads from a file of `size` bytes, in a process of its own.
+def read_in_child(reader: Reader, path: Path, size: int) -> Scan:
+    """Call a module-level reader function in a child process.
 
-    SceneError where that process ends, or takes longer than any whole file would.
+    Raises:
+        SceneError: The child process crashed or timed out, or raised a SceneError itself.
     """
     seconds = LEAST_SECONDS + SECONDS_A_MEGABYTE * size / 1e6
     ours, process = start_child(
@@ -66,16 +67,16 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
         reader.__name__,
         str(path),
         size,
-        stderr=subprocess.DEVNULL,  # libraries tell there what their exceptions tell, too
+        stderr=subprocess.DEVNULL,  # libraries only repeat their exceptions there
     )
     try:
         if not ours.poll(seconds):
-            raise unreadable(path, f"reading it does not end in {seconds:.0f} s")
+            raise unreadable(path, f"reading it took longer than {seconds:.0f} s")
         result: Scan | SceneError | MemoryError | OSError = ours.recv()
     except EOFError:
         code = process.wait(10)
-        ending = "ended" if code >= 0 else f"crashed ({signal_name(code)})"
-        raise unreadable(path, f"the library that reads it {ending} over it") from None
+        ending = "exited" if code >= 0 else f"crashed ({signal_name(code)})"
+        raise unreadable(path, f"its parser {ending}") from None
     finally:
         ours.close()
         process.kill()
@@ -86,10 +87,10 @@ def read_apart(reader: Reader, path: Path, size: int) -> Scan:
 
 
 def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
-    """Read one file, and send the scan or the error to the parent.
+    """Entry point of the child process: read one file and send the scan or the error to the parent.
 
-    This process may take half of the memory that is free: what it sends is held twice on either side. It is the
-    first that the system ends if memory runs out.
+    The process may use half of the available memory, because the result exists twice while it is sent. If memory
+    runs out, the kernel kills this process first.
     """
     pipe: Connection[Scan | Exception, None] = Connection(connection)
     prefer_for_oom_kill()

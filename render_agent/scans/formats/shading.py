@@ -1,4 +1,4 @@
-"""Shading of colours that were not captured: by normals and, on a mesh, by ambient occlusion."""
+"""Shade colours that were not captured: by normals and, on a mesh, by ambient occlusion."""
 
 from __future__ import annotations
 
@@ -16,44 +16,33 @@ from render_agent.scans.free_space.surface import (
     longest_edges,
 )
 
+# Oblique, so that floors and adjacent walls differ.
 LIGHT = np.array([0.48, 0.30, 0.82], np.float32)
-"""Three directions are told apart by how far they agree with the light: floors, and two walls."""
-
+# Grey levels of an uncoloured scan, facing away from and towards the light.
 DARKEST, BRIGHTEST = 70.0, 235.0
-"""Levels of a scan without colours that faces away from the light, and into it."""
-
-UNLIT_SHARE = 0.6
-"""The share of its level that a plain colour keeps where it faces away from the light."""
-
-CORNER_LOSS_SHARE = 0.4
-"""The share of its level that a plain colour loses in a corner, where things meet."""
-
+UNLIT_SHARE = 0.6  # brightness of a plain colour that faces away from the light
+CORNER_LOSS_SHARE = 0.4  # brightness that a plain colour loses in a corner
+# Longer faces with plain colours are cut, so that occlusion stays local to corners.
 LONGEST_METRES = 0.2
-"""Metres: faces of plain colours with longer edges are cut, so that a wall is darker in its corners alone."""
+MAX_CUTS = 400_000  # faces that cutting may add; if it is too few, some faces stay larger
 
-MAX_CUTS = 400_000
-"""Faces that cutting may add; where that is too few, some stay larger."""
-
-CELL_METRES = 0.05
-"""Metres: the side of the cubes that have surface in them or not; larger where there are more than MAX_CELLS."""
-
+CELL_METRES = 0.05  # side of the occupancy grid's cells; larger if there are more than MAX_CELLS
 MAX_CELLS = 8_000_000
 MAX_PIECES = 2_000_000
 
+# In cells: standard deviation of the blurred occupancy, and distance in front of the surface where it is sampled.
 BLUR_CELLS, ASIDE_CELLS = 2.5, 3.0
-"""Cells: the standard deviation of what counts as near a vertex, and how far before it that is counted."""
 
+# Occupancy up to this multiple of a bare plane's causes no occlusion: a thin wall's other side counts, too.
 BARE_RATIO = 1.6
-"""Less than so many times what a bare plane has there keeps no light away: the other side of a thin wall counts, too."""
 
 
-def shaded(scan: Scan) -> Scan:
-    """Return a mesh with colours, those that were not captured in a light of every side.
+def shade_mesh(scan: Scan) -> Scan:
+    """Return a mesh with colours, shading those that were not captured.
 
-    The light depends on the mesh alone, so that a surface looks the same from everywhere. Without
-    colours the mesh is grey. Plain colours of materials (see `Material.captured`) are gently shaded and
-    darker in corners, so that white furniture does not melt into a white wall; what was captured has
-    its light in it.
+    The shading depends only on the mesh, so a surface looks the same from everywhere. A mesh without colours
+    becomes grey. Plain material colours (see `Material.captured`) are shaded gently and are darker in corners, so
+    that white furniture stands out from a white wall. Captured colours are unchanged.
     """
     assert scan.faces is not None
     if scan.colours is None:
@@ -64,9 +53,9 @@ def shaded(scan: Scan) -> Scan:
     scan = _refined(scan)
     assert scan.faces is not None
     assert scan.colours is not None
-    chosen = scan.faces[_plain(scan)]
-    at = np.unique(chosen)
-    normals = _vertex_normals(scan.points, chosen)
+    plain_faces = scan.faces[_plain(scan)]
+    at = np.unique(plain_faces)
+    normals = _vertex_normals(scan.points, plain_faces)
     share = UNLIT_SHARE + (1 - UNLIT_SHARE) * _agreement(normals[at])
     share *= 1 - CORNER_LOSS_SHARE * occlusion(
         scan.points, scan.faces, scan.points[at], normals[at]
@@ -77,15 +66,15 @@ def shaded(scan: Scan) -> Scan:
 
 
 def _plain(scan: Scan) -> NDArray[np.bool_]:
-    """Return which faces, (m,), have colours that were not captured."""
+    """Return which faces have colours that were not captured, (m,) bool."""
     assert scan.texture is not None
-    plain = np.array([not part.captured for part in scan.texture.materials])
-    named: NDArray[np.bool_] = plain[scan.texture.face_materials]
-    return named
+    is_plain = np.array([not part.captured for part in scan.texture.materials])
+    plain_faces: NDArray[np.bool_] = is_plain[scan.texture.face_materials]
+    return plain_faces
 
 
 def _refined(scan: Scan) -> Scan:
-    """Return a mesh whose faces of plain colours are cut across their longest edges until none is long."""
+    """Cut the faces with plain colours across their longest edges until none is longer than LONGEST_METRES."""
     points, colours, texture = scan.points, scan.colours, scan.texture
     assert texture is not None
     assert scan.faces is not None
@@ -116,7 +105,7 @@ def _refined(scan: Scan) -> Scan:
         plain = np.concatenate([plain, plain[rows]])
     if len(faces) == len(scan.faces):
         return scan
-    note = f"its {len(scan.faces):,} faces were cut into more, for the light on plain colours"
+    note = f"{len(scan.faces):,} faces were subdivided to shade plain colours"
     texture = replace(texture, uv=uv, face_materials=materials, vertex_tints=tints)
     return replace(
         scan,
@@ -134,10 +123,15 @@ def occlusion(
     places: NDArray[np.float32],
     normals: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return how far a mesh keeps light from every side away from places on it: (k,), 0 on a bare plane to 1 in a corner.
+    """Return the ambient occlusion at places on a mesh, (k,), from 0 on a bare plane to 1 in a corner.
 
-    points: (n, 3) metres. faces: (m, 3). places, normals: (k, 3) metres and unit vectors to the side that is
-    seen. The cubes of a grid that have surface in them are blurred, and looked up before each place.
+    Occupied cells of a grid are blurred, and the result is sampled in front of each place.
+
+    Args:
+        points: Vertices, (n, 3) metres.
+        faces: (m, 3).
+        places: (k, 3) metres.
+        normals: Unit vectors towards the visible side, (k, 3).
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
@@ -155,26 +149,26 @@ def occlusion(
     near = gaussian_filter(filled, BLUR_CELLS, mode="constant")
     before = (places + ASIDE_CELLS * cell * normals - low) / cell - 0.5
     shadow: NDArray[Any] = map_coordinates(near, before.T, order=1, mode="constant")
-    # Of the blur of one plane, in the middle of its cubes.
+    # Peak of the blurred occupancy of a single plane.
     peak = 1 / (BLUR_CELLS * np.sqrt(2 * np.pi))
     bare = BARE_RATIO * peak * np.exp(-0.5 * (ASIDE_CELLS / BLUR_CELLS) ** 2)
     return np.asarray(np.clip((shadow - bare) / (2 * peak), 0, 1), np.float32)
 
 
 def grey(normals: NDArray[Any]) -> NDArray[np.float32]:
-    """Return brightness, (n,), by how far normals (n, 3), of either sign, agree with the light."""
+    """Return grey levels, (n,), of normals, (n, 3) with arbitrary sign, by their angle to the light."""
     grey = DARKEST + (BRIGHTEST - DARKEST) * _agreement(normals)
     return np.asarray(grey, np.float32)
 
 
 def _agreement(normals: NDArray[Any]) -> NDArray[np.float32]:
-    """Return how far normals, (n, 3), of either sign, agree with the light: (n,), 0 to 1."""
+    """Return |cos| of the angle between normals, (n, 3), and the light, (n,)."""
     along = (np.abs(normals.astype(np.float32)) @ LIGHT) / np.linalg.norm(LIGHT)
     return np.asarray(np.clip(along, 0, 1), np.float32)
 
 
 def _vertex_normals(points: NDArray[np.float32], faces: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Return unit normals, (n, 3), of vertices: of their faces, weighted by area."""
+    """Return area-weighted unit vertex normals, (n, 3)."""
     sums = np.zeros((len(points), 3))
     first = 0
     for corners in face_corners(points, faces):

@@ -1,6 +1,6 @@
-"""USD and USDZ: meshes with their materials and colours, and points; the door to pxr (usd-core).
+"""Read meshes with materials and colours, and points, from USD and USDZ files. The only module that imports pxr.
 
-Its library is C++ and is met by files from anywhere, so that it reads in a process of its own.
+The files are untrusted and pxr is a C++ library, so it runs in a child process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from render_agent.scans.file_frame import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.reading_process import parser_errors, read_apart
-from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, joined
-from render_agent.scans.formats.textured.picture_files import Picture, Unusable, decoded
+from render_agent.scans.formats.reading_process import parser_errors, read_in_child
+from render_agent.scans.formats.textured.image_files import EncodedImage, ImageError, decode_images
+from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
 from render_agent.scans.texture import Material, Wrap
 from render_agent.util.reasons import short_repr
 
-GREY = (0.18, 0.18, 0.18)
-"""Linear light of what has no colour: the fallback of UsdPreviewSurface."""
+GREY = (0.18, 0.18, 0.18)  # linear light; UsdPreviewSurface's default diffuseColor
 
 WRAPS: dict[str, Wrap] = {
     "repeat": "repeat",
@@ -37,7 +36,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Appearance:
-    """A material: its colour, linear light, or the asset of its picture, and the primvar that lays it."""
+    """A material: its colour in linear light or its texture asset, and the primvar with its coordinates."""
 
     colour: tuple[float, float, float] = GREY
     asset: str | None = None
@@ -47,8 +46,16 @@ class _Appearance:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Faces, (m, 3) or None for points, on points (n, 3), the colours (n, 3) of these, linear light or
-    None, where they lie in their pictures, (n, 2) or None, and the appearance of each face."""
+    """A mesh or points.
+
+    Attributes:
+        points: (n, 3).
+        faces: (m, 3), or None for points.
+        colours: (n, 3) linear light, or None.
+        uv: (n, 2) texture coordinates, or None.
+        appearances: Distinct appearances of the faces.
+        face_appearances: Index of each face's appearance, (m,).
+    """
 
     points: Floats
     faces: NDArray[np.int64] | None
@@ -59,12 +66,12 @@ class _Part:
 
 
 def read_usd(path: Path, size: int) -> Scan:
-    """Return the scan of a USD, USDA, USDC or USDZ file of `size` bytes, its axes and unit as it says."""
-    return read_apart(read_whole, path, size)
+    """Read a USD, USDA, USDC or USDZ file of `size` bytes; its stage specifies up axis and unit."""
+    return read_in_child(read_directly, path, size)
 
 
-def read_whole(path: Path, size: int) -> Scan:
-    """Return the same by the library, in whatever process this is."""
+def read_directly(path: Path, size: int) -> Scan:
+    """Read the file with pxr in this process."""
     from pxr import Tf, Usd, UsdGeom
 
     with parser_errors(path, "USD"):
@@ -72,20 +79,19 @@ def read_whole(path: Path, size: int) -> Scan:
             stage = Usd.Stage.Open(str(path))
             parts = list(_parts(stage, path))
             if not parts:
-                raise unreadable(path, "it holds no mesh and no points")
+                raise unreadable(path, "it has no meshes and no points")
             solid = [part for part in parts if part.faces is not None]
             scan = _textured(solid or parts, stage, path)
-        except (
-            Tf.ErrorException
-        ) as error:  # before its reason it tells where in its own source it was
+        except Tf.ErrorException as error:
+            # The reason follows the position in pxr's own source code.
             raise ValueError(str(error).rpartition(" : ")[2].strip("'")) from error
     up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
     metres = float(UsdGeom.GetStageMetersPerUnit(stage))
-    return replace(scan, up=up, metres=metres, notes=(*scan.notes, *_left_out(stage)))
+    return replace(scan, up=up, metres=metres, notes=(*scan.notes, *_unsupported_note(stage)))
 
 
-def _left_out(stage: Any) -> Iterator[str]:
-    """Yield a sentence where the file has shapes that are not read."""
+def _unsupported_note(stage: Any) -> Iterator[str]:
+    """Yield a note if the file has shapes of unsupported types."""
     from pxr import UsdGeom
 
     kinds = {
@@ -94,11 +100,11 @@ def _left_out(stage: Any) -> Iterator[str]:
         if prim.IsA(UsdGeom.Gprim) or prim.IsA(UsdGeom.PointInstancer)
     }
     if others := sorted(kinds - {"Mesh", "Points"}):
-        yield f"shapes of the kind {', '.join(others)} in it are left out: convert them to meshes"
+        yield f"shapes of type {', '.join(others)} were skipped: convert them to meshes"
 
 
 def _parts(stage: Any, path: Path) -> Iterator[_Part]:
-    """Yield the visible meshes and points, placed. SceneError where they are more than their bounds."""
+    """Yield the visible meshes and points in world space; raise SceneError if there are too many."""
     from pxr import Usd, UsdGeom
 
     time = Usd.TimeCode.EarliestTime()
@@ -129,9 +135,9 @@ def _parts(stage: Any, path: Path) -> Iterator[_Part]:
         corners += len(indices or ())
         if vertices > MAX_VERTICES or corners > MAX_CORNERS:
             raise unreadable(
-                path, "it shows more than can be held", "thin it out, or show instances once"
+                path, "its meshes are too large", "reduce them, or the number of instances"
             )
-        # USD multiplies rows from the left
+        # USD uses row vectors.
         matrix = np.array(transforms.GetLocalToWorldTransform(prim), np.float64)
         points = np.array(local, np.float64) @ matrix[:3, :3] + matrix[3, :3]
         if indices is None:
@@ -144,15 +150,15 @@ def _parts(stage: Any, path: Path) -> Iterator[_Part]:
 def _mesh(
     prim: Any, points: Floats, indices: NDArray[np.int64], time: Any, *, flipped: bool
 ) -> _Part:
-    """Return a mesh, its polygons cut as fans; a vertex a corner where its values differ between faces."""
+    """Read a mesh: triangulate polygons as fans, and split vertices whose values differ between faces."""
     from pxr import UsdGeom
 
     mesh = UsdGeom.Mesh(prim)
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(time), np.int64)
     if counts.min() < 0 or counts.sum() != len(indices):
-        raise ValueError("its faces do not use the corners that it lists")
+        raise ValueError("its face vertex counts do not match its face vertex indices")
     if not 0 <= indices.min() <= indices.max() < len(points):
-        raise ValueError("a face uses a vertex that is not there")
+        raise ValueError("a face refers to a vertex that does not exist")
     holes = mesh.GetHoleIndicesAttr().Get(time)
     fans = np.maximum(counts - 2, 0)
     if holes:
@@ -193,7 +199,7 @@ def _primvar(
     indices: NDArray[np.int64] | None = None,
     counts: NDArray[np.int64] | None = None,
 ) -> tuple[Floats | None, bool]:
-    """Return a primvar's values, a row a vertex or a corner, and whether a corner; None where it has none."""
+    """Return a primvar's values per vertex or per face corner, and whether per corner; None if it has none."""
     from pxr import UsdGeom
 
     primvar = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(name)
@@ -216,22 +222,22 @@ def _primvar(
 
 
 def _appearances(prim: Any, faces: int) -> tuple[tuple[_Appearance, ...], NDArray[np.int64]]:
-    """Return the appearances of a mesh, and which of them each of its faces has."""
+    """Return the distinct appearances of a mesh, and the index of each face's appearance."""
     from pxr import UsdShade
 
     binding = UsdShade.MaterialBindingAPI(prim)
     appearances = [_appearance(binding.ComputeBoundMaterial()[0])]
-    chosen = np.zeros(faces, np.int64)
+    face_appearances = np.zeros(faces, np.int64)
     for subset in binding.GetMaterialBindSubsets():
-        own = UsdShade.MaterialBindingAPI(subset.GetPrim()).ComputeBoundMaterial()[0]
+        material = UsdShade.MaterialBindingAPI(subset.GetPrim()).ComputeBoundMaterial()[0]
         at = np.array(subset.GetIndicesAttr().Get() or [], np.int64)
-        chosen[at[(at >= 0) & (at < faces)]] = len(appearances)
-        appearances.append(_appearance(own))
-    return tuple(appearances), chosen
+        face_appearances[at[(at >= 0) & (at < faces)]] = len(appearances)
+        appearances.append(_appearance(material))
+    return tuple(appearances), face_appearances
 
 
 def _appearance(material: Any) -> _Appearance:
-    """Return what a material looks like: the diffuse colour of its UsdPreviewSurface, or its picture."""
+    """Return a material's appearance: the diffuse colour or texture of its UsdPreviewSurface."""
     surface = material.ComputeSurfaceSource()[0] if material else None
     diffuse = surface.GetInput("diffuseColor") if surface else None
     if not diffuse:
@@ -255,9 +261,9 @@ def _appearance(material: Any) -> _Appearance:
     st = texture.GetInput("st")
     while st and (sources := st.GetConnectedSources()[0]):
         reader = _shader(sources[0].source)
-        named = reader.GetInput("varname")
-        if named and named.Get():
-            name = str(named.Get())
+        varname = reader.GetInput("varname")
+        if varname and varname.Get():
+            name = str(varname.Get())
             break
         st = reader.GetInput("in")
     return _Appearance(GREY, str(asset.resolvedPath or asset.path), (s, t), name)
@@ -269,26 +275,26 @@ def _shader(source: Any) -> Any:
     return UsdShade.Shader(source.GetPrim())
 
 
-def _opened(stage: Any, path: Path, asset: str) -> Picture:
-    """Return a picture in the package of a stage or beside its file. Unusable where it is not there, or elsewhere."""
+def _opened(stage: Any, path: Path, asset: str) -> EncodedImage:
+    """Open a texture in the stage's package or folder; raise ImageError if it is missing or elsewhere."""
     from pxr import Ar
 
     inside = asset.startswith(f"{stage.GetRootLayer().realPath}[")
     if not inside and not Path(asset).resolve().is_relative_to(path.resolve().parent):
-        raise Unusable(f"{short_repr(asset)} lies outside its folder")
+        raise ImageError(f"{short_repr(asset)} is outside the scan's folder")
     opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
     if not opened:
-        raise Unusable(f"{short_repr(asset)} is not there")
-    return Picture.of(bytes(opened.GetBuffer()), asset)
+        raise ImageError(f"{short_repr(asset)} does not exist")
+    return EncodedImage.of(bytes(opened.GetBuffer()), asset)
 
 
 def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
-    """Return the parts as one scan. Refused where their pictures are too large."""
+    """Join the parts to one scan; raise ScanRejectedError if their textures are too large."""
     assets = dict.fromkeys(
         appearance.asset for part in parts for appearance in part.appearances if appearance.asset
     )
     sources = {asset: partial(_opened, stage, path, asset) for asset in assets}
-    pictures, notes = decoded(sources, apart=True)
+    pictures, notes = decode_images(sources, in_child=True)
     materials = {
         appearance: Material(pictures[appearance.asset], wrap=appearance.wrap)
         if appearance.asset in pictures
@@ -296,10 +302,10 @@ def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
         for part in parts
         for appearance in part.appearances
     }
-    shown = []
+    textured_parts = []
     for part in parts:
         if part.faces is None:
-            shown.append(Part(part.points, None, colours=part.colours))
+            textured_parts.append(Part(part.points, None, colours=part.colours))
             continue
         for number, appearance in enumerate(part.appearances):
             at, corners = np.unique(
@@ -314,5 +320,7 @@ def _textured(parts: Sequence[_Part], stage: Any, path: Path) -> Scan:
             elif colours is not None or appearance == _PLAIN:
                 material = None
             uv = None if part.uv is None else part.uv[at, :2] * [1, -1] + [0, 1]
-            shown.append(Part(part.points[at], corners.reshape(-1, 3), material, uv, colours))
-    return joined(shown, notes)
+            textured_parts.append(
+                Part(part.points[at], corners.reshape(-1, 3), material, uv, colours)
+            )
+    return join_parts(textured_parts, notes)

@@ -1,7 +1,7 @@
-"""Free space: where in a scene a camera may stand, and how far it may go.
+"""Free space: where a camera can stand in a scene, and how far it can move.
 
-Distances are measured to samples of the surface in a search tree, for meshes and clouds alike; a
-distance of 0.2 m is right to within 2 cm, mostly to within millimetres (see `samples`).
+Clearances of meshes and clouds alike are distances to surface samples in a k-d tree. A clearance of 0.2 m is accurate
+to 2 cm, usually to millimetres (see `surface_samples`).
 """
 
 from __future__ import annotations
@@ -29,29 +29,26 @@ Obstacle = Literal["wall", "furniture", "floor", "ceiling", "bounds"]
 Position = NDArray[Any] | tuple[float, float, float]
 FloatArray = NDArray[np.float64]
 
-STEP_METRES = 0.01
-"""Metres between the places on a way at which it is looked for obstacles."""
-
-ROUNDING_METRES = 1e-9
-"""Metres that two sums of the same steps may differ by."""
-
-STEPS_BACK = 3
-"""Steps that a stopped camera goes back at most to gain the slack."""
-
+STEP_METRES = 0.01  # spacing of the collision checks along a move
+ROUNDING_METRES = 1e-9  # tolerance for rounding when the same steps are summed differently
+STEPS_BACK = 3  # a stopped camera backs up at most this many steps to regain the slack
+# Above the floor; surface that fills this range is a wall, other surface is furniture.
 TALL_METRES = (1.7, 2.3)
-"""Metres above the floor: what reaches up there is a wall, what does not is furniture."""
-
-LEVEL_METRES = 0.3
-"""Metres: surface this near to the height of the floor or ceiling belongs to it."""
+LEVEL_METRES = 0.3  # surface within this height of the floor or ceiling belongs to it
 
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The free space of a scene, safe to share between threads; `of` builds it.
+    """Free space of a scene. Thread-safe; build it with `of`.
 
-    tree: samples of the surface, metres, world frame. bounds: (2, 3) metres, the box in which a
-    camera stays. floor, ceiling, top: heights in metres, `top` that of the scan. mirrored_at: as the
-    scene has it; places that are looked for are the mirror images of those in the scene as it was.
+    Attributes:
+        tree: Surface samples, metres, world frame.
+        bounds: (2, 3) metres, the box in which a camera stays.
+        floor: Height of the floor in metres.
+        ceiling: Height of the ceiling in metres.
+        top: Height of the top of the scan in metres.
+        mirrored_at: As in the scene. Places are found in the unmirrored scene and then mirrored, so that both
+            scenes have the same ones.
     """
 
     tree: cKDTree
@@ -64,7 +61,7 @@ class FreeSpace:
 
     @classmethod
     def of(cls, scene: Scene) -> FreeSpace:
-        """Return the free space of `scene`: its bounds, but not close to its floor and ceiling."""
+        """Build the free space of `scene`: its bounds, minus a margin at floor and ceiling."""
         from scipy.spatial import cKDTree
 
         samples = _samples(scene)
@@ -81,21 +78,28 @@ class FreeSpace:
 
     @property
     def bytes(self) -> int:
-        """The memory that the samples and their tree take."""
+        """Approximate memory used by the samples and their tree, in bytes."""
         return int(self.tree.n) * 48
 
     def clearance(self, position: Position) -> float:
-        """Return how far the nearest surface is from `position`, (3,) metres; inf without surface."""
+        """Return the distance in metres from `position`, (3,), to the nearest surface; inf if there is none."""
         return float(self._clearances(np.asarray(position, np.float64)[None])[0])
 
     def advance(
         self, start: Position, offset: Position, radius: float = CLEARANCE_METRES
     ) -> tuple[FloatArray, Obstacle | None]:
-        """Return where a way from `start` along `offset`, (3,) metres each, ends, and what ends it.
+        """Move from `start` along `offset` until an obstacle or the bounds.
 
-        The way ends before it comes nearer than `radius` metres to a surface, or nearer than it is
-        where that is less already, and at the bounds. A way that nothing ends leads to exactly
-        start + offset, with None.
+        The move stops before it comes closer than `radius` to a surface. If it starts closer than that, it may
+        not come any closer.
+
+        Args:
+            start: (3,) metres, world frame.
+            offset: (3,) metres, the requested move.
+            radius: Clearance to keep, in metres.
+
+        Returns:
+            The end position and the obstacle; exactly `start + offset` and None if the move is completed.
         """
         start, offset = np.array(start, np.float64), np.array(offset, np.float64)
         length = float(np.linalg.norm(offset))
@@ -104,12 +108,12 @@ class FreeSpace:
         share, axis = self._share_within_bounds(start, offset)
         steps = max(1, int(np.ceil(share * length / STEP_METRES)))
         places = start + np.linspace(0.0, share, steps + 1)[:, None] * offset
-        room = self._clearances(places, radius + 2 * SLACK_METRES)
-        required = np.minimum(radius, np.maximum.accumulate(room))[:-1]
-        nearer = np.flatnonzero(room[1:] < required - ROUNDING_METRES)
-        if len(nearer):
-            last = int(nearer[0])
-            end = places[_with_slack(room, last, radius)]
+        clearances = self._clearances(places, radius + 2 * SLACK_METRES)
+        required = np.minimum(radius, np.maximum.accumulate(clearances))[:-1]
+        too_close = np.flatnonzero(clearances[1:] < required - ROUNDING_METRES)
+        if len(too_close):
+            last = int(too_close[0])
+            end = places[_with_slack(clearances, last, radius)]
             return end, self._obstacle(end, places[last + 1])
         if share == 1.0:
             return start + offset, None
@@ -123,9 +127,9 @@ class FreeSpace:
         return end, "ceiling" if self.ceiling < self.top - LEVEL_METRES / 10 else "bounds"
 
     def nearest_free(self, position: Position, radius: float = CLEARANCE_METRES) -> FloatArray:
-        """Return `position`, (3,) metres, or the nearest place that is free where it is not.
+        """Return `position`, (3,) metres, if it is free, else the nearest free place.
 
-        Free is what lies within the bounds and at least `radius` metres from all surface.
+        A place is free if it is within the bounds and at least `radius` metres from all surfaces.
         """
         wanted = np.array(position, np.float64)
         inside = (wanted >= self.bounds[0]).all() and (wanted <= self.bounds[1]).all()
@@ -135,9 +139,9 @@ class FreeSpace:
         return self.start_position() if free is None else self._mirrored(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
-        """Return a free place, (3,) metres, `height` metres above the floor near the room's middle.
+        """Return a free place, (3,) metres, `height` metres above the floor near the middle of the room.
 
-        Of the places over scanned floor, the middle of the largest area that hangs together.
+        The room is the largest connected area of free places over scanned floor.
         """
         if height not in self._starts:
             samples = self._mirrored(np.asarray(self.tree.data))
@@ -148,7 +152,7 @@ class FreeSpace:
         return self._starts[height].copy()
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
-        """Return the free places, (n, 3) metres, `height` metres above scanned floor, on a lattice."""
+        """Return a lattice of free places, (n, 3) metres, `height` metres above scanned floor."""
         samples = self._mirrored(np.asarray(self.tree.data))
         places = standing_places(
             samples, self._unmirrored_clearances, self.bounds, self.floor, height
@@ -156,32 +160,32 @@ class FreeSpace:
         return self._mirrored(places)
 
     def _clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
-        """Return the distances, (n,) metres, to the nearest surface; inf beyond `farthest`."""
+        """Return the distances, (n,) metres, to the nearest surface, or inf beyond `farthest`."""
         distances: FloatArray = self.tree.query(places, distance_upper_bound=farthest)[0]
         return distances
 
     def _mirrored(self, places: FloatArray) -> FloatArray:
-        """Return places, (…, 3) metres, in the scene as it was, or back; the same where it still is."""
+        """Convert places, (…, 3) metres, between the scene and its unmirrored original; no-op if not mirrored."""
         if self.mirrored_at is None:
             return places
         return places * (-1.0, 1.0, 1.0) + (2 * self.mirrored_at, 0.0, 0.0)
 
     def _unmirrored_clearances(self, places: FloatArray, farthest: float = np.inf) -> FloatArray:
-        """Return the distances, (n,) metres, from places of the scene before it was mirrored."""
+        """Return the clearances, (n,) metres, of places in the unmirrored scene."""
         return self._clearances(self._mirrored(places), farthest)
 
     def _share_within_bounds(self, start: FloatArray, offset: FloatArray) -> tuple[float, int]:
         """Return the share of `offset` that stays within the bounds, and the axis that limits it."""
-        ahead = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
-        wanted, left = np.abs(offset), np.maximum(ahead, 0.0)
+        available = np.where(offset > 0, self.bounds[1] - start, start - self.bounds[0])
+        wanted, available = np.abs(offset), np.maximum(available, 0.0)
         shares = np.ones(3)
-        beyond = wanted > left + ROUNDING_METRES
-        shares[beyond] = left[beyond] / wanted[beyond]
+        beyond = wanted > available + ROUNDING_METRES
+        shares[beyond] = available[beyond] / wanted[beyond]
         axis = int(shares.argmin())
         return float(shares[axis]), axis
 
     def _obstacle(self, end: FloatArray, beyond: FloatArray) -> Obstacle:
-        """Return what keeps a camera at `end` from going on to `beyond`."""
+        """Classify what stops a camera at `end` from moving on to `beyond`."""
         nearest = np.asarray(self.tree.data)[self.tree.query(beyond)[1]]
         towards = nearest - end
         if abs(towards[2]) > np.hypot(towards[0], towards[1]):
@@ -196,7 +200,7 @@ class FreeSpace:
 
 
 def _samples(scene: Scene) -> NDArray[np.float32]:
-    """Return samples of the surface; those of a mirrored scene are the mirror images of its own before."""
+    """Return surface samples; those of a mirrored scene are the mirrored samples of its original."""
     if scene.mirrored_at is None:
         return surface_samples(scene)
     samples = surface_samples(scene.mirrored())
@@ -204,12 +208,15 @@ def _samples(scene: Scene) -> NDArray[np.float32]:
     return samples
 
 
-def _with_slack(room: FloatArray, last: int, radius: float) -> int:
-    """Return at which step to stop, `last` or a little before, so that the camera is not stuck there.
+def _with_slack(clearances: FloatArray, last: int, radius: float) -> int:
+    """Return the step to stop at: `last`, or slightly earlier so that the camera does not get stuck.
 
-    room: clearances in metres of the steps; those up to `last` are allowed.
+    Args:
+        clearances: Clearance of each step in metres.
+        last: Last allowed step.
+        radius: Required clearance in metres.
     """
     first = max(0, last - STEPS_BACK)
-    near = room[first : last + 1]
+    near = clearances[first : last + 1]
     wide = np.flatnonzero(near >= radius + SLACK_METRES)
     return first + int(wide[-1] if len(wide) else near.argmax())

@@ -1,4 +1,4 @@
-"""Places to stand: in the middle of a room, or next to a place that is not free."""
+"""Find free places: in the middle of a room, or nearest to a place that is not free."""
 
 from __future__ import annotations
 
@@ -10,35 +10,29 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Clearances = Callable[[FloatArray, float], FloatArray]
-"""Distances (n,) in metres from places (n, 3) to the nearest surface, inf beyond the given one."""
+"""Maps places, (n, 3) metres, and a maximum to distances from the nearest surface, (n,) metres, inf beyond the maximum."""
 
-CLEARANCE_METRES = 0.2
-"""Metres that a camera keeps from walls and furniture."""
+CLEARANCE_METRES = 0.2  # distance that a camera keeps from walls and furniture
+SLACK_METRES = 0.01  # extra clearance of chosen places, so that the camera is not stuck there
+LATTICE_METRES = 0.1  # spacing of candidate places
+MAX_PLACES = 160_000  # the lattice is coarser in scans that need more candidates
+FLOOR_METRES = 0.15  # surface within this height of the floor is floor
+GENEROUS_METRES = 0.6  # more clearance than this does not make a place better
 
-SLACK_METRES = 0.01
-"""Metres more than that are looked for, so that a camera is not stuck where it stands."""
-
-LATTICE_METRES = 0.1
-"""Metres between the places that are tried for standing."""
-
-MAX_PLACES = 160_000
-
-FLOOR_METRES = 0.15
-"""Metres: surface this near to the floor's height is floor."""
-
-GENEROUS_METRES = 0.6
-"""Metres: more clearance than this makes a place no better."""
-
+# Search lattices around an occupied place, fine to coarse: step and reach in metres.
 NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
-"""Lattices in which a free place is looked for: their step and how far they reach, in metres."""
 
 
 def free_place(
     clearances: Clearances, bounds: FloatArray, wanted: FloatArray, radius: float
 ) -> FloatArray | None:
-    """Return the place nearest to `wanted`, (3,) metres, that has `radius` metres of clearance.
+    """Return the place nearest to `wanted` with enough clearance, or None if there is none within a few metres.
 
-    bounds: (2, 3) metres. None where none is found within some metres.
+    Args:
+        clearances: Measures distances to the surface.
+        bounds: (2, 3) metres.
+        wanted: (3,) metres.
+        radius: Required clearance in metres.
     """
     middle = np.clip(wanted, bounds[0], bounds[1])
     for step, reach in NEAR:
@@ -61,40 +55,47 @@ def standing_place(
 ) -> FloatArray:
     """Return a free place, (3,) metres, near the middle of the room.
 
-    samples: (s, 3) metres, points of the surface. bounds: (2, 3) metres. height: metres above the
-    floor, less under a low ceiling. Of the free places over scanned floor the largest area that
-    hangs together counts, and of that what is near its middle and not narrow; where that is over
-    furniture, such as a bed, those that are not count alone. Where no place at that height is free,
-    the one with the most clearance.
+    Candidates are the largest connected area of free places over scanned floor. The best one is near its middle
+    and not in a narrow spot. Places over furniture, such as a bed, are only used if all are. If no place at this
+    height is free, the place with the most clearance is returned.
+
+    Args:
+        samples: Surface points, (s, 3) metres.
+        clearances: Measures distances to the surface.
+        bounds: (2, 3) metres.
+        floor: Height of the floor in metres.
+        height: Metres above the floor; reduced under a low ceiling.
     """
-    places, room, free = _free_level(samples, clearances, bounds, floor, height, GENEROUS_METRES)
+    places, clearance, free = _free_level(
+        samples, clearances, bounds, floor, height, GENEROUS_METRES
+    )
     if not free.any():
         return _most_clear(clearances, bounds)
-    best = _middle_of(free, places, room)
+    best = _middle_of(free, places, clearance)
     furniture = _over_furniture(samples, places, floor)
     if furniture[best] and (free & ~furniture).any():
-        best = _middle_of(free & ~furniture, places, room)
+        best = _middle_of(free & ~furniture, places, clearance)
     best_place: FloatArray = places[best]
     return best_place
 
 
 def _middle_of(
-    free: NDArray[np.bool_], places: FloatArray, room: FloatArray
+    free: NDArray[np.bool_], places: FloatArray, clearance: FloatArray
 ) -> tuple[np.intp, ...]:
-    """Return which place, by its indices, lies near the middle of the largest free area and is not narrow."""
+    """Return the indices of a place near the middle of the largest free area, not in a narrow spot."""
     area = _largest_area(free)
-    away = np.linalg.norm(places - places[area].mean(axis=0), axis=2)
-    away -= np.minimum(room, GENEROUS_METRES)
-    return np.unravel_index(np.where(area, away, np.inf).argmin(), area.shape)
+    penalties = np.linalg.norm(places - places[area].mean(axis=0), axis=2)
+    penalties -= np.minimum(clearance, GENEROUS_METRES)
+    return np.unravel_index(np.where(area, penalties, np.inf).argmin(), area.shape)
 
 
 def standing_places(
     samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
 ) -> FloatArray:
-    """Return all free places of a lattice over scanned floor, (n, 3) metres; see `standing_place`.
+    """Return all free lattice places over scanned floor, (n, 3) metres; see `standing_place`.
 
-    They lie LATTICE_METRES apart, farther in a very large scan. Where there is none, the one of
-    `standing_place`.
+    They are LATTICE_METRES apart, more in very large scans. If none is free, the place with the most clearance is
+    returned.
     """
     reach = CLEARANCE_METRES + 2 * SLACK_METRES
     places, _, free = _free_level(samples, clearances, bounds, floor, height, reach)
@@ -112,23 +113,24 @@ def _free_level(
     height: float,
     reach: float,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return the places of a level lattice, (x, y, 3) metres, their clearances, and which are free.
+    """Return a horizontal lattice of places, (x, y, 3) metres, their clearances, and which are free, both (x, y).
 
-    reach: metres up to which clearances are found. Free are those over scanned floor, where any is.
+    Clearances are measured up to `reach` metres. Places over scanned floor are preferred: if any is free, the others
+    do not count as free.
     """
     level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
     x, y = _lattice(bounds)
     places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
-    room = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
-    free: NDArray[np.bool_] = room >= CLEARANCE_METRES + SLACK_METRES
+    clearance = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
+    free: NDArray[np.bool_] = clearance >= CLEARANCE_METRES + SLACK_METRES
     if free.any():
         over_floor = _over_floor(samples, x, y, floor)
         free = free & over_floor if (free & over_floor).any() else free
-    return places, room, free
+    return places, clearance, free
 
 
 def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the x and the y of the places that are tried, in metres."""
+    """Return the x and y coordinates of the candidate places in metres."""
     size = bounds[1] - bounds[0]
     step = max(
         LATTICE_METRES, float(np.sqrt(size[0] * size[1] / MAX_PLACES)), float(size.max()) / 4000
@@ -143,25 +145,25 @@ def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _over_floor(
     samples: FloatArray, x: FloatArray, y: FloatArray, floor: float
 ) -> NDArray[np.bool_]:
-    """Return which places, (len(x), len(y)) bool, have scanned floor below, small gaps closed."""
+    """Return which places have scanned floor below, (len(x), len(y)) bool, with small gaps closed."""
     from scipy.ndimage import binary_closing
 
     level = samples[np.abs(samples[:, 2] - floor) <= FLOOR_METRES]
-    # Padded, as closing would otherwise take away the floor at the border.
+    # Padded, because closing would erode the floor at the border.
     filled = np.pad(_counts(level, x, y) > 0, 4)
     padded: NDArray[np.bool_] = binary_closing(filled, iterations=3)
     return padded[4:-4, 4:-4]
 
 
 def _over_furniture(samples: FloatArray, places: FloatArray, floor: float) -> NDArray[np.bool_]:
-    """Return which places of a level lattice, (x, y, 3), have surface between them and the floor."""
+    """Return which places of a horizontal lattice, (x, y, 3), have surface between them and the floor, (x, y) bool."""
     x, y, level = places[:, 0, 0], places[0, :, 1], places[0, 0, 2]
     between = samples[(samples[:, 2] > floor + FLOOR_METRES) & (samples[:, 2] < level)]
     return _counts(between, x, y) > 0
 
 
 def _counts(samples: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return how many samples lie over the cell around each place of a lattice, (len(x), len(y))."""
+    """Return the number of samples in the cell around each lattice place, (len(x), len(y))."""
     edges = [
         np.append(along - step / 2, along[-1] + step / 2)
         for along in (x, y)

@@ -1,6 +1,4 @@
-"""The surface of a scan in small pieces: faces cut until none is long, and samples close enough together
-to keep a distance from them.
-"""
+"""Split a scan's surface into small pieces, and sample it densely enough to measure clearances."""
 
 from __future__ import annotations
 
@@ -14,27 +12,26 @@ from numpy.typing import NDArray
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import surface_points
 
-FACES_PER_CHUNK = 1 << 19
-"""Faces that are cut at a time; bounds the memory that it takes."""
+FACES_PER_CHUNK = 1 << 19  # faces cut at a time, to bound memory
 
 Corners = NDArray[np.float32]
 
 
 def face_corners(points: NDArray[np.float32], faces: NDArray[Any]) -> Iterator[Corners]:
-    """Give the corners of the faces, (k, 3, 3) metres, chunk after chunk."""
+    """Yield the corners of the faces, (k, 3, 3) metres, in chunks."""
     for first in range(0, len(faces), FACES_PER_CHUNK):
         yield points[faces[first : first + FACES_PER_CHUNK]]
 
 
 def areas_and_normals(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return areas (k,) in square metres and unit normals (k, 3) of triangles (k, 3, 3)."""
+    """Return the areas, (k,) in square metres, and unit normals, (k, 3), of triangles (k, 3, 3)."""
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     double = np.linalg.norm(cross, axis=1)
     return double / 2, cross / np.maximum(double, np.float32(1e-20))[:, None]
 
 
 def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Return the longest edge of triangles (k, 3, 3): its length (k,) and the corner it starts at."""
+    """Return the length of each triangle's longest edge, (k,), and the index of the corner where it starts."""
     a, b, c = np.ascontiguousarray(corners.transpose(1, 2, 0))
     first, second, third = (
         squares[0] + squares[1] + squares[2]
@@ -49,8 +46,9 @@ def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.int
 class Pieces:
     """Triangles cut into pieces.
 
-    corners: (p, 3, 3) metres. new: (v, 3) metres, the vertices that cutting added; those on an edge
-    of two triangles are there twice.
+    Attributes:
+        corners: (p, 3, 3) metres.
+        new: Vertices added by cutting, (v, 3) metres; those on an edge shared by two triangles appear twice.
     """
 
     corners: Corners
@@ -60,10 +58,16 @@ class Pieces:
 def cut(
     corners: Corners, longest: float, most: int, box: NDArray[np.float64] | None = None
 ) -> Pieces | None:
-    """Cut triangles across their longest edge until no edge is longer than `longest` metres.
+    """Bisect triangles across their longest edge until no edge is longer than `longest`.
 
-    corners: (k, 3, 3) metres. box: (2, 3) metres; pieces wholly outside are dropped. None where
-    there would be more than `most` pieces.
+    Args:
+        corners: Triangles, (k, 3, 3) metres.
+        longest: Maximum edge length in metres.
+        most: Maximum number of pieces.
+        box: (2, 3) metres; pieces completely outside are dropped.
+
+    Returns:
+        The pieces, or None if there would be more than `most`.
     """
     done = [corners[:0]]
     new = [corners[:0, 0]]
@@ -87,9 +91,12 @@ def cut(
 def _halved(
     corners: Corners, which: NDArray[np.intp], first: NDArray[np.intp]
 ) -> tuple[Corners, NDArray[np.float32]]:
-    """Return the two halves of the triangles `which`, (2k, 3, 3), and the vertices between them, (k, 3).
+    """Bisect some triangles; return the halves, (2k, 3, 3), and the new vertices, (k, 3).
 
-    first: (n,) of all triangles, the corner at which the edge starts that is cut.
+    Args:
+        corners: All triangles, (n, 3, 3).
+        which: Indices of those to bisect, (k,).
+        first: Corner at which the edge to cut starts, (n,).
     """
     start, flat = first.take(which), corners.reshape(-1, 3)
     a, b, c = (flat.take(3 * which + (start + turn) % 3, axis=0) for turn in range(3))
@@ -101,13 +108,13 @@ def _halved(
 
 
 def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
-    """Return the indices of the first point in every cell of `cell` metres; points: (n, 3) metres."""
+    """Return the index of the first point, (n, 3) metres, in every occupied cell of `cell` metres."""
     if not len(points):
         return np.empty(0, np.intp)
     keys, bits = cell_keys(points, cell), len(points).bit_length()
     if int(keys.max()).bit_length() + bits > 63:
         return np.unique(keys, return_index=True)[1]
-    # numpy sorts whole numbers faster than it finds a stable order
+    # Faster than np.unique, because numpy sorts integers faster than it finds a stable order.
     numbered = keys << bits | np.arange(len(points))
     numbered.sort()
     first = np.flatnonzero(np.diff(numbered >> bits, prepend=-1))
@@ -115,17 +122,17 @@ def one_each(points: NDArray[Any], cell: float) -> NDArray[np.intp]:
 
 
 def cell_keys(points: NDArray[Any], cell: float) -> NDArray[np.int64]:
-    """Return a number for the cubic cell that each point, (n, 3) metres, lies in."""
+    """Return an integer key for the cubic cell that contains each point, (n, 3) metres."""
     keys = np.zeros(len(points), np.int64)
     for along in points.T:
-        # at most 21 bits an axis; where the points spread further than that many cells, cells repeat
+        # At most 21 bits per axis; keys repeat if points are spread over more cells than that.
         steps = ((along - along.min()) / cell).astype(np.int64) & 0x1FFFFF
         keys = keys << int(steps.max()).bit_length() | steps
     return keys
 
 
 def inside_box(points: NDArray[Any], box: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which points, (n, 3) metres, lie in a box, (2, 3) metres."""
+    """Return which points, (n, 3) metres, are inside a box, (2, 3) metres."""
     axes = zip(points.T, *box, strict=True)
     inside: NDArray[np.bool_] = np.logical_and.reduce(
         [(x >= low) & (x <= high) for x, low, high in axes]
@@ -133,24 +140,18 @@ def inside_box(points: NDArray[Any], box: NDArray[np.float64]) -> NDArray[np.boo
     return inside
 
 
+# Maximum edge length of the pieces whose corners are the samples. A place 0.2 m from a face is then at most
+# 0.205 m from a sample.
 SPACING_METRES = 0.08
-"""Metres: no edge of a piece of surface is longer, and its corners are samples. A place 0.2 m away
-from a face or from its edge is then at most 0.205 m away from a sample."""
 
-CELL_METRES = 0.01
-"""Metres: of the samples in one such cell one is kept."""
-
-MAX_SAMPLES = 2_000_000
-"""Samples; of a scene that needs more, the spacing and the cells grow until it needs fewer."""
-
-COARSER_FACTOR = 1.5
-
-MARGIN_METRES = 0.5
-"""Metres: surface further than this outside of the bounds is out of reach."""
+CELL_METRES = 0.01  # one sample is kept per cell of this size
+MAX_SAMPLES = 2_000_000  # spacing and cells grow until a scene needs no more
+COARSER_FACTOR = 1.5  # growth of spacing and cells per attempt
+MARGIN_METRES = 0.5  # surface farther than this outside the bounds is out of reach
 
 
 def surface_samples(scene: Scene, most: int = MAX_SAMPLES) -> NDArray[np.float32]:
-    """Return samples of the surface within reach, (s, 3) metres; none where it is all outside."""
+    """Return samples of the surface within reach, (s, 3) metres; empty if all of it is out of reach."""
     box = scene.bounds + np.array([[-MARGIN_METRES], [MARGIN_METRES]])
     spacing, cell = SPACING_METRES, CELL_METRES
     while True:
@@ -166,9 +167,9 @@ def surface_samples(scene: Scene, most: int = MAX_SAMPLES) -> NDArray[np.float32
 def _spread(
     scene: Scene, box: NDArray[np.float64], spacing: float, most: int
 ) -> NDArray[np.float32] | None:
-    """Return the vertices of all pieces in the box, (s, 3), or None where there are too many.
+    """Return the vertices of all pieces in the box, (s, 3), or None if there are too many.
 
-    Vertices that two faces share may be there twice.
+    Vertices shared by two faces may appear twice.
     """
     points, faces = surface_points(scene, spacing), scene.faces
     inside = inside_box(points, box)

@@ -1,4 +1,4 @@
-"""A stand-in for a scan: the room that the official annotations describe, as coloured boxes."""
+"""Build a stand-in for a scan from VSI-Bench's annotations: a room of coloured boxes."""
 
 from __future__ import annotations
 
@@ -20,52 +20,51 @@ from render_agent.scans.stand_in.floor import Floor, floor_under
 
 FloatArray = NDArray[np.float64]
 
-WALL_METRES = 0.5
-"""The height of the walls, low enough to look over."""
-
+WALL_METRES = 0.5  # wall height, low enough to see over
+# Minimum height of the bounds above the floor, so that the camera can rise.
 ROOM_HEIGHT_METRES = 2.6
-"""At least so high above the floor a camera may rise."""
-
-WIDEST_METRES = 200.0
-"""Boxes that lie farther apart than this are a fault of the annotations."""
+WIDEST_METRES = 200.0  # boxes spread wider than this indicate faulty annotations
 
 TILE_METRES = 0.5
 TILE_COLOURS = ((206, 203, 196), (186, 182, 174))
 WALL_COLOUR = (226, 222, 214)
 
-BAR_METRES = 0.03
-"""How thick the edges are of a box that holds another one."""
+BAR_METRES = 0.03  # thickness of the edges of a box that contains another
 
+# Corner indices around each face of a box: lower and upper end of axis 0, 1, 2.
 BOX_FACES = np.array(
     [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
 )
-"""The corners around each face of a box: lower and upper end of axis 0, 1, 2."""
 
-LIGHT = np.array([0.35, 0.2, 0.9])
+LIGHT = np.array([0.35, 0.2, 0.9])  # direction of the light that shades the boxes
 
 
 @dataclass(frozen=True, eq=False)
 class _Quads:
-    """Rectangles, each with corners of its own: corners (n, 4, 3) metres, colours (n, 3) uint8."""
+    """Separate rectangles: corners (n, 4, 3) in metres, colours (n, 3) uint8."""
 
     corners: FloatArray
     colours: NDArray[np.uint8]
 
 
 def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> Scene:
-    """Return the room of an annotation: every box in its category's colour.
+    """Build the room of an annotation, with every box in its category's colour.
 
-    The floor has exactly the annotated area and lies at the lowest corner of all boxes; its tiles
-    are half a metre wide; the walls around it are low. A box that holds another one is drawn as its
-    edges. World frame: that of the annotations. SceneError where there are no boxes, or they lie
-    too far apart to be one room.
+    The floor has exactly the annotated area, at the height of the lowest box corner. It has half-metre
+    tiles and low walls. A box that contains another one is drawn as its edges only. The world frame is
+    that of the annotations.
+
+    Raises:
+        SceneError: There are no boxes, or they are too far apart to be in one room.
     """
     things = annotation.objects
     if not things:
-        raise SceneError(f"the annotations of scene {annotation.scene} hold no boxes to build")
+        raise SceneError(f"the annotations of scene {annotation.scene} contain no boxes")
     corners = np.array([thing.corners for thing in things])
     if np.ptp(corners.reshape(-1, 3), axis=0).max() > WIDEST_METRES:
-        raise SceneError(f"the boxes of scene {annotation.scene} do not lie in one room")
+        raise SceneError(
+            f"the boxes of scene {annotation.scene} are more than {WIDEST_METRES:g} m apart, too far for one room"
+        )
     level = float(corners[:, :, 2].min())
     edges = np.concatenate([thing.axes[:, :2] * thing.size[:, None] for thing in things])
     floor = floor_under(corners, edges, annotation.room_size)
@@ -77,7 +76,7 @@ def annotated_scene(annotation: SceneAnnotation, source: Path | None = None) -> 
 
 
 def category_colour(label: str) -> NDArray[np.uint8]:
-    """Return the colour, (3,) RGB, of a category: always the same, bright, from its name alone."""
+    """Return a bright colour, (3,) RGB, that depends only on the category's name."""
     digest = hashlib.sha256(label.encode()).digest()
     hue = int.from_bytes(digest[:2], "big") / 65536
     colour = colorsys.hsv_to_rgb(hue, 0.45 + digest[2] / 255 * 0.45, 0.65 + digest[3] / 255 * 0.3)
@@ -85,14 +84,14 @@ def category_colour(label: str) -> NDArray[np.uint8]:
 
 
 def _box(thing: OrientedBox, colour: NDArray[np.uint8]) -> _Quads:
-    """Return the six faces of a box, each lighter or darker by its direction."""
+    """Return the six faces of a box, shaded by their direction."""
     normals = np.repeat(thing.axes, 2, axis=0) * np.tile([-1.0, 1.0], 3)[:, None]
     shades = 0.8 + 0.2 * normals @ (LIGHT / np.linalg.norm(LIGHT))
     return _Quads(thing.corners[BOX_FACES], _coloured(shades[:, None] * colour))
 
 
 def _edges(thing: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
-    """Return a box as the twelve bars of its edges, inside its outline."""
+    """Return the twelve edges of a box as bars inside its outline."""
     bar = np.minimum(BAR_METRES, thing.size / 3)
     bars = []
     for axis in range(3):
@@ -107,7 +106,7 @@ def _edges(thing: BoxedObject, colour: NDArray[np.uint8]) -> _Quads:
 
 
 def _holders(things: tuple[BoxedObject, ...], corners: FloatArray) -> NDArray[np.bool_]:
-    """Return which boxes, (n,), hold another one wholly; corners: (n, 8, 3) metres."""
+    """Return which boxes contain another one completely, (n,) bool; corners: (n, 8, 3) metres."""
     holds_another = np.zeros(len(things), bool)
     volumes = np.array([thing.size.prod() for thing in things])
     for number, thing in enumerate(things):
@@ -134,7 +133,7 @@ def _walls(floor: Floor, level: float) -> _Quads:
 
 
 def _raised(places: FloatArray, height: float) -> FloatArray:
-    """Return places (…, 2) as (…, 3) at a height in metres."""
+    """Return places (…, 2) as (…, 3) at the given height in metres."""
     raised: FloatArray = np.insert(places, 2, height, axis=-1)
     return raised
 
@@ -144,10 +143,10 @@ def _coloured(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _joined(parts: Iterable[_Quads]) -> _Quads:
-    listed = list(parts)
+    quads = list(parts)
     return _Quads(
-        np.concatenate([part.corners for part in listed]),
-        np.concatenate([part.colours for part in listed]),
+        np.concatenate([part.corners for part in quads]),
+        np.concatenate([part.colours for part in quads]),
     )
 
 

@@ -1,4 +1,4 @@
-"""VSI-Bench's official annotations: what stands in each of its scenes, and how large the room is."""
+"""VSI-Bench's official annotations: the objects in each scene, and the size of its room."""
 
 from __future__ import annotations
 
@@ -18,18 +18,12 @@ from render_agent.util.reasons import short_repr, shortened
 from render_agent.util.safe_parse import parse_json, read_bounded
 from render_agent.util.sanitize import is_plain
 
-FILES = "*_meta_info*.json"
-"""What the files of annotations are called, one for each data set."""
+FILES = "*_meta_info*.json"  # annotation files, one per dataset and split
+MIN_SIZE_METRES = 1e-3  # minimum thickness of a box
+LARGEST_METRES = 1e6  # largest plausible coordinate or length
+SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000  # square metres; the smallest official room has 2.4
 
-MIN_SIZE_METRES = 1e-3
-"""Metres: a box is at least so thick."""
-
-LARGEST_METRES = 1e6
-"""Metres: no coordinate and no length is larger."""
-
-SMALLEST_ROOM, LARGEST_ROOM = 0.1, 10_000
-"""Square metres: a room is neither smaller nor larger; the smallest of the official ones has 2.4."""
-
+# Errors raised by malformed entries, including strings evaluated as Python literals.
 ENTRY_ERRORS = (
     KeyError,
     TypeError,
@@ -39,24 +33,28 @@ ENTRY_ERRORS = (
     MemoryError,
     RecursionError,
 )
-"""What an entry raises that is not in the official format, its texts read as literals included."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class BoxedObject(OrientedBox):
-    """One annotated object: its box, in the frame of the scene's annotations, and its category's name."""
+    """An annotated object: its box, in the frame of the annotations, and its category."""
 
     label: str
 
 
 @dataclass(frozen=True, eq=False)
 class SceneAnnotation:
-    """What the official annotations say about one scene.
+    """The official annotations of one scene.
 
-    counts: objects by category, as the benchmark counts them (not always the number of boxes).
-    room_size: square metres. room_centre: (3,) metres, None where it is not given.
+    Attributes:
+        dataset: Name of the dataset.
+        scene: Name of the scene.
+        counts: Objects per category as the benchmark counts them, not always the number of boxes.
+        room_size: Square metres.
+        room_centre: (3,) metres, or None if not given.
+        objects: The annotated objects.
     """
 
     dataset: str
@@ -68,24 +66,25 @@ class SceneAnnotation:
 
 
 def is_annotations(path: Path) -> bool:
-    """Whether a scene's file is one of annotations, to build a room from, and no scan."""
+    """Return True if a scene file contains annotations rather than a scan."""
     return path.suffix == ".json"
 
 
 def annotation_files(path: Path) -> list[Path]:
-    """Return the annotation files of a folder, or the file itself. QuestionsError without any."""
+    """Return the annotation files in a folder, or the file itself; raise QuestionsError if there are none."""
     files = sorted(path.glob(FILES)) if path.is_dir() else [path]
     if not files:
         raise QuestionsError(
-            f"there are no annotations in {path}: it must hold files such as scannet_meta_info_val.json"
+            f"there are no annotations in {path}: expected files such as scannet_meta_info_val.json"
         )
     return files
 
 
 def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
-    """Return the annotations in a file, or in all annotation files of a folder, by scene.
+    """Return the annotations in a file, or in all annotation files in a folder, by scene.
 
-    Errors: QuestionsError where there are none, or one of them is not in the official format.
+    Raises:
+        QuestionsError: There are no annotations, or a file is not in the official format.
     """
     annotations: dict[str, SceneAnnotation] = {}
     for file in annotation_files(path):
@@ -96,12 +95,14 @@ def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
     return annotations
 
 
-@lru_cache(maxsize=4)  # they are asked for again and again
+@lru_cache(maxsize=4)  # requested repeatedly for the same files
 def _read(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
-    """Return the annotations that a file with this content holds. ValueError where it is no JSON."""
+    """Parse the content of an annotation file; raise ValueError if it is not JSON."""
     scenes = parse_json(content.decode("utf-8"))
     if not isinstance(scenes, dict) or not scenes:
-        raise QuestionsError(f"{file} holds no annotations: it must hold an object, a scene a key")
+        raise QuestionsError(
+            f"{file} contains no annotations: expected a JSON object with scenes as keys"
+        )
     annotations = {}
     for scene, entry in scenes.items():
         try:
@@ -119,12 +120,12 @@ def _dataset(file: Path) -> str:
 
 def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnnotation:
     if not is_plain(scene):
-        raise ValueError("its name has a character that cannot be seen")
+        raise ValueError("its name contains an invisible character")
     boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
     centre = entry.get("room_center")
     room_size = float(entry["room_size"])
     if not SMALLEST_ROOM <= room_size <= LARGEST_ROOM:
-        raise ValueError(f"the room size {room_size} is no area of a room in square metres")
+        raise ValueError(f"the room size {room_size} is not plausible in square metres")
     return SceneAnnotation(
         dataset=str(entry.get("dataset", dataset)),
         scene=scene,
@@ -137,37 +138,37 @@ def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnno
 
 def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
     if not is_plain(label):
-        raise ValueError("the name of a category has a character that cannot be seen")
+        raise ValueError("a category's name contains an invisible character")
     axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
     size = vector(box["axesLengths"], 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:
-        raise ValueError(f"the axes of a {shortened(label)} are not at right angles")
+        raise ValueError(f"the axes of a {shortened(label)} are not orthonormal")
     if (size < 0).any():
         raise ValueError(f"a {shortened(label)} has a negative size")
     return BoxedObject(vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes, label)
 
 
 def _plain(value: Any) -> Any:
-    """Return what a text that holds a Python literal means; the official files use both forms."""
+    """Evaluate a string that contains a Python literal; the official files have both forms."""
     return ast.literal_eval(value) if isinstance(value, str) else value
 
 
 def _table(value: Any) -> Mapping[str, Any]:
     table = _plain(value)
     if not isinstance(table, dict):
-        raise ValueError(f"{short_repr(table)} is no table of categories")
+        raise ValueError(f"{short_repr(table)} is not a table of categories")
     return table
 
 
 def vector(values: Any, length: int) -> FloatArray:
-    """Return a list of `length` numbers, (length,); ValueError where it is none, or one is too large."""
+    """Convert a list of `length` numbers to an array; raise ValueError if it is not one or a number is too large."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"{short_repr(values)} is no list of {length} numbers") from error
+        raise ValueError(f"{short_repr(values)} is not a list of {length} numbers") from error
     if numbers.shape != (length,) or not (np.abs(numbers) <= LARGEST_METRES).all():
         raise ValueError(
-            f"{short_repr(values)} is no list of {length} numbers up to {LARGEST_METRES:g}"
+            f"{short_repr(values)} is not a list of {length} numbers up to {LARGEST_METRES:g}"
         )
     return numbers
 
@@ -175,4 +176,4 @@ def vector(values: Any, length: int) -> FloatArray:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{short_repr(error.args[0])} is missing"
-    return shortened(error, 200)  # which may repeat a value of any length
+    return shortened(error, 200)  # the message may quote a value of any length

@@ -1,4 +1,4 @@
-"""The floor of a room that is known by its area and its boxes alone: square cells under them."""
+"""Construct a floor of square cells from a room's area and the boxes on it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-CELL_METRES = 0.2
-"""The side of the square cells that a floor is made of, about."""
+CELL_METRES = 0.2  # approximate side of the floor's cells
 
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """A floor of square cells, turned by `yaw` radians about the world's z axis.
+    """A floor of square cells, rotated about the world's z axis.
 
-    cells: (n, 2) integers, each once. side: metres. A cell's lowest corner lies at cell × side in the
-    turned frame; `turn`, (2, 2), holds that frame's axes in its rows.
+    Attributes:
+        cells: (n, 2) integers, unique. A cell's lowest corner is at cell × side in the rotated frame.
+        side: Side of a cell in metres.
+        turn: (2, 2), the axes of the rotated frame as rows.
     """
 
     cells: NDArray[np.int64]
@@ -28,33 +29,38 @@ class Floor:
 
     @property
     def area(self) -> float:
-        """Square metres."""
+        """Area in square metres."""
         return len(self.cells) * self.side**2
 
     def squares(self) -> FloatArray:
-        """Return the corners of the cells, counter-clockwise: (n, 4, 2) metres, world frame."""
+        """Return the corners of the cells, counter-clockwise, (n, 4, 2) metres, world frame."""
         around = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
         corners: FloatArray = (self.cells[:, None] + around) * self.side @ self.turn
         return corners
 
     def border(self) -> FloatArray:
-        """Return the sides of cells beyond which there is no floor: (k, 2, 2) ends, metres, world."""
+        """Return the cell sides at the border of the floor as segments, (k, 2, 2) metres, world frame."""
         places = (self.cells - self.cells.min(axis=0) + 1).T
-        here = np.zeros(places.max(axis=1) + 2, bool)
-        here[tuple(places)] = True
-        beyond = [(0, -1), (1, 0), (0, 1), (-1, 0)]  # by the corner that the side begins at
-        ends = np.array([~here[places[0] + right, places[1] + up] for right, up in beyond]).T
+        occupied = np.zeros(places.max(axis=1) + 2, bool)
+        occupied[tuple(places)] = True
+        # The neighbour beyond each side, in the order of the corners that the sides start at.
+        sides = [(0, -1), (1, 0), (0, 1), (-1, 0)]
+        ends = np.array([~occupied[places[0] + right, places[1] + up] for right, up in sides]).T
         number, first = np.nonzero(ends)
         squares = self.squares()
         return np.stack([squares[number, first], squares[number, (first + 1) % 4]], axis=1)
 
 
 def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Floor:
-    """Return a floor of exactly `area` square metres under some boxes.
+    """Construct a floor of exactly `area` square metres under some boxes.
 
-    corners: (b, 8, 3) metres, world frame. directions: (d, 2), horizontal edges of the boxes, metres:
-    the floor is parallel to most of them. A rectangle around the boxes where the area is enough for
-    one, else of that rectangle what is nearest to them.
+    The floor is a rectangle around the boxes if the area suffices. Otherwise it is the part of that rectangle
+    that is nearest to the boxes.
+
+    Args:
+        corners: Corners of the boxes, (b, 8, 3) metres, world frame.
+        directions: Horizontal edges of the boxes, (d, 2) metres; the floor is parallel to most of them.
+        area: Square metres.
     """
     turn = _turn(directions)
     count = max(1, round(area / CELL_METRES**2))
@@ -62,7 +68,7 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     turned = corners[:, :, :2] @ turn.T
     low, high = turned.min(axis=1), turned.max(axis=1)
     inner = low.min(axis=0), high.max(axis=0)
-    # So wide that the rectangle of all cells has more than the area, however thin its middle is.
+    # Wide enough that all candidate cells exceed the area, however elongated the inner rectangle is.
     margin = np.sqrt(area) / 2 + 2 * side
     first = np.floor((inner[0] - margin) / side).astype(np.int64)
     last = np.ceil((inner[1] + margin) / side).astype(np.int64)
@@ -72,28 +78,27 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     ).reshape(-1, 2)
     middles = (cells + 0.5) * side
     outside = _away(middles, inner[0][None], inner[1][None])
-    # Within half a cell the rectangle's edge is rounded to whole cells.
+    # Distances up to half a cell are rounding of the rectangle to whole cells.
     outside = np.where(outside <= side / 2, 0.0, outside)
     order = np.lexsort((cells[:, 0], cells[:, 1], _away(middles, low, high).round(6), outside))
     return Floor(cells[np.sort(order[:count])], side, turn)
 
 
 def _turn(directions: FloatArray) -> FloatArray:
-    """Return the axes, (2, 2) rows, to which most of the given edges are parallel or at right angles."""
+    """Return the axes, (2, 2) rows, to which most edges are parallel or perpendicular."""
     turns = directions[:, 0] + 1j * directions[:, 1]
     lengths = np.abs(turns)
     used = lengths > 1e-9
-    # To the fourth power, edges that differ by right angles point the same way.
+    # The fourth power maps directions that differ by right angles to the same angle.
     mean = ((turns[used] / lengths[used]) ** 4 * lengths[used]).sum() if used.any() else 1.0
     yaw = float(np.angle(mean)) / 4 if abs(mean) > 1e-9 else 0.0
     return np.array([[np.cos(yaw), np.sin(yaw)], [-np.sin(yaw), np.cos(yaw)]])
 
 
 def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]:
-    """Return how far places (n, 2) lie outside the nearest rectangle (r, 2) to (r, 2): (n,) metres.
+    """Return the distance of places, (n, 2), from the nearest rectangle with corners `low` and `high`, (r, 2): (n,) metres.
 
-    The larger of the two distances along the axes counts, so that what is equally far from a
-    rectangle is a rectangle.
+    The Chebyshev distance is used, so that places at equal distance from a rectangle form a rectangle.
     """
     nearest = np.full(len(places), np.inf)
     for lowest, highest in zip(low, high, strict=True):

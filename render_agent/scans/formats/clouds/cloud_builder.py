@@ -1,4 +1,4 @@
-"""Builds a cloud from parts: no more in memory than is kept, colours from whatever the file has."""
+"""Build a cloud from chunks with bounded memory, and colour it from whatever the file provides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import FARTHEST_METRES, Scan
-from render_agent.scans.formats.intensity import stretched
+from render_agent.scans.formats.intensity import stretch_contrast
 from render_agent.scans.formats.point_cloud import (
     COARSER_FACTOR,
     MAX_POINTS,
@@ -16,27 +16,20 @@ from render_agent.scans.formats.point_cloud import (
     cell_means,
 )
 
-MOST_POINTS_A_BYTE = 8
-"""Points in a byte of a file: a point's place takes at least a bit, however well it is compressed."""
-
-CELLS_ACROSS = 2000
-"""Cells along the widest side of a cloud that is thinned for the first time."""
-
-SPREAD = (0.02, 0.98)
-"""Quantiles between which a cloud counts as spread."""
-
-UNKNOWN_GREY = 128.0
-"""Grey of points of which neither colour nor intensity is known."""
-
-LARGEST = np.float32(1e30)
-"""What colours and intensities are cut off at, so that sums of them are numbers."""
+MOST_POINTS_A_BYTE = 8  # a compressed point needs at least one bit
+CELLS_ACROSS = 2000  # cells along the widest side when a cloud is first thinned
+SPREAD = (0.02, 0.98)  # quantiles that define the extent of a cloud, to ignore outliers
+UNKNOWN_GREY = 128.0  # grey of points with neither colour nor intensity
+LARGEST = np.float32(1e30)  # limit of colours and intensities, so that sums stay finite
 
 
 class CloudBuilder:
-    """Points that come in parts, of which at most about `most` are kept: then they are means of cells.
+    """Collects points chunk by chunk; beyond about `most`, they are replaced by cell means.
 
-    bits: of the colours as they come; 8, 16, or 0 for numbers from 0 to 1. Of 16 bits that never exceed
-    255, 8 are meant.
+    Args:
+        bits: Bits per colour channel: 8, 16, or 0 for values from 0 to 1. 16-bit colours that never exceed 255 are
+            treated as 8-bit ones.
+        most: Approximate maximum number of points in memory.
     """
 
     def __init__(self, bits: int = 8, most: int = MAX_POINTS) -> None:
@@ -52,7 +45,7 @@ class CloudBuilder:
         colours: NDArray[Any] | None = None,
         intensity: NDArray[Any] | None = None,
     ) -> None:
-        """Add points (k, 3) in any unit, their colours (k, 3) and intensities (k,) where there are some."""
+        """Add points, (k, 3) in any unit, with colours, (k, 3), and intensities, (k,), if available."""
         with np.errstate(invalid="ignore"):
             good = (np.abs(points) < FARTHEST_METRES / 1e-3).all(axis=1)
         values = np.full((int(good.sum()), 4), np.nan, np.float32)
@@ -66,7 +59,7 @@ class CloudBuilder:
             self._thin()
 
     def scan(self) -> Scan:
-        """Return what was gathered."""
+        """Return the collected points as a scan."""
         points, values = self._joined()
         self._parts = []
         return Scan(points, self._colours(values))
@@ -74,14 +67,14 @@ class CloudBuilder:
     def _joined(self) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         if len(self._parts) == 1:
             return self._parts[0]
-        nothing = np.empty((0, 3)), np.empty((0, 4), np.float32)
-        points, values = zip(nothing, *self._parts, strict=True)
+        empty = np.empty((0, 3)), np.empty((0, 4), np.float32)
+        points, values = zip(empty, *self._parts, strict=True)
         return np.concatenate(points), np.concatenate(values)
 
     def _thin(self) -> None:
-        """Put means of cells in the place of the points, until only half as many are left as may be.
+        """Replace points by cell means until at most half of the maximum remains.
 
-        Half, so that it need not be done again as soon as the next part comes.
+        Half, so that the next chunk does not trigger thinning again.
         """
         points, values = self._joined()
         self._parts = []
@@ -96,30 +89,30 @@ class CloudBuilder:
         self._count = len(points)
 
     def _colours(self, values: NDArray[np.float32]) -> NDArray[np.uint8] | None:
-        """Return colours, (n, 3): measured ones, else greys of the intensities; None where there is neither."""
+        """Return colours, (n, 3): measured colours, else intensities as grey; None if there are neither."""
         rgb = values[:, :3]
         top = float(np.nanmax(rgb, initial=0.0)) if len(rgb) else 0.0
-        known: NDArray[np.bool_] = np.zeros(len(values), bool)
-        if top > 0:  # else it is a field that nobody filled
-            known = np.asarray(~np.isnan(rgb).any(axis=1))
-        grey = stretched(values[:, 3])
-        if not known.any() and grey is None:
+        has_colour: NDArray[np.bool_] = np.zeros(len(values), bool)
+        if top > 0:  # otherwise the file has colour fields that were never filled
+            has_colour = np.asarray(~np.isnan(rgb).any(axis=1))
+        grey = stretch_contrast(values[:, 3])
+        if not has_colour.any() and grey is None:
             return None
-        if known.all():
+        if has_colour.all():
             colours = rgb
         else:
             fallback = np.full(len(values), UNKNOWN_GREY) if grey is None else grey
-            colours = np.where(known[:, None], rgb, 0)
+            colours = np.where(has_colour[:, None], rgb, 0)
         shades = self._bytes(colours, top)
-        if not known.all():
-            shades[~known] = np.rint(fallback[~known])[:, None]
+        if not has_colour.all():
+            shades[~has_colour] = np.rint(fallback[~has_colour])[:, None]
         return shades
 
     def _bytes(self, colours: NDArray[np.float32], top: float) -> NDArray[np.uint8]:
         if self.bits == 0:
             scaled = np.rint(np.clip(colours, 0, 1) * 255)
         elif self.bits == 16 and top > 255:
-            # Writers multiply 8 bits by 256 or by 257: the upper 8 are right either way.
+            # Writers scale 8 bits by 256 or by 257; the upper byte is right in both cases.
             scaled = np.clip(np.rint(colours), 0, 65535) // 256
         else:
             scaled = np.clip(np.rint(colours), 0, 255)

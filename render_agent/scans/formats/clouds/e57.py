@@ -1,7 +1,7 @@
-"""E57, the exchange format of terrestrial scanners: several scans with their poses; the door to pye57.
+"""Read E57, the exchange format of terrestrial scanners, with several scans and their poses. The only module that imports pye57.
 
-Format: ASTM E2807. Its library is C++ and is met by files from anywhere, so that it reads in a process
-of its own, part by part.
+Format: ASTM E2807. The files are untrusted and the library is written in C++, so it runs in a child
+process and reads chunk by chunk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
-from render_agent.scans.formats.reading_process import parser_errors, read_apart
+from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 1_000_000
 
@@ -28,19 +28,19 @@ Floats = NDArray[np.float64]
 
 
 def read_e57(path: Path, size: int) -> Scan:
-    """Return the clouds of all scans of an E57 file of `size` bytes, each at its pose."""
+    """Read an E57 file of `size` bytes; joins all scans, each transformed by its pose."""
     with path.open("rb") as file:
         header = file.read(48)
     if len(header) < 48:
         raise unreadable(path, "it ends within its header")
     length, xml_start, xml_length = struct.unpack_from("<QQQ", header, 16)
     if max(length, xml_start, xml_length) > size:
-        raise unreadable(path, f"its header promises more than its {size:,} bytes")
-    return read_apart(read_whole, path, size)
+        raise unreadable(path, f"its header declares more than its {size:,} bytes")
+    return read_in_child(read_directly, path, size)
 
 
-def read_whole(path: Path, size: int) -> Scan:
-    """Return the same by the library, in whatever process this is."""
+def read_directly(path: Path, size: int) -> Scan:
+    """Read the file with pye57 in this process."""
     from pye57 import libe57
 
     with parser_errors(path, "E57"), closing(libe57.ImageFile(str(path), "r")) as file:
@@ -51,11 +51,9 @@ def _read(file: Any, path: Path, size: int) -> Scan:
     from pye57 import ScanHeader
 
     scans = [ScanHeader(node) for node in file.root()["data3D"]]
-    promised = sum(scan.points.childCount() for scan in scans)
-    if promised > size * MOST_POINTS_A_BYTE:
-        raise unreadable(
-            path, f"it promises {promised:,} points, which its {size:,} bytes cannot hold"
-        )
+    declared = sum(scan.points.childCount() for scan in scans)
+    if declared > size * MOST_POINTS_A_BYTE:
+        raise unreadable(path, f"it declares {declared:,} points, too many for {size:,} bytes")
     cloud = CloudBuilder(bits=0)
     for scan in scans:
         if scan.points.childCount():
@@ -70,7 +68,7 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
     fields = set(scan.point_fields)
     axes = CARTESIAN if fields >= set(CARTESIAN) else SPHERICAL
     if not fields >= set(axes):
-        raise unreadable(path, "a scan in it has no coordinates")
+        raise unreadable(path, "a scan has no coordinates")
     invalid = axes[0][: -len("X" if axes is CARTESIAN else "Range")] + "InvalidState"
     colours = COLOURS if fields >= set(COLOURS) else ()
     wanted = [*axes, *colours, *({"intensity", invalid} & fields)]
@@ -96,17 +94,17 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
 
 
 def _pose(scan: Any, path: Path) -> tuple[Floats, Floats]:
-    """Return the turn (3, 3) and the shift (3,) that put a scan in its place."""
+    """Return the rotation, (3, 3), and translation, (3,), of a scan."""
     if not scan.has_pose():
         return np.eye(3), np.zeros(3)
     turn, shift = np.asarray(scan.rotation_matrix, float), np.asarray(scan.translation, float)
     if not (np.isfinite(shift).all() and np.abs(turn @ turn.T - np.eye(3)).max() < 1e-3):
-        raise unreadable(path, "the pose of a scan in it is no turn and shift")
+        raise unreadable(path, "the pose of a scan is not a rotation and translation")
     return turn, shift
 
 
 def _red_limits(scan: Any) -> tuple[float, float]:
-    """Return the lowest and the highest value that red may have; other colours have the same."""
+    """Return the minimum and maximum of red, which apply to the other channels, too."""
     if scan.node.isDefined("colorLimits"):
         limits = scan.node["colorLimits"]
         if limits.isDefined("colorRedMinimum") and limits.isDefined("colorRedMaximum"):

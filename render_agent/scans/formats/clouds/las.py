@@ -1,8 +1,7 @@
-"""LAS and LAZ, the formats of survey scanners, chunk by chunk; the door to laspy.
+"""Read LAS and LAZ, the formats of survey scanners, chunk by chunk. The only module that imports laspy.
 
-Format: ASPRS, "LAS Specification 1.4 - R15" (2019). An uncompressed file is only numbers in rows; a
-compressed one is read in a process of its own, as its library ends the process where a table promises
-more memory than there is.
+Format: ASPRS, "LAS Specification 1.4 - R15" (2019). Compressed files are read in a child process, because
+lazrs aborts if a malformed chunk table makes it allocate too much memory.
 """
 
 from __future__ import annotations
@@ -18,30 +17,28 @@ import numpy as np
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import MOST_POINTS_A_BYTE, CloudBuilder
-from render_agent.scans.formats.reading_process import parser_errors, read_apart
+from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 2_000_000
 
+# GeoTIFF keys and unit codes (in metres), from "GeoTIFF Format Specification 1.0" (1995).
 GEO_KEY_MODEL_TYPE, GEOGRAPHIC = 1024, 2
 GEO_KEY_LINEAR_UNIT = 3076
-"""Keys of GeoTIFF, as "GeoTIFF Format Specification 1.0" (1995) numbers them."""
-
-GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}
-"""Its codes of metre, foot and US survey foot, in metres."""
+GEO_UNITS = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}  # metre, foot, US survey foot
 
 WKT_UNIT = re.compile(r'\b(?:LENGTH)?UNIT\s*\[\s*"([^"]*)"\s*,\s*([0-9.eE+-]+)')
 ANGLES = ("degree", "grad", "radian", "arc")
 
 
 def read_las(path: Path, size: int) -> Scan:
-    """Return the cloud of a LAS or LAZ file of `size` bytes: colours, else intensities as greys."""
+    """Read a LAS or LAZ file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
         compressed = _check_header(path, file.read(375), size)
-    return read_apart(read_whole, path, size) if compressed else read_whole(path, size)
+    return read_in_child(read_directly, path, size) if compressed else read_directly(path, size)
 
 
 def _check_header(path: Path, header: bytes, size: int) -> bool:
-    """Return whether the points are compressed. SceneError where more is promised than a file can hold."""
+    """Return True if the points are compressed; raise SceneError if the header declares more than fits in the file."""
     if len(header) < 227:
         raise unreadable(path, "it ends within its header")
     version = header[24], header[25]
@@ -52,20 +49,20 @@ def _check_header(path: Path, header: bytes, size: int) -> bool:
         first, extended, points_14 = struct.unpack_from("<QIQ", header, 235)
         points = points_14 or points
         if extended and first > size:
-            raise unreadable(path, "its records lie behind its end")
+            raise unreadable(path, "its extended records start after its end")
     compressed = bool(form & 0x80)
     if max(start, header_size) > size or 54 * records + 60 * extended > size:
-        raise unreadable(path, f"its header promises more records than its {size:,} bytes can hold")
+        raise unreadable(path, f"its header declares too many records for {size:,} bytes")
     most = size * MOST_POINTS_A_BYTE if compressed else (size - start) // max(length, 1)
     if points > most:
         raise unreadable(
-            path, f"its header promises {points:,} points, which its {size:,} bytes cannot hold"
+            path, f"its header declares {points:,} points, too many for {size:,} bytes"
         )
     return compressed
 
 
-def read_whole(path: Path, size: int) -> Scan:
-    """Return the cloud of a file whose header was checked."""
+def read_directly(path: Path, size: int) -> Scan:
+    """Read the points of a file whose header was checked."""
     import laspy
 
     with parser_errors(path, "LAS"), laspy.open(path, read_evlrs=False) as reader:
@@ -82,9 +79,10 @@ def read_whole(path: Path, size: int) -> Scan:
 
 
 def _metres(path: Path, header: Any) -> float | None:
-    """Return the length of the unit that the file's coordinate system names, in metres; None where none is.
+    """Return the unit of the file's coordinate system in metres, or None if it specifies none.
 
-    SceneError where its coordinates are angles.
+    Raises:
+        SceneError: The coordinates are angles.
     """
     metres: float | None = None
     for record in header.vlrs:
@@ -107,5 +105,5 @@ def _metres(path: Path, header: Any) -> float | None:
 
 def _geographic(path: Path) -> SceneError:
     return unreadable(
-        path, "its coordinates are degrees of longitude and latitude", "project it to metres"
+        path, "its coordinates are longitude and latitude in degrees", "project it to metres"
     )

@@ -1,7 +1,7 @@
-"""PCD, the format of the Point Cloud Library: as text, binary, and compressed.
+"""Read PCD, the format of the Point Cloud Library: ASCII, binary and compressed.
 
-Format: "The PCD (Point Cloud Data) file format", pointclouds.org. Open3D reads it, too, but trusts its
-header, which a hostile file uses to crash it.
+Format: "The PCD (Point Cloud Data) file format", pointclouds.org. Open3D's reader is not used because
+malformed headers crash it.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
-from render_agent.scans.formats.ply.ascii import text_numbers, typed
+from render_agent.scans.formats.ply.ascii import cast_numbers, text_numbers
 
 LONGEST_HEADER = 1 << 16
 CHUNK_POINTS = 2_000_000
 
+# PCD type and size -> numpy type.
 TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
     (kind, size): f"<{letter}{size}"
     for kind, letter in (("I", "i"), ("U", "u"))
     for size in (1, 2, 4, 8)
 }
-"""numpy's names of PCD's types and sizes."""
 
-MOST_COMPRESSED = 88
-"""A byte of compressed data stands for at most so many: three bytes may name 264."""
-
+MOST_COMPRESSED = 88  # maximum bytes per byte of LZF data: three bytes can encode 264
+# 4-byte fields with blue, green, red and opacity, whatever their declared type.
 PACKED = ("rgb", "rgba")
-"""Fields of four bytes that are blue, green, red and opacity, whatever type they say they have."""
 
 
 def read_pcd(path: Path, size: int) -> Scan:
-    """Return the cloud of a PCD file of `size` bytes: its colours, else its intensities as greys."""
+    """Read a PCD file of `size` bytes, with its colours or else its intensities as grey."""
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
         fields, count, form, header_size = _header(path, start)
@@ -47,8 +45,7 @@ def read_pcd(path: Path, size: int) -> Scan:
         if count > most:
             raise unreadable(
                 path,
-                f"its header promises {count:,} points, which the {left:,} bytes that follow cannot"
-                " hold",
+                f"its header declares {count:,} points, more than fit in the remaining {left:,} bytes",
             )
         data = file.read()
     if form == "ascii":
@@ -62,14 +59,14 @@ def read_pcd(path: Path, size: int) -> Scan:
 
 
 Fields = list[tuple[str, str, int]]
-"""Name, numpy's type and number of entries of each field of a point."""
+"""Name, numpy type and number of entries of each field of a point."""
 
 
 def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
-    """Return the fields, the number of points, how they are stored, and the bytes of the header."""
+    """Return the fields, the number of points, the storage format, and the size of the header."""
     end = re.search(rb"^DATA[ \t]+(ascii|binary_compressed|binary)[ \t]*\r?\n", start, re.MULTILINE)
     if end is None:
-        raise unreadable(path, "its PCD header has no end")
+        raise unreadable(path, "its PCD header is incomplete")
     entries = {
         words[0]: words[1:]
         for line in start[: end.start()].decode("ascii", "replace").splitlines()
@@ -88,12 +85,12 @@ def _header(path: Path, start: bytes) -> tuple[Fields, int, str, int]:
         area = int(entries["WIDTH"][0]) * int(entries["HEIGHT"][0])
         count = int(entries["POINTS"][0]) if "POINTS" in entries else area
     except (KeyError, ValueError, IndexError):
-        raise unreadable(path, "its PCD header makes no sense") from None
-    named = [name for name, _, _ in fields]
-    if len(set(named)) < len(named) or not fields or count < 0:
-        raise unreadable(path, "its PCD header makes no sense")
+        raise unreadable(path, "its PCD header is invalid") from None
+    field_names = [name for name, _, _ in fields]
+    if len(set(field_names)) < len(field_names) or not fields or count < 0:
+        raise unreadable(path, "its PCD header is invalid")
     if not all(1 <= width <= 1 << 20 for width in widths):
-        raise unreadable(path, "a field in it has no entries, or far too many")
+        raise unreadable(path, "a field has no entries, or far too many")
     return fields, count, end[1].decode(), end.end()
 
 
@@ -101,24 +98,28 @@ def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDA
     across = sum(width for _, _, width in fields)
     numbers = text_numbers(path, data)
     if count * across > len(numbers):
-        raise unreadable(path, f"it ends before its {count:,} points do")
+        raise unreadable(path, f"it ends before the last of its {count:,} points")
     table = numbers[: count * across].reshape(count, across)
     columns, at = {}, 0
     for name, kind, width in fields:
-        columns[name] = typed(table[:, at], kind)
+        columns[name] = cast_numbers(table[:, at], kind)
         at += width
     return columns
 
 
 def _columns(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the fields of compressed data, in which each field lies in one piece."""
-    packed, whole = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4")
+    """Return the columns of compressed data, which is stored field by field."""
+    compressed_size, raw_size = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4")
     row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
-    if packed > len(data) - 8 or whole < count * row or whole > int(packed) * MOST_COMPRESSED:
-        raise unreadable(path, "its compressed points are not as long as it says")
-    raw = decompressed(data[8 : 8 + int(packed)], int(whole))
+    if (
+        compressed_size > len(data) - 8
+        or raw_size < count * row
+        or raw_size > int(compressed_size) * MOST_COMPRESSED
+    ):
+        raise unreadable(path, "the size of its compressed points does not match its header")
+    raw = decompress_lzf(data[8 : 8 + int(compressed_size)], int(raw_size))
     if raw is None:
-        raise unreadable(path, "its compressed points are damaged")
+        raise unreadable(path, "its compressed points are corrupt")
     columns, at = {}, 0
     for name, kind, width in fields:
         columns[name] = np.frombuffer(raw, kind, count * width, at).reshape(count, width)[:, 0]
@@ -126,40 +127,40 @@ def _columns(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, N
     return columns
 
 
-def decompressed(data: bytes, size: int) -> bytearray | None:
-    """Return the `size` bytes that were compressed by LZF (Marc Lehmann, liblzf); None where data are damaged."""
-    whole = bytearray()
+def decompress_lzf(data: bytes, size: int) -> bytearray | None:
+    """Decompress LZF data (Marc Lehmann, liblzf) to `size` bytes; return None if it is corrupt."""
+    raw = bytearray()
     at, end = 0, len(data)
     try:
-        while at < end and len(whole) <= size:
+        while at < end and len(raw) <= size:
             control = data[at]
             at += 1
-            if control < 32:  # so many bytes, and one, as they are
-                whole += data[at : at + control + 1]
+            if control < 32:  # control + 1 literal bytes
+                raw += data[at : at + control + 1]
                 at += control + 1
                 continue
-            length = control >> 5  # else what stands so far back, again
+            length = control >> 5  # otherwise a back reference
             if length == 7:
                 length += data[at]
                 at += 1
             back = ((control & 31) << 8 | data[at]) + 1
             at += 1
             length += 2
-            first = len(whole) - back
+            first = len(raw) - back
             if first < 0:
                 return None
-            piece = whole[first : first + length]
-            while len(piece) < length:  # it overlaps what it makes
+            piece = raw[first : first + length]
+            while len(piece) < length:  # the reference overlaps its own output
                 piece += piece[: length - len(piece)]
-            whole += piece
+            raw += piece
     except IndexError:
         return None
-    return whole if len(whole) == size and at == end else None
+    return raw if len(raw) == size and at == end else None
 
 
 def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
     if not columns.keys() >= {"x", "y", "z"}:
-        raise unreadable(path, "its points have no x, y and z")
+        raise unreadable(path, "its points have no x, y and z fields")
     colours, bits = None, 8
     packed = next((name for name in PACKED if name in columns), None)
     if packed is not None and columns[packed].dtype.itemsize == 4:
@@ -177,6 +178,6 @@ def _scan(path: Path, columns: dict[str, NDArray[Any]]) -> Scan:
             None if colours is None else colours[part],
             None if intensity is None else intensity[part],
         )
-    gathered = cloud.scan()
+    scan = cloud.scan()
     double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
-    return Scan(gathered.points if double else gathered.points.astype(np.float32), gathered.colours)
+    return Scan(scan.points if double else scan.points.astype(np.float32), scan.colours)

@@ -1,7 +1,7 @@
-"""Clouds as columns of text: XYZ, PTS, TXT, CSV and ASC, one point a line, whatever parts the numbers.
+"""Read point clouds in text columns (XYZ, PTS, TXT, CSV and ASC), one point per line, with any separator.
 
-No specification exists. A line of names tells the columns; without one their number and their values do:
-x y z, then a colour of 0 to 255 or 0 to 1, an intensity, or both. Other columns are left out.
+There is no specification. Columns are identified by a header line, else by their number and values:
+x y z, then a colour (0 to 255 or 0 to 1), an intensity, or both. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -18,52 +18,46 @@ from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 
-BLOCK_BYTES = 32 << 20
-"""Bytes of text that are read at a time."""
-
-FIRST_BYTES = 1 << 16
-"""Bytes in which the names of the columns and the first points stand."""
-
-GUESSED_FROM = 1000
-"""Of so many points the values tell what the columns are."""
-
+BLOCK_BYTES = 32 << 20  # text read at a time
+FIRST_BYTES = 1 << 16  # text that contains the header line and the first points
+GUESSED_FROM = 1000  # points from which the columns are guessed
 MOST_COLUMNS = 64
 
+# Lower-case column names.
 NAMES = {
     "x": "x", "easting": "x", "y": "y", "northing": "y", "z": "z", "height": "z", "elevation": "z",
     "r": "r", "red": "r", "rf": "r", "g": "g", "green": "g", "gf": "g", "b": "b", "blue": "b", "bf": "b",
     "i": "i", "int": "i", **dict.fromkeys(INTENSITY_NAMES, "i"),
 }  # fmt: skip
-"""What columns are called, in small letters, by what they are."""
 
+# Characters that occur in no number, including nan, inf and 1e-9; such a line is a header or a comment.
 NO_NUMBERS = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
-"""What stands in no number, not even in nan, inf or 1e-9: such a line holds names, or is a comment."""
 
 Columns = dict[str, int]
-"""Which column is x, y, z, r, g, b and i (the intensity)."""
+"""Column index of x, y, z, r, g, b and i (the intensity)."""
 
 
 def read_columns(path: Path, size: int) -> Scan:
-    """Return the cloud of a text file of `size` bytes."""
+    """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
         first = file.read(FIRST_BYTES)
     lines = _lines(first, whole=size <= FIRST_BYTES)
     names = next((line for line in lines if NO_NUMBERS.search(line)), None)
     points = [line for line in lines if _is_row(line)]
     if not points:
-        raise unreadable(path, "it holds no lines of numbers")
+        raise unreadable(path, "it has no lines of numbers")
     decimal_comma = b";" in points[0] and b"," in points[0] and b"." not in points[0]
-    rows = [text_numbers(path, _parted(line, decimal_comma)) for line in points[:GUESSED_FROM]]
+    rows = [text_numbers(path, _separated(line, decimal_comma)) for line in points[:GUESSED_FROM]]
     across = len(rows[0])
     if not 3 <= across <= MOST_COLUMNS:
-        raise unreadable(path, f"its lines have {across} numbers, where x, y and z are needed")
+        raise unreadable(path, f"its lines have {across} numbers; x, y and z are required")
     table = np.array([row for row in rows if len(row) == across])
-    columns = _named(names, across, decimal_comma) or _guessed(table)
+    columns = _columns_of_header(names, across, decimal_comma) or _guess_columns(table)
     floats = _are_shares(table, columns)
     cloud = CloudBuilder(bits=0 if floats else 8)
     for numbers, rows_read in _blocks(path, decimal_comma, lines[0].isdigit()):
         if len(numbers) != across * rows_read:
-            raise unreadable(path, f"not all its lines have {across} numbers")
+            raise unreadable(path, f"not all of its lines have {across} numbers")
         part = numbers.reshape(-1, across)
         cloud.add(
             part[:, [columns[axis] for axis in "xyz"]],
@@ -74,18 +68,18 @@ def read_columns(path: Path, size: int) -> Scan:
 
 
 def _lines(text: bytes, *, whole: bool) -> list[bytes]:
-    """Return the lines of a text that are not empty; the last only where the text is `whole`."""
+    """Return the non-empty lines of a text, without the last one if the text is not `whole`."""
     lines = text.splitlines()
     return [line.strip() for line in (lines if whole else lines[:-1]) if line.strip()]
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a line is one of a point: no comment, no names, and no count of the lines that follow."""
+    """Return True if a line is a point, not a comment, a header, or a count of the following lines."""
     return len(re.split(rb"[\s,;]+", line.strip(b" \t,;"))) > 1 and not NO_NUMBERS.search(line)
 
 
-def _parted(text: bytes, decimal_comma: bool) -> bytes:
-    """Return text in which white space alone parts the numbers."""
+def _separated(text: bytes, decimal_comma: bool) -> bytes:
+    """Return the text with spaces as the only separators."""
     if decimal_comma:
         return text.translate(bytes.maketrans(b",;", b". "))
     return text.translate(bytes.maketrans(b",;", b"  "))
@@ -94,41 +88,44 @@ def _parted(text: bytes, decimal_comma: bool) -> bytes:
 def _blocks(
     path: Path, decimal_comma: bool, counted: bool
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yield the numbers of some of the file's lines, and how many lines these are.
+    """Yield the numbers in the file, block by block, with the number of lines in each.
 
-    counted: whether lines of one number stand in it, which count those that follow.
+    Args:
+        path: The file.
+        decimal_comma: Whether commas are decimal points.
+        counted: Whether the file has lines that count the following points, which are skipped.
     """
-    rest = b""
+    remainder = b""
     with path.open("rb") as file:
         while True:
-            read = file.read(BLOCK_BYTES)
-            text = rest + read
-            end = text.rfind(b"\n") + 1 if read else len(text)
-            text, rest = text[:end].replace(b"\r", b""), text[end:]
-            if len(rest) > BLOCK_BYTES:
-                raise unreadable(path, "it has a line without an end")
+            block = file.read(BLOCK_BYTES)
+            text = remainder + block
+            end = text.rfind(b"\n") + 1 if block else len(text)
+            text, remainder = text[:end].replace(b"\r", b""), text[end:]
+            if len(remainder) > BLOCK_BYTES:
+                raise unreadable(path, "it has an endless line")
             text = _rows_only(text)
             if counted:
                 text = re.sub(rb"(?m)^[ \t]*[0-9]+[ \t]*$", b"", text)
             text = re.sub(rb"\n[ \t]*(?=\n)", b"", text.strip())
             if text:
-                yield text_numbers(path, _parted(text, decimal_comma)), text.count(b"\n") + 1
-            if not read:
+                yield text_numbers(path, _separated(text, decimal_comma)), text.count(b"\n") + 1
+            if not block:
                 return
 
 
 def _rows_only(text: bytes) -> bytes:
-    """Return text without the lines that hold names or comments."""
-    kept, at = [], 0
+    """Return the text without header and comment lines."""
+    parts, at = [], 0
     while match := NO_NUMBERS.search(text, at):
-        kept.append(text[at : text.rfind(b"\n", 0, match.start()) + 1])
+        parts.append(text[at : text.rfind(b"\n", 0, match.start()) + 1])
         at = text.find(b"\n", match.end())
         at = len(text) if at < 0 else at
-    return b"".join([*kept, text[at:]])
+    return b"".join([*parts, text[at:]])
 
 
-def _named(line: bytes | None, across: int, decimal_comma: bool) -> Columns | None:
-    """Return the columns that a line of names tells; None where it names no x, y and z."""
+def _columns_of_header(line: bytes | None, across: int, decimal_comma: bool) -> Columns | None:
+    """Return the columns named in a header line, or None if it does not name x, y and z."""
     if line is None:
         return None
     text = line.decode("utf-8", "replace").lstrip("#/!% ")
@@ -147,13 +144,13 @@ def _named(line: bytes | None, across: int, decimal_comma: bool) -> Columns | No
     )
 
 
-def _guessed(table: NDArray[np.float64]) -> Columns:
-    """Return what the columns of the first points, (n, c), seem to be."""
+def _guess_columns(table: NDArray[np.float64]) -> Columns:
+    """Guess the columns from the values of the first points, (n, c)."""
     across = table.shape[1]
     columns = {"x": 0, "y": 1, "z": 2}
     if across == 4:
         return {**columns, "i": 3}
-    # of seven columns or more an intensity may stand before the colour or behind it
+    # With seven or more columns, an intensity may precede or follow the colour.
     for at in (4, 3, 6) if across >= 7 else (3,):
         if at + 3 <= across and _is_colour(table[:, at : at + 3]):
             columns |= {"r": at, "g": at + 1, "b": at + 2}
@@ -167,17 +164,17 @@ def _guessed(table: NDArray[np.float64]) -> Columns:
 
 
 def _is_colour(table: NDArray[np.float64]) -> bool:
-    """Whether three columns, (n, 3), can be a colour: whole from 0 to 255, or 0 to 1 and no normals."""
+    """Return True if three columns, (n, 3), can be a colour: integers to 255, or 0 to 1 but not unit normals."""
     if not ((table >= 0) & (table <= 255)).all():
         return False
     if (table == np.rint(table)).all():
         return True
-    unit = np.abs(np.linalg.norm(table, axis=1) - 1) < 1e-2
-    return bool((table <= 1).all() and not unit.all())
+    is_unit = np.abs(np.linalg.norm(table, axis=1) - 1) < 1e-2
+    return bool((table <= 1).all() and not is_unit.all())
 
 
 def _are_shares(table: NDArray[np.float64], columns: Columns) -> bool:
-    """Whether the colours of the first points run from 0 to 1."""
+    """Return True if the colours of the first points range from 0 to 1."""
     if "r" not in columns:
         return False
     colours = table[:, [columns[channel] for channel in "rgb"]]

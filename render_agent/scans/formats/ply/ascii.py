@@ -1,4 +1,4 @@
-"""The rows of an ASCII PLY file, and any numbers that white space parts in a text."""
+"""Read the rows of an ASCII PLY file, and any whitespace-separated numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Polygons | None]:
-    """Return the vertex columns and the faces of an ASCII PLY file; `file` stands behind its header."""
+    """Return the vertex columns and faces of an ASCII PLY file, with `file` positioned after its header."""
     numbers = text_numbers(path, file.read())
     columns: Columns = {}
     polygons: Polygons | None = None
@@ -28,7 +28,7 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Pol
             if element.name == "vertex":
                 columns = _typed(element, numbers[:used].reshape(element.count, -1))
         elif element.name == "vertex":
-            raise unreadable(path, "its vertices carry lists")
+            raise unreadable(path, "its vertices have list properties")
         else:
             corners = corner_list(path, element) if element.name == "face" else None
             face_polygons, used = _lists(path, element, corners, numbers)
@@ -38,27 +38,27 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[Columns, Pol
 
 
 def text_numbers(path: Path, text: bytes) -> Floats:
-    """Return the numbers that white space parts in a text, (n,). SceneError where one is none."""
+    """Parse whitespace-separated numbers, (n,); raise SceneError if the text contains anything else."""
     if not text.strip():
         return np.empty(0)
     with warnings.catch_warnings():
-        # numpy before 2.3 only warns of text that is no number, and stops there.
+        # On invalid text, numpy before 2.3 only warns and stops parsing.
         warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text, np.float64, sep=" ")
         except (ValueError, DeprecationWarning):
-            raise unreadable(path, "its rows are no text of numbers") from None
+            raise unreadable(path, "its rows contain text that is not a number") from None
 
 
 def _typed(element: Element, table: Floats) -> Columns:
     return {
-        column.name: typed(values, column.type)
+        column.name: cast_numbers(values, column.type)
         for column, values in zip(element.properties, table.T, strict=True)
     }
 
 
-def typed(values: Floats, name: str) -> NDArray[Any]:
-    """Return numbers of a text, (n,), in numpy's type `name`; those beyond an integer's range are its ends."""
+def cast_numbers(values: Floats, name: str) -> NDArray[Any]:
+    """Cast numbers, (n,), to the numpy type `name`; integers are clipped to the type's range."""
     kind = np.dtype(name)
     if kind.kind in "iu":
         limits = np.iinfo(kind)
@@ -70,7 +70,7 @@ def typed(values: Floats, name: str) -> NDArray[Any]:
 def _lists(
     path: Path, element: Element, corners: int | None, numbers: Floats
 ) -> tuple[Polygons, int]:
-    """Return the lists of property `corners` by their length, and how many numbers the rows take."""
+    """Return the lists of property `corners` grouped by length, and the count of numbers in all rows."""
     starts, lengths, used = _even(element, corners, numbers) or _walk(
         path, element, corners, numbers
     )
@@ -78,16 +78,17 @@ def _lists(
     for length in np.unique(lengths[lengths >= 3]):
         indices = numbers[starts[lengths == length, None] + np.arange(length)]
         if not (np.abs(indices) < 2**53).all() or (indices != np.rint(indices)).any():
-            raise unreadable(path, "a face in it names a vertex that is no whole number")
+            raise unreadable(path, "a face has a vertex index that is not an integer")
         polygons[int(length)] = indices.astype(np.int64)
     return polygons, used
 
 
-Found = tuple[NDArray[np.int64], NDArray[np.int64], int]
+ListPositions = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""Start and length of each row's list, (n,) each, and the end of the last row."""
 
 
-def _even(element: Element, corners: int | None, numbers: Floats) -> Found | None:
-    """Return where the lists begin, their lengths and the end, where all rows are as long as the first."""
+def _even(element: Element, corners: int | None, numbers: Floats) -> ListPositions | None:
+    """Locate the lists if all rows are as long as the first; else return None."""
     position, heads, start = 0, [], 0
     for i, column in enumerate(element.properties):
         if column.count:
@@ -109,8 +110,8 @@ def _even(element: Element, corners: int | None, numbers: Floats) -> Found | Non
     return rows + start, np.full(element.count, length, np.int64), used
 
 
-def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) -> Found:
-    """Return the same where rows differ in length, one row after the other."""
+def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) -> ListPositions:
+    """Locate the lists row by row, for rows of different lengths."""
     values = numbers.tolist()
     starts, lengths, position = [], [], 0
     lists = [bool(column.count) for column in element.properties]
@@ -120,13 +121,13 @@ def _walk(path: Path, element: Element, corners: int | None, numbers: Floats) ->
                 if is_list:
                     length = int(values[position])
                     if length != values[position] or length < 0:
-                        raise unreadable(path, f"a list in it has {values[position]:g} entries")
+                        raise unreadable(path, f"a list has {values[position]:g} entries")
                     if i == corners:
                         starts.append(position + 1)
                         lengths.append(length)
                     position += length
                 position += 1
-    except (IndexError, ValueError, OverflowError):  # ran out, or a length is NaN or infinite
+    except (IndexError, ValueError, OverflowError):  # end of data, or a length is NaN or infinite
         raise cut_short(path, element) from None
     if position > len(values):
         raise cut_short(path, element)

@@ -1,4 +1,4 @@
-"""The rows of a binary PLY file, read and written."""
+"""Read and write the rows of binary PLY files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from render_agent.scans.formats.cleaning import Polygons, unreadable
 from render_agent.scans.formats.ply.header import Columns, Element, Header, corner_list, cut_short
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
-LONGEST_ROW_BYTES = 1 << 30
-"""Bytes; numpy's rows end at 2 GiB."""
-
-POLYGONS_PER_CHUNK = 1 << 20
-"""Polygons that are gathered at a time; bounds the memory that it takes."""
+LONGEST_ROW_BYTES = 1 << 30  # numpy's limit is 2 GiB
+POLYGONS_PER_CHUNK = 1 << 20  # polygons gathered at a time, to bound memory
 
 
 def read_binary(
     path: Path, file: BinaryIO, header: Header, file_size: int
 ) -> tuple[Columns, Polygons | None]:
-    """Return the vertex columns and the faces of a binary PLY file; `file` stands behind its header."""
+    """Return the vertex columns and faces of a binary PLY file, with `file` positioned after its header."""
     columns: Columns = {}
     polygons: Polygons | None = None
     for element in header.needed():
@@ -36,7 +33,7 @@ def read_binary(
                 polygons = {rows[f"v{corners}"].shape[1]: rows[f"v{corners}"]}
         elif rows is None:
             if element.name == "vertex" and element.has_lists:
-                raise unreadable(path, "its vertices carry lists of varying length")
+                raise unreadable(path, "its vertices have lists of varying length")
             _Walk(path, file, element, header.order).skip()
         elif element.name == "vertex":
             names = enumerate(element.properties)
@@ -50,10 +47,13 @@ def binary_ply(
     faces: NDArray[Any] | None,
     comment: str = "",
 ) -> bytes:
-    """Return a scan as the bytes of a binary PLY file; equal scans, equal bytes.
+    """Return a scan as a binary PLY file; equal scans give equal bytes.
 
-    points: (n, 3) metres, written as float32 or else as float64. colours: (n, 3) uint8 or None.
-    faces: (m, 3) integers, or None for a cloud.
+    Args:
+        points: (n, 3) metres, written as float32 if they are, else as float64.
+        colours: (n, 3) uint8, or None.
+        faces: (m, 3) integers, or None for a cloud.
+        comment: Comment line in the header.
     """
     number, kind = ("float", "<f4") if points.dtype == np.float32 else ("double", "<f8")
     header = [
@@ -79,9 +79,9 @@ def binary_ply(
 
 
 def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArray[Any] | None:
-    """Return an element's rows where all are as long as the first, else None, `file` where it was.
+    """Return an element's rows if all are as long as the first; else return None and restore the file position.
 
-    The fields of property i are `v<i>` (for a list (n, its length)) and `n<i>`, the list's length.
+    Property i is in field `v<i>`, with shape (n, length) for a list, whose length is in field `n<i>`.
     """
     start = file.tell()
     fields: list[tuple[Any, ...]] = []
@@ -112,7 +112,7 @@ def _even_rows(file: BinaryIO, element: Element, order: str, left: int) -> NDArr
 
 
 class _Walk:
-    """Finds the lists in rows of different lengths, one row after the other."""
+    """Locates the lists in rows of different lengths, row by row."""
 
     def __init__(self, path: Path, file: BinaryIO, element: Element, order: str) -> None:
         self.path = path
@@ -124,14 +124,14 @@ class _Walk:
         self.lists = [i for i, column in enumerate(element.properties) if column.count]
 
     def skip(self) -> None:
-        """Leave the file behind the element."""
+        """Move the file position past the element."""
         if self.element.has_lists:
             self.find(self.lists[0])
         else:
             raise cut_short(self.path, self.element)
 
     def find(self, wanted: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where in `data` each row's list `wanted` begins and its length, (n,) each."""
+        """Return the offset in `data` and the length of each row's list `wanted`, (n,) each."""
         steps, tail = self._steps()
         data, position = self.data, 0
         starts, lengths = [], []
@@ -145,7 +145,7 @@ class _Walk:
                         starts.append(position)
                         lengths.append(length)
                     if length < 0:
-                        raise unreadable(self.path, f"a list in it has {length} entries")
+                        raise unreadable(self.path, f"a list has {length} entries")
                     position += length * width
                 position += tail
         except struct.error:
@@ -156,7 +156,7 @@ class _Walk:
         return np.array(starts, np.int64), np.array(lengths, np.int64)
 
     def _steps(self) -> tuple[list[tuple[int, int, Any, int, int]], int]:
-        """Return per list (property, bytes before it, its length's reader and size, entry size), and the bytes behind the last."""
+        """Return how to skip a row: steps of (property, bytes before it, length reader, length size, entry size), and trailing bytes."""
         steps, gap = [], 0
         for i, column in enumerate(self.element.properties):
             width = np.dtype(column.type).itemsize

@@ -1,8 +1,6 @@
-"""The header of a PLY file: its elements and their properties, and what it promises checked against the file's size.
+"""Parse a PLY header, and check its counts against the file size before anything is allocated.
 
-Format: Greg Turk, "The PLY Polygon File Format" (1994), with the sized type names that later
-programs write. No reader of a library is trusted with a file whose header may lie: the counts are
-compared with the file's size before anything is allocated.
+Format: Greg Turk, "The PLY Polygon File Format" (1994), plus the sized type names of later programs.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ TYPES = {
 }  # fmt: skip
 
 Columns = dict[str, NDArray[Any]]
-"""The numbers of an element's rows by property, (n,) each."""
+"""Values of an element's rows by property name, (n,) each."""
 
 FORMATS: dict[str, Literal["", "<", ">"]] = {
     "ascii": "",
@@ -40,7 +38,7 @@ FORMATS: dict[str, Literal["", "<", ">"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A column: `type` is numpy's name of it; `count` that of a list's length, None for a number."""
+    """A column: numpy's names of its type and of its list length's type; `count` is None if it is not a list."""
 
     name: str
     type: str
@@ -49,7 +47,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A table of `count` rows."""
+    """A table of `count` rows, such as the vertices or the faces."""
 
     name: str
     count: int
@@ -57,11 +55,11 @@ class Element:
 
     @property
     def has_lists(self) -> bool:
-        """Whether its rows may differ in length."""
+        """True if the element has list properties, so that its rows may differ in length."""
         return any(column.count for column in self.properties)
 
     def least_bytes(self, binary: bool) -> int:
-        """Return how long a row is at the least: lists may be empty, a number is a digit and a gap."""
+        """Return the minimum length of a row: lists may be empty, an ASCII number is a digit and a space."""
         if not binary:
             return 2 * len(self.properties)
         return sum(np.dtype(column.count or column.type).itemsize for column in self.properties)
@@ -69,30 +67,31 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a PLY file promises; order: the byte order, empty for ASCII; size: its own bytes."""
+    """A parsed header: byte order ("" for ASCII), elements, and the header's size in bytes."""
 
     order: Literal["", "<", ">"]
     elements: tuple[Element, ...]
     size: int
 
     def needed(self) -> tuple[Element, ...]:
-        """The elements with rows, up to the last that is a surface: the vertices or the faces."""
+        """The non-empty elements up to the last that is needed, the vertices or the faces."""
         filled = tuple(element for element in self.elements if element.count)
         last = max((i for i, e in enumerate(filled) if e.name in ("vertex", "face")), default=-1)
         return filled[: last + 1]
 
 
 def read_header(path: Path, start: bytes, file_size: int) -> Header:
-    """Return the header of a PLY file from its first bytes.
+    """Parse the header of a PLY file from its first bytes.
 
-    SceneError where it is no PLY header, or promises more rows than a file of that size can hold.
+    Raises:
+        SceneError: It is not a PLY header, or it declares more rows than a file of `file_size` bytes can contain.
     """
     header_end = re.search(rb"(?:^|[\r\n])end_header[ \t]*(\r\n|\n|\r)", start)
     if not header_end:
-        raise unreadable(path, "its PLY header has no end")
+        raise unreadable(path, "its PLY header is incomplete")
     newline = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
     if not newline:
-        raise unreadable(path, "it does not begin as a PLY file does")
+        raise unreadable(path, "it does not start like a PLY file")
     end = header_end.start(1) + len(newline.group(1))
     lines = start[: header_end.start(1)].decode("ascii", "replace").splitlines()
     order, elements = _parse(path, lines)
@@ -116,13 +115,11 @@ def _parse(path: Path, lines: list[str]) -> tuple[Literal["", "<", ">"], tuple[E
             case [] | ["ply" | "comment" | "obj_info" | "end_header", *_]:
                 pass
             case _:
-                raise unreadable(
-                    path, f"its PLY header has a line that makes no sense: {short_repr(line)}"
-                )
+                raise unreadable(path, f"its PLY header has an invalid line: {short_repr(line)}")
     if order is None:
-        raise unreadable(path, "its PLY header names no format")
+        raise unreadable(path, "its PLY header specifies no format")
     if len({element.name for element in elements}) < len(elements):
-        raise unreadable(path, "its PLY header has two elements of one name")
+        raise unreadable(path, "its PLY header has two elements with the same name")
     return order, tuple(elements)
 
 
@@ -136,31 +133,32 @@ def _column(words: list[str]) -> Property | None:
 
 
 def _check_promises(path: Path, header: Header, left: int) -> None:
-    # The last number of an ASCII file needs no gap behind it.
-    room = left if header.order else left + 1
+    # The last number of an ASCII file needs no trailing space.
+    available = left if header.order else left + 1
     for element in header.elements:
         needed = element.count * element.least_bytes(bool(header.order))
-        if needed > room:
+        if needed > available:
             raise unreadable(
                 path,
-                f"its header promises {element.count:,} rows of {shortened(element.name, 40)},"
-                f" but the {left:,} bytes that follow cannot hold them",
+                f"its header declares {element.count:,} rows of {shortened(element.name, 40)},"
+                f" more than fit in the remaining {left:,} bytes",
             )
-        room -= needed
+        available -= needed
 
 
 def cut_short(path: Path, element: Element) -> SceneError:
-    """Return the error of a file that ends before an element's last row."""
+    """Return the error for a file that ends before an element's last row."""
     return unreadable(
-        path, f"it ends before its {element.count:,} rows of {shortened(element.name, 40)} do"
+        path,
+        f"it ends before the last of its {element.count:,} rows of {shortened(element.name, 40)}",
     )
 
 
 def corner_list(path: Path, element: Element) -> int:
-    """Return which property of the faces lists their corners."""
+    """Return the index of the face property that lists the vertex indices."""
     for i, column in enumerate(element.properties):
         if column.name in ("vertex_indices", "vertex_index") and column.count:
             if column.type[0] == "f":
                 break
             return i
-    raise unreadable(path, "its faces do not list their vertices")
+    raise unreadable(path, "its faces have no vertex indices")

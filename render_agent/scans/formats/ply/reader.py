@@ -1,4 +1,4 @@
-"""A PLY file read as what it holds: a mesh, a cloud, or one of the two forms of splats."""
+"""Read a PLY file as a mesh, a cloud, or a splat in one of two layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, ScanKind, triangles, unreadable
-from render_agent.scans.formats.intensity import INTENSITY_NAMES, greys
+from render_agent.scans.formats.intensity import INTENSITY_NAMES, intensity_to_grey
 from render_agent.scans.formats.ply.ascii import read_ascii
 from render_agent.scans.formats.ply.binary import read_binary
 from render_agent.scans.formats.ply.header import LONGEST_HEADER, Columns, read_header
@@ -19,7 +19,7 @@ from render_agent.scans.formats.splats import ply_splat
 
 
 def read_ply(path: Path, size: int) -> Scan:
-    """Return the scan of a PLY file of `size` bytes, its axes as in the file. SceneError where it is not whole."""
+    """Read a PLY file of `size` bytes, with the file's axes; raise SceneError if it is damaged."""
     with path.open("rb") as file:
         start = file.read(LONGEST_HEADER)
         header = read_header(path, start, size)
@@ -37,7 +37,7 @@ def read_ply(path: Path, size: int) -> Scan:
 
 
 def ply_kind(path: Path, start: bytes) -> ScanKind:
-    """Return which kind of scan a PLY file that begins so holds, by its header; of a broken one, mesh."""
+    """Return the kind of scan in a PLY file from its first bytes; "mesh" if the header is invalid."""
     try:
         header = read_header(path, start, path.stat().st_size)
     except SceneError:
@@ -50,9 +50,9 @@ def ply_kind(path: Path, start: bytes) -> ScanKind:
 
 
 def vertex_scan(path: Path, columns: Columns, faces: NDArray[Any] | None) -> Scan:
-    """Return the scan of a PLY file's vertex columns and its faces, (m, 3) or None."""
+    """Return a mesh or cloud from PLY vertex columns and faces, (m, 3) or None."""
     if not columns.keys() >= {"x", "y", "z"}:
-        raise unreadable(path, "its vertices have no x, y and z")
+        raise unreadable(path, "its vertices have no x, y and z properties")
     double = any(columns[axis].dtype.itemsize > 4 for axis in "xyz")
     points = np.empty((len(columns["x"]), 3), np.float64 if double else np.float32)
     for axis, name in enumerate("xyz"):
@@ -73,32 +73,35 @@ def _colours(columns: Columns) -> NDArray[np.uint8] | None:
 
 
 def _grey_of(columns: Columns) -> NDArray[np.uint8] | None:
-    """Return the intensities of a scanner as greys, (n, 3); None where there are none."""
+    """Return scanner intensities as grey colours, (n, 3), or None if there are none."""
     for name, values in columns.items():
         if name.lower() in INTENSITY_NAMES:
-            return greys(values)
+            return intensity_to_grey(values)
     return None
 
 
 def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
-    """Return three channels, each (n,), as colours, (n, 3) uint8.
+    """Convert three colour channels, (n,) each, to (n, 3) uint8.
 
-    Floats that do not exceed 1 run from 0 to 1, others from 0 to 255; integers that exceed 255 run
-    to 65535.
+    Floats range from 0 to 1 if none exceeds 1, else from 0 to 255. Integers range from 0 to 65535 if any exceeds
+    255, else from 0 to 255.
     """
     colours = np.empty((len(channels[0]), 3), np.uint8)
     if all(channel.dtype == np.uint8 for channel in channels):
         scale = 1.0
     else:
-        whole = all(channel.dtype.kind in "iu" for channel in channels)
+        are_integers = all(channel.dtype.kind in "iu" for channel in channels)
         tops = [np.nan_to_num(channel, posinf=0.0).max(initial=0) for channel in channels]
         top = float(max(tops))
-        scale = 255.0 if top <= 1 and not whole else 255.0 / 65535.0 if top > 255 and whole else 1.0
+        if top <= 1 and not are_integers:
+            scale = 255.0
+        else:
+            scale = 255.0 / 65535.0 if top > 255 and are_integers else 1.0
     for index, channel in enumerate(channels):
         if channel.dtype == np.uint8:
             colours[:, index] = channel
         else:
-            with np.errstate(over="ignore"):  # beyond float32 is beyond 255, too
+            with np.errstate(over="ignore"):  # overflowing float32 is clipped to 255
                 scaled = np.clip(np.nan_to_num(channel.astype(np.float32) * scale), 0, 255)
             colours[:, index] = np.rint(scaled).astype(np.uint8)
     return colours

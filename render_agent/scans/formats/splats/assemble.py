@@ -1,4 +1,4 @@
-"""The scan of a splat from the arrays of its file, for every format: broken Gaussians dropped, colours computed."""
+"""Build the scan of a splat from its arrays, for every file format: drop broken Gaussians and compute colours."""
 
 from __future__ import annotations
 
@@ -11,28 +11,21 @@ from numpy.typing import NDArray
 from render_agent.scans.formats.cleaning import FARTHEST_METRES, Scan, unreadable
 from render_agent.scans.gaussians import CONSTANT_HARMONIC, Gaussians
 
-MAX_GAUSSIANS = 20_000_000
-"""A splat of more is refused."""
-
-WIDEST_METRES = 1e4
-"""Metres: a Gaussian that is wider is a fault of the file and is left out, as NaN is."""
-
-BRIGHTEST = 1e4
-"""A coefficient of a colour, of which 1 is white, that is larger is a fault of the file."""
-
-COEFFICIENTS = (1, 4, 9, 16)
-"""Coefficients of a colour up to the degrees 0, 1, 2 and 3."""
+MAX_GAUSSIANS = 20_000_000  # larger splats are rejected
+WIDEST_METRES = 1e4  # wider Gaussians are faulty, like NaN, and are dropped
+BRIGHTEST = 1e4  # larger colour coefficients are faulty; white is 1
+COEFFICIENTS = (1, 4, 9, 16)  # coefficients per colour channel for degrees 0 to 3
 
 
 def check_count(path: Path, count: int) -> None:
-    """SceneError where a splat has none or too many Gaussians."""
+    """Raise SceneError if a splat has no Gaussians or too many."""
     if not count:
-        raise unreadable(path, "it holds no Gaussians")
+        raise unreadable(path, "it has no Gaussians")
     if count > MAX_GAUSSIANS:
         raise unreadable(
             path,
-            f"it holds {count:,} Gaussians, and at most {MAX_GAUSSIANS:,} can be read",
-            "thin it out",
+            f"it has {count:,} Gaussians, more than the supported {MAX_GAUSSIANS:,}",
+            "reduce their number",
         )
 
 
@@ -45,11 +38,19 @@ def splat_scan(
     harmonics: NDArray[Any],
     notes: tuple[str, ...] = (),
 ) -> Scan:
-    """Return the scan of Gaussians, those left out that are not finite or have no shape.
+    """Build a scan from Gaussians; those with invalid values are dropped, which adds a note.
 
-    points, scales: (n, 3) in the unit of the file. rotations: (n, 4) quaternions (w, x, y, z) of any
-    length. opacities: (n,) from 0 to 1. harmonics: (n, k, 3), k of 1, 4, 9 or 16. SceneError where no
-    Gaussian is left.
+    Args:
+        path: The file, for error messages.
+        points: (n, 3) in the unit of the file.
+        scales: (n, 3) standard deviations in the unit of the file.
+        rotations: (n, 4) quaternions (w, x, y, z) of any length.
+        opacities: (n,) from 0 to 1.
+        harmonics: (n, k, 3) with k = 1, 4, 9 or 16.
+        notes: Notes so far.
+
+    Raises:
+        SceneError: No valid Gaussian remains.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(rotations, axis=1)
@@ -58,11 +59,11 @@ def splat_scan(
         good &= (lengths > 1e-6) & (lengths < 1e6) & (opacities >= 0) & (opacities <= 1)
         good &= (np.abs(harmonics) < BRIGHTEST).all(axis=(1, 2))
     if not good.any():
-        raise unreadable(path, "it holds no Gaussians with finite coordinates")
+        raise unreadable(path, "it has no Gaussians with finite coordinates")
     parts = points, scales, rotations, opacities, harmonics
     if not good.all():
         parts = tuple(part[good] for part in parts)
-        notes = (*notes, f"{int((~good).sum()):,} broken Gaussians were left out")
+        notes = (*notes, f"{int((~good).sum()):,} invalid Gaussians were dropped")
     at, scale, rotation, opacity, coefficients = (
         np.ascontiguousarray(part, np.float32) for part in parts
     )
@@ -72,6 +73,6 @@ def splat_scan(
 
 
 def constant_colours(harmonics: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the colours, (n, 3) uint8, of harmonics (n, k, 3) without what depends on the direction."""
+    """Return colours, (n, 3) uint8, from the constant coefficient of harmonics, (n, k, 3)."""
     colours = np.clip(0.5 + CONSTANT_HARMONIC * harmonics[:, 0], 0.0, 1.0)
     return np.asarray(np.rint(colours * 255), np.uint8)

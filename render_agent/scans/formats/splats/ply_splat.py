@@ -1,7 +1,7 @@
-"""PLY files of splats: those of the original work, a Gaussian a row, and PlayCanvas's, packed by 256.
+"""Read splats in PLY files: the original layout with a Gaussian per row, and PlayCanvas's compressed one.
 
-Formats: B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), as its
-program writes its PLY files; PlayCanvas's compressed PLY as its engine and SuperSplat document it.
+Formats: B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), as their
+program writes it; PlayCanvas's compressed PLY as documented by its engine and SuperSplat.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ LIMITS = tuple(
     for name in ("x", "y", "z", "scale_x", "scale_y", "scale_z", "r", "g", "b")
     for end in ("min", "max")
 )
-PER_CHUNK = 256
+PER_CHUNK = 256  # Gaussians that share the value ranges of a chunk
 
+# Header comment that this program writes into splats it converted, to record their up axis.
 UP_COMMENT = re.compile(rb"[\r\n]comment up (-?[xyz])[\r\n]")
-"""How this program writes which way is up into a splat that it converted."""
 
 
 def up_comment(start: bytes) -> Axis | None:
-    """Return which axis the header says points up, None where it says nothing."""
+    """Return the up axis recorded in the header's comment, or None if there is none."""
     match = UP_COMMENT.search(start.partition(b"end_header")[0])
     return match[1].decode() if match else None  # type: ignore[return-value]
 
 
 def is_original(header: Header) -> bool:
-    """Whether the vertices of a PLY file have the shapes and the harmonics of Gaussians."""
+    """Return True if the vertices of a PLY file are Gaussians in the original layout."""
     names = _names(header, "vertex")
     return names >= {*SHAPE, *COLOUR, "x", "y", "z"}
 
 
 def is_packed(header: Header) -> bool:
-    """Whether a PLY file is a compressed splat of PlayCanvas's."""
+    """Return True if a PLY file is a splat in PlayCanvas's compressed layout."""
     return _names(header, "vertex") >= set(PACKED) and bool(_names(header, "chunk"))
 
 
@@ -57,7 +57,7 @@ def _names(header: Header, element: str) -> set[str]:
 
 
 def original_scan(path: Path, columns: Columns) -> Scan:
-    """Return the splat of a PLY file's vertex columns. SceneError where they are not whole."""
+    """Build the splat from a PLY file's vertex columns; raise SceneError if they are invalid."""
     check_count(path, len(columns["x"]))
     return splat_scan(
         path,
@@ -75,7 +75,7 @@ def _stacked(columns: Columns, *names: str) -> NDArray[np.float32]:
 
 
 def _scales(columns: Columns) -> NDArray[np.float32]:
-    """Return the scales, (n, 3); those of flat Gaussians, which have two, get a third of nothing."""
+    """Return the scales, (n, 3); flat (2D) Gaussians have two and get a third of zero."""
     names = [f"scale_{i}" for i in range(3) if f"scale_{i}" in columns]
     with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(_stacked(columns, *names))
@@ -88,7 +88,7 @@ def _sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
-    """Return the coefficients, (n, k, 3); those that vary stand channel by channel in the file."""
+    """Return the coefficients, (n, k, 3); the file stores all but the first channel by channel."""
     varying = sum(1 for name in columns if re.fullmatch(r"f_rest_\d{1,3}", name))
     names = [f"f_rest_{i}" for i in range(varying)]
     count = _coefficients(path, varying, all(name in columns for name in names))
@@ -102,28 +102,29 @@ def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
 
 
 def _coefficients(path: Path, varying: int, whole: bool) -> int:
-    """Return how many coefficients a colour has whose `varying` ones stand in the file, at most 16."""
+    """Return the number of coefficients per channel, at most 16, given `varying` f_rest properties in the file."""
     count = varying // 3 + 1
     if not whole or varying % 3 or count not in (*COEFFICIENTS, 25):
         raise unreadable(
-            path, f"its {varying} numbers f_rest are no spherical harmonics of a whole degree"
+            path, f"its {varying} f_rest properties do not form spherical harmonics of any degree"
         )
     return min(count, COEFFICIENTS[-1])
 
 
 def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
-    """Return the splat of PlayCanvas's compressed PLY; `file` stands behind its header.
+    """Read a splat in PlayCanvas's compressed layout, with `file` positioned after its header.
 
-    SceneError where it is not whole.
+    Raises:
+        SceneError: The file is damaged.
     """
     tables: dict[str, NDArray[Any]] = {}
     for element in header.elements:
         if element.has_lists or not header.order:
-            raise unreadable(path, "it is no binary compressed splat without lists")
+            raise unreadable(path, "a compressed splat must be binary and without list properties")
         kinds = [(column.name, header.order + column.type) for column in element.properties]
         if len(dict(kinds)) < len(kinds):
             raise unreadable(
-                path, f"its {shortened(element.name, 40)} has two properties of one name"
+                path, f"its {shortened(element.name, 40)} has two properties with the same name"
             )
         tables[element.name] = np.fromfile(file, np.dtype(kinds), element.count)
         if len(tables[element.name]) < element.count:
@@ -132,9 +133,11 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
     limits = set(chunks.dtype.names or ())
     check_count(path, len(rows))
     if len(chunks) * PER_CHUNK < len(rows) or not set(LIMITS[:12]) <= limits:
-        raise unreadable(path, f"its {len(chunks):,} chunks do not hold {len(rows):,} Gaussians")
+        raise unreadable(
+            path, f"its {len(chunks):,} chunks do not match its {len(rows):,} Gaussians"
+        )
     if any(rows.dtype[name].kind not in "iu" for name in PACKED):
-        raise unreadable(path, "its packed words are no whole numbers")
+        raise unreadable(path, "its packed properties are not integers")
     words = {name: rows[name].astype(np.uint32) for name in PACKED}
     bytes_ = _split(words["packed_color"], (8, 8, 8, 8))
     colours = (
@@ -162,12 +165,12 @@ def read_packed(path: Path, file: BinaryIO, header: Header) -> Scan:
 
 
 def _split(words: NDArray[np.uint32], bits: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return the parts of 32 bits, the highest first, each as a share of its largest: (n, k)."""
+    """Split 32-bit words into bit fields, highest first, each normalised to 0 to 1: (n, k)."""
     parts = np.empty((len(words), len(bits)), np.float32)
-    left = 32
+    shift = 32
     for index, width in enumerate(bits):
-        left -= width
-        parts[:, index] = (words >> np.uint32(left) & np.uint32((1 << width) - 1)) / np.float32(
+        shift -= width
+        parts[:, index] = (words >> np.uint32(shift) & np.uint32((1 << width) - 1)) / np.float32(
             (1 << width) - 1
         )
     return parts
@@ -176,7 +179,7 @@ def _split(words: NDArray[np.uint32], bits: tuple[int, ...]) -> NDArray[np.float
 def _within(
     chunks: NDArray[Any], shares: NDArray[np.float32], names: tuple[str, str, str]
 ) -> NDArray[np.float32]:
-    """Return shares, (n, 3) from 0 to 1, as values between the least and the most of their chunks."""
+    """Scale shares, (n, 3) from 0 to 1, to the value ranges of their chunks."""
     chunk = np.arange(len(shares)) // PER_CHUNK
     values = np.empty_like(shares)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -189,18 +192,18 @@ def _within(
 
 
 def _rotations(words: NDArray[np.uint32]) -> NDArray[np.float32]:
-    """Return quaternions, (n, 4): two bits say which part is the largest, the others stand in order."""
+    """Unpack quaternions, (n, 4): two bits for the index of the largest component, then the other three."""
     others = (_split(words, (2, 10, 10, 10))[:, 1:] - 0.5) * np.float32(np.sqrt(2))
     largest = (words >> np.uint32(30)).astype(np.intp)
     return with_largest(others, largest)
 
 
 def with_largest(others: NDArray[np.float32], largest: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return unit quaternions, (n, 4), of which the part `largest`, (n,), was left out of `others`, (n, 3)."""
+    """Return unit quaternions, (n, 4), from three components, (n, 3), and the index of the omitted largest one, (n,)."""
     quaternions = np.empty((len(others), 4), np.float32)
-    rest = np.array([[j for j in range(4) if j != i] for i in range(4)])
+    other_indices = np.array([[j for j in range(4) if j != i] for i in range(4)])
     rows = np.arange(len(others))
-    quaternions[rows[:, None], rest[largest]] = others
+    quaternions[rows[:, None], other_indices[largest]] = others
     quaternions[rows, largest] = np.sqrt(np.maximum(1 - (others**2).sum(axis=1), 0))
     return quaternions
 
@@ -208,7 +211,7 @@ def with_largest(others: NDArray[np.float32], largest: NDArray[np.intp]) -> NDAr
 def _with_packed(
     path: Path, constant: NDArray[np.float32], table: NDArray[Any] | None
 ) -> NDArray[np.float32]:
-    """Return the coefficients, (n, k, 3), the varying ones from bytes that run from -4 to 4."""
+    """Return the coefficients, (n, k, 3); the varying ones are bytes that range from -4 to 4."""
     names = [] if table is None else list(table.dtype.names or ())
     varying = [f"f_rest_{i}" for i in range(len(names))]
     count = _coefficients(path, len(names), set(varying) == set(names))
@@ -216,11 +219,11 @@ def _with_packed(
     harmonics[:, 0] = constant
     if table is not None and count > 1:
         if len(table) != len(constant):
-            raise unreadable(path, "its spherical harmonics are not as many as its Gaussians")
+            raise unreadable(path, "the numbers of its spherical harmonics and Gaussians differ")
         for channel in range(3):
             for k in range(1, count):
                 shares = table[varying[channel * (len(names) // 3) + k - 1]].astype(np.float32)
-                # the ends stand for themselves, all else for the middle of its step
+                # 0 and 255 decode to the ends of the range, other values to the middle of their step.
                 middle = np.where(shares <= 0, 0, np.where(shares >= 255, 256, shares + 0.5))
                 harmonics[:, k, channel] = (middle / 256 - 0.5) * 8
     return harmonics

@@ -1,7 +1,7 @@
-"""SPZ, Niantic's compressed splats: versions 1 to 3 in one gzip stream, version 4 in a zstd stream a part.
+"""Read SPZ, Niantic's compressed splats: versions 1 to 3 are one gzip stream, version 4 has zstd streams.
 
-Format: https://github.com/nianticlabs/spz. Nothing is unpacked on a header's word alone: what a file
-promises is compared with its size first, and no more is unpacked than it promised.
+Format: https://github.com/nianticlabs/spz. The declared sizes are checked against the file size before
+anything is decompressed, and decompression is limited to them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from render_agent.scans.formats.splats.ply_splat import with_largest
 MAGIC = b"NGSP"
 GZIP = b"\x1f\x8b"
 
-MOST_EXPANSION = 250
-"""Times: a file that promises to become larger than this, against its own size, is no splat."""
-
+MOST_EXPANSION = 250  # maximum ratio of decompressed to file size; larger claims are malformed
 OLD_HEADER = struct.Struct("<4sIIBBBB")
 NEW_HEADER = struct.Struct("<4sIIBBBBI12x")
-COLOUR_STEP = 0.15
-"""What a whole colour's constant harmonic is multiplied by."""
-
-LARGEST_DEGREE = 4
-"""The fourth degree may be in a file, and is left out."""
+COLOUR_STEP = 0.15  # scale of the constant harmonic in the file
+LARGEST_DEGREE = 4  # a file may contain degree 4, which is ignored
 
 Parts = list[NDArray[np.uint8]]
-"""Positions, opacities, colours, scales, rotations and harmonics, (n, bytes of one) each."""
+"""Positions, opacities, colours, scales, rotations and harmonics, each (n, bytes per Gaussian)."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +41,13 @@ class _Header:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Bytes that a Gaussian takes in each part."""
+        """Bytes per Gaussian in each part."""
         varying = 3 * ((self.degree + 1) ** 2 - 1)
         return (6 if self.version == 1 else 9, 1, 3, 3, 3 if self.version < 3 else 4, varying)
 
 
 def is_packed_spz(start: bytes) -> bool:
-    """Whether a file that begins so is one of versions 1 to 3, all of which is packed by gzip."""
+    """Return True if the file is SPZ version 1 to 3, which is gzip-compressed as a whole."""
     try:
         return start.startswith(GZIP) and zlib.decompressobj(31).decompress(start, 4) == MAGIC
     except zlib.error:
@@ -60,7 +55,7 @@ def is_packed_spz(start: bytes) -> bool:
 
 
 def read_spz(path: Path, size: int) -> Scan:
-    """Return the splat of an SPZ file of `size` bytes, y up. SceneError where it is not whole."""
+    """Read an SPZ file of `size` bytes, y up; raise SceneError if it is damaged."""
     data = path.read_bytes()
     if data.startswith(MAGIC):
         header, parts = _from_zstd(path, data)
@@ -69,11 +64,11 @@ def read_spz(path: Path, size: int) -> Scan:
     positions, opacities, colours, scales, rotations, varying = parts
     harmonics = np.zeros((header.count, min(header.degree + 1, 4) ** 2, 3), np.float32)
     harmonics[:, 0] = (colours / np.float32(255) - 0.5) / np.float32(COLOUR_STEP)
-    kept = 3 * (harmonics.shape[1] - 1)
-    harmonics[:, 1:].reshape(header.count, kept)[:] = (
-        varying[:, :kept].astype(np.float32) - 128
+    num_varying = 3 * (harmonics.shape[1] - 1)
+    harmonics[:, 1:].reshape(header.count, num_varying)[:] = (
+        varying[:, :num_varying].astype(np.float32) - 128
     ) / 128
-    notes = ("it was trained with antialiasing, which is not drawn",) if header.flags & 1 else ()
+    notes = ("trained with antialiasing, which is not rendered",) if header.flags & 1 else ()
     return splat_scan(
         path,
         _positions(header, positions),
@@ -86,19 +81,19 @@ def read_spz(path: Path, size: int) -> Scan:
 
 
 def _checked(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
-    """Return a header whose promises a file of these bytes can keep."""
+    """Return the header after checking its sizes against the file size."""
     version, count, degree, fraction_bits, flags = fields
     header = _Header(version, count, degree, fraction_bits, flags)
     if not 1 <= version <= 4:
         raise unreadable(
-            path, f"it is SPZ of version {version}, and 1 to 4 are known", "convert it to PLY"
+            path, f"SPZ version {version} is not supported (only 1 to 4)", "convert it to PLY"
         )
     if degree > LARGEST_DEGREE or fraction_bits > 24:
-        raise unreadable(path, "its SPZ header makes no sense")
+        raise unreadable(path, "its SPZ header is invalid")
     if sum(header.widths) * count > MOST_EXPANSION * len(data):
         raise unreadable(
             path,
-            f"its header promises {count:,} Gaussians, more than {len(data):,} bytes can hold",
+            f"its header declares {count:,} Gaussians, too many for {len(data):,} bytes",
         )
     check_count(path, count)
     return header
@@ -109,17 +104,17 @@ def _from_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
     try:
         start = stream.decompress(data, OLD_HEADER.size)
         if len(start) < OLD_HEADER.size:
-            raise unreadable(path, "its SPZ header is not whole")
+            raise unreadable(path, "its SPZ header is incomplete")
         _, *fields, _ = OLD_HEADER.unpack(start)
         header = _checked(path, data, tuple(fields))
         if header.version > 3:
-            raise unreadable(path, "it is SPZ of version 4 in the stream of version 3")
+            raise unreadable(path, "it is SPZ version 4 in a gzip stream")
         needed = sum(header.widths) * header.count
         content = stream.decompress(stream.unconsumed_tail, needed)
     except zlib.error:
-        raise unreadable(path, "its gzip stream is broken") from None
+        raise unreadable(path, "its gzip stream is corrupt") from None
     if len(content) < needed:
-        raise unreadable(path, f"it ends before its {header.count:,} Gaussians do")
+        raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")
     parts, first = [], 0
     for width in header.widths:
         part = np.frombuffer(content, np.uint8, width * header.count, first)
@@ -130,7 +125,7 @@ def _from_gzip(path: Path, data: bytes) -> tuple[_Header, Parts]:
 
 def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
     if len(data) < NEW_HEADER.size:
-        raise unreadable(path, "its SPZ header is not whole")
+        raise unreadable(path, "its SPZ header is incomplete")
     _, *fields, streams, table = NEW_HEADER.unpack_from(data)
     header = _checked(path, data, tuple(fields))
     wanted = [width for width in header.widths if width]
@@ -141,12 +136,12 @@ def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
         or not NEW_HEADER.size <= table
         or end > len(data)
     ):
-        raise unreadable(path, "its SPZ header makes no sense")
+        raise unreadable(path, "its SPZ header is invalid")
     parts = []
     for index, width in enumerate(wanted):
         packed, unpacked = struct.unpack_from("<QQ", data, table + 16 * index)
         if unpacked != width * header.count or end + packed > len(data):
-            raise unreadable(path, f"it ends before its {header.count:,} Gaussians do")
+            raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")
         content = _unpacked(path, data[end : end + packed], unpacked)
         parts.append(np.frombuffer(content, np.uint8).reshape(header.count, width))
         end += packed
@@ -155,22 +150,22 @@ def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
 
 
 def _unpacked(path: Path, packed: bytes, size: int) -> bytes:
-    """Return `size` bytes of a zstd stream, which may hold no fewer."""
-    require_reader(path, "SPZ of version 4", "zstandard")
+    """Decompress a zstd stream to `size` bytes; raise SceneError if it has fewer."""
+    require_reader(path, "SPZ version 4", "zstandard")
     import zstandard
 
     try:
         with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
             content: bytes = reader.read(size)
     except zstandard.ZstdError:
-        raise unreadable(path, "one of its zstd streams is broken") from None
+        raise unreadable(path, "one of its zstd streams is corrupt") from None
     if len(content) < size:
-        raise unreadable(path, "one of its zstd streams is cut short")
+        raise unreadable(path, "one of its zstd streams is truncated")
     return content
 
 
 def _positions(header: _Header, packed: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return positions, (n, 3): halves in version 1, since then fixed-point numbers of 24 bits."""
+    """Return positions, (n, 3): float16 in version 1, later 24-bit fixed-point numbers."""
     if header.version == 1:
         return packed.reshape(-1).view("<f2").reshape(-1, 3).astype(np.float32)
     parts = packed.reshape(header.count, 3, 3).astype(np.int32)
@@ -180,7 +175,7 @@ def _positions(header: _Header, packed: NDArray[np.uint8]) -> NDArray[np.float32
 
 
 def _rotations(header: _Header, packed: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return quaternions (w, x, y, z), (n, 4), in whose place the file has x, y, z and w."""
+    """Return quaternions (w, x, y, z), (n, 4); the file stores x, y, z, w."""
     if header.version < 3:
         three = packed.astype(np.float32) / np.float32(127.5) - 1
         quaternions = with_largest(three, np.full(header.count, 3))

@@ -1,4 +1,4 @@
-"""Parts of a textured scan, each of one material, joined to one scan with colours at its vertices."""
+"""Join the parts of a textured scan, each with one material, into one scan with vertex colours."""
 
 from __future__ import annotations
 
@@ -15,35 +15,27 @@ from render_agent.scans.texture import Material, Texture, bilinear
 
 FloatArray = NDArray[np.float64]
 
-MAX_VERTICES = 20_000_000
-"""Vertices of all instances of a scan's meshes together."""
-
-MAX_CORNERS = 120_000_000
-"""The same for corners of faces."""
-
-FARTHEST_UV = 1e5
-"""A picture is not repeated more often than this; what lies beyond is a fault, as NaN is."""
-
+MAX_VERTICES = 20_000_000  # vertices of all mesh instances together
+MAX_CORNERS = 120_000_000  # face corners of all mesh instances together
+FARTHEST_UV = 1e5  # texture coordinates beyond this are faulty, like NaN
+# Linear light of uncoloured parts in a coloured scan.
 PLAIN_LIGHT = float(linear(np.array(180 / 255)))
-"""The linear light of parts without a colour in a scan with colours."""
-
 PLAIN = Material(None, (PLAIN_LIGHT, PLAIN_LIGHT, PLAIN_LIGHT, 1.0), captured=False)
+SCANNED = Material(None)  # for vertex colours without a material
 
-SCANNED = Material(None)
-"""Of vertex colours without a material."""
-
-LOOSE_NOTE = (
-    "Parts of it have a picture but no place in it: they are drawn in the picture's mean colour."
-)
+LOOSE_NOTE = "some faces have no valid texture coordinates and are shown in the image's mean colour"
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Faces of one material, or points.
+    """Faces with one material, or points.
 
-    points: (n, 3) metres. faces: (m, 3) indices into them, None for a cloud. material: None where the
-    file names none. uv: (n, 2) as in a Texture, or None. colours: (n, 3) linear light of the vertices,
-    that multiplies the material's, or None.
+    Attributes:
+        points: (n, 3) metres.
+        faces: (m, 3) indices into `points`; None for a cloud.
+        material: None if the file specifies none.
+        uv: Texture coordinates as in `Texture`, (n, 2), or None.
+        colours: Vertex colours in linear light, (n, 3), multiplied with the material's; or None.
     """
 
     points: NDArray[Any]
@@ -53,10 +45,11 @@ class Part:
     colours: NDArray[Any] | None = None
 
 
-def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
-    """Return parts, all meshes or all clouds, as one scan; without any colours where no part has one.
+def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
+    """Join parts, all meshes or all clouds, into one scan. It has no colours if no part has.
 
-    ValueError where a face uses a vertex that is not there.
+    Raises:
+        ValueError: A face refers to a vertex that does not exist.
     """
     colourless = all(part.material is None and part.colours is None for part in parts)
     numbers: dict[int, int] = {}
@@ -68,7 +61,7 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
             materials.append(material)
         return numbers[id(material)]
 
-    points, faces, colours, uvs, tints, chosen, count = [], [], [], [], [], [], 0
+    points, faces, colours, uvs, tints, face_materials, count = [], [], [], [], [], [], 0
     all_notes = list(notes)
     for part in parts:
         size = len(part.points)
@@ -76,25 +69,24 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
         if part.colours is not None and material.picture is None and not material.captured:
             material = replace(material, captured=True)
         uv = np.zeros((size, 2), np.float32)
-        lost = np.full(size, material.picture is not None)
+        has_no_uv = np.full(size, material.picture is not None)
         if part.uv is not None and material.picture is not None:
             with np.errstate(invalid="ignore"):
-                lost = ~(np.abs(part.uv) <= FARTHEST_UV).all(axis=1)
-            uv = np.where(lost[:, None], 0, part.uv).astype(np.float32)
+                has_no_uv = ~(np.abs(part.uv) <= FARTHEST_UV).all(axis=1)
+            uv = np.where(has_no_uv[:, None], 0, part.uv).astype(np.float32)
         if part.faces is not None:
             corners = np.asarray(part.faces).astype(np.int64, copy=False).reshape(-1, 3)
             if len(corners) and not 0 <= corners.min() <= corners.max() < size:
-                raise ValueError("a face uses a vertex that is not there")
-            named = np.full(len(corners), number(material), np.int32)
-            loose = lost[corners].any(axis=1) if lost.any() else np.zeros(len(corners), bool)
-            if loose.any():
-                named[loose] = number(_without_picture(material))
+                raise ValueError("a face refers to a vertex that does not exist")
+            materials_of_part = np.full(len(corners), number(material), np.int32)
+            if has_no_uv.any() and (loose := has_no_uv[corners].any(axis=1)).any():
+                materials_of_part[loose] = number(_without_picture(material))
                 all_notes += [LOOSE_NOTE] if LOOSE_NOTE not in all_notes else []
             faces.append((corners + count).astype(np.int32))
-            chosen.append(named)
+            face_materials.append(materials_of_part)
         points.append(part.points)
         if not colourless:
-            colours.append(screen(_light(material, uv, lost, part.colours)))
+            colours.append(screen(_light(material, uv, has_no_uv, part.colours)))
             uvs.append(uv)
             tints.append(
                 np.full((size, 3), 255, np.uint8) if part.colours is None else screen(part.colours)
@@ -108,15 +100,15 @@ def joined(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
     )
     if colourless or not faces:
         return scan
-    tinted = any(
+    has_tints = any(
         part.colours is not None and part.material is not None and part.material.picture is not None
         for part in parts
     )
     texture = Texture(
         np.concatenate(uvs),
-        np.concatenate(chosen),
+        np.concatenate(face_materials),
         tuple(materials),
-        np.concatenate(tints) if tinted else None,
+        np.concatenate(tints) if has_tints else None,
     )
     return replace(scan, texture=texture)
 
@@ -128,15 +120,15 @@ def _without_picture(material: Material) -> Material:
 def _light(
     material: Material,
     uv: NDArray[np.float32],
-    lost: NDArray[np.bool_],
+    has_no_uv: NDArray[np.bool_],
     tints: NDArray[Any] | None,
 ) -> FloatArray:
-    """Return the linear light, (n, 3), of vertices: the product of all that colours them."""
+    """Return the linear light of the vertices, (n, 3): the product of tint, image and vertex colours."""
     light = np.tile(np.array(material.tint[:3], np.float64), (len(uv), 1))
     if material.picture is not None:
         texels = linear(bilinear(material.picture, uv, material.wrap)[:, :3] / 255)
         mean = linear(material.picture[::7, ::7, :3].reshape(-1, 3).mean(axis=0) / 255)
-        light *= np.where(lost[:, None], mean, texels)
+        light *= np.where(has_no_uv[:, None], mean, texels)
     if tints is not None:
         light *= tints
     return light

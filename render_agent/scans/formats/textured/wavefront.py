@@ -1,6 +1,6 @@
-"""Wavefront OBJ with its MTL files: geometry through trimesh, materials by our own few lines.
+"""Read Wavefront OBJ: geometry with trimesh, MTL materials with our own parser.
 
-trimesh drops a picture that it cannot open without a word, and vertex colours beside a material.
+trimesh silently drops images that it cannot open, and vertex colours of objects with a material.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.scans.formats.cleaning import Scan, triangles
-from render_agent.scans.formats.textured.parts import Part, joined
-from render_agent.scans.formats.textured.picture_files import (
-    Picture,
-    Unusable,
-    decoded,
-    file_beside,
+from render_agent.scans.formats.textured.image_files import (
+    EncodedImage,
+    ImageError,
+    decode_images,
+    read_sibling,
 )
+from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.srgb import linear
 from render_agent.scans.texture import Material, Wrap
 
+# Options that may precede the image name in a map_* line.
 OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
-"""What may stand before a picture's name."""
 
-MASK_CUTOFF = 0.5
-
+MASK_CUTOFF = 0.5  # texels with a lower alpha are holes
+# Enough for a face with thousands of corners; trimesh needs hundreds of bytes for each.
 MAX_LINE_BYTES = 1 << 16
-"""Of a line: a face of thousands of corners has no more, and trimesh takes hundreds of bytes for each."""
 
 
 @dataclass(frozen=True)
 class _MtlMaterial:
-    """A material of an MTL file: its colour (a screen's, 0 to 1), its picture's name, and that of its alpha."""
+    """A material in an MTL file: its sRGB colour (0 to 1), and the names of its colour and alpha images."""
 
     colour: tuple[float, ...] = (1.0, 1.0, 1.0)
     picture: str | None = None
@@ -49,7 +48,7 @@ class _MtlMaterial:
 
 
 class _Names:
-    """What trimesh asks for an OBJ's MTL file: materials with nothing but their names."""
+    """Resolver that serves trimesh an MTL file with nothing but material names."""
 
     def __init__(self, names: set[str]) -> None:
         self.text = "".join(f"newmtl {name}\n" for name in sorted(names)).encode()
@@ -58,11 +57,17 @@ class _Names:
         return self.text
 
 
-def read_obj(path: Path, *, apart: bool) -> Scan:
-    """Return the scan of an OBJ file, its axes as in the file, with the materials that it names.
+def read_obj(path: Path, *, in_child: bool) -> Scan:
+    """Read an OBJ file and its materials, with the file's axes.
 
-    apart: whether this is a process of its own; NeedsProcess where its pictures need one. Refused where they are
-    too large; whatever trimesh raises where it is damaged.
+    Args:
+        path: The OBJ file.
+        in_child: Whether this is a child process.
+
+    Raises:
+        NeedsChildProcess: Its images need a child process.
+        ScanRejectedError: Its images are too large.
+        Exception: Whatever trimesh raises on a malformed file.
     """
     from trimesh.exchange.obj import load_obj
 
@@ -70,28 +75,28 @@ def read_obj(path: Path, *, apart: bool) -> Scan:
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
     if longest > MAX_LINE_BYTES:
-        raise ValueError(f"a line of it has {longest:,} bytes")
+        raise ValueError(f"a line has {longest:,} bytes")
     text = data.decode("utf-8", "replace")
     used = {
         " ".join(name.split()) for name in re.findall(r"^\s*usemtl\s+(.+)$", text, re.MULTILINE)
     }
     libraries = re.findall(r"^\s*mtllib\s+(.+)$", text, re.MULTILINE)
-    if used:  # trimesh knows a material's name only where it finds a file of materials
+    if used:  # trimesh only reports material names if it finds an MTL file
         text = "mtllib names\n" + re.sub(r"^\s*mtllib.*$", "", text, flags=re.MULTILINE)
     mesh = load_obj(io.BytesIO(text.encode("utf-8", "replace")), resolver=_Names(used))
-    shown = list(mesh.get("geometry", {"": mesh}).values())
-    materials, notes = _materials(path.parent, libraries, used, apart=apart)
+    geometries = list(mesh.get("geometry", {"": mesh}).values())
+    materials, notes = _materials(path.parent, libraries, used, in_child=in_child)
     parts = []
-    for geometry in shown:
+    for geometry in geometries:
         visual = geometry.get("visual")
         name = None if visual is None else getattr(visual.material, "name", None)
         parts.append(
             _part(geometry, materials.get(str(name)), None if visual is None else visual.uv)
         )
-    solid = [part for part in parts if part.faces is not None and len(part.faces)]
-    if not solid:
-        raise ValueError("it holds no surface")
-    return joined(solid, notes)
+    surfaces = [part for part in parts if part.faces is not None and len(part.faces)]
+    if not surfaces:
+        raise ValueError("it has no surface")
+    return join_parts(surfaces, notes)
 
 
 def _part(
@@ -101,7 +106,7 @@ def _part(
 ) -> Part:
     points = np.asarray(geometry["vertices"], np.float64)
     if points.ndim != 2 or points.shape[1] != 3:
-        raise ValueError("its vertices have no three coordinates")
+        raise ValueError("its vertices do not have three coordinates")
     polygons = np.asarray(geometry.get("faces", np.empty((0, 3))), np.int64)
     faces = triangles({polygons.shape[1]: polygons})
     colours = geometry.get("vertex_colors")
@@ -117,53 +122,53 @@ def _part(
     material, entry = appearance
     if colours is not None and material.picture is None and entry.colour == _grey(entry.colour):
         material = replace(material, tint=(1.0, 1.0, 1.0, 1.0))
-    placed = None
+    scaled_uv = None
     if uv is not None and np.shape(uv)[:1] == (len(points),):
         with np.errstate(invalid="ignore", over="ignore"):
-            placed = np.asarray(uv, np.float64)[:, :2] * entry.scale[:2] + entry.shift[:2]
-        placed = placed * (1, -1) + (0, 1)  # v counts from the bottom
-    return Part(points, faces, material, placed, colours)
+            scaled_uv = np.asarray(uv, np.float64)[:, :2] * entry.scale[:2] + entry.shift[:2]
+        scaled_uv = scaled_uv * (1, -1) + (0, 1)  # OBJ's v axis points up
+    return Part(points, faces, material, scaled_uv, colours)
 
 
 def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the grey whose level a colour's first is: programs write one where they mean none."""
+    """Return the grey with the level of a colour's first channel: exporters write a grey for "no colour"."""
     return (colour[0],) * len(colour)
 
 
 def _materials(
-    folder: Path, libraries: list[str], used: set[str], *, apart: bool
+    folder: Path, libraries: list[str], used: set[str], *, in_child: bool
 ) -> tuple[dict[str, tuple[Material, _MtlMaterial]], list[str]]:
-    """Return the materials that are used, by name, and notes about them."""
+    """Return the used materials by name, and notes about them."""
     entries: dict[str, _MtlMaterial] = {}
     notes = []
     for line in libraries:
         for name in dict.fromkeys([line.strip(), *line.split()]):
             try:
-                entries |= _library(file_beside(folder, name).decode("utf-8", "replace"))
+                entries |= _library(read_sibling(folder, name).decode("utf-8", "replace"))
                 break
-            except Unusable as error:
+            except ImageError as error:
                 reason = error
         else:
-            notes.append(f"Its materials are not shown: {reason}.")
+            notes.append(f"materials were skipped: {reason}")
     entries = {name: entry for name, entry in entries.items() if name in used}
     wanted = {entry.picture: None for entry in entries.values() if entry.picture}
     wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
-    pictures, picture_notes = decoded(
-        {name: partial(_opened, folder, name) for name in wanted if name}, apart=apart
+    pictures, picture_notes = decode_images(
+        {name: partial(_opened, folder, name) for name in wanted if name}, in_child=in_child
     )
-    made = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
-    return made, notes + picture_notes
+    materials = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
+    return materials, notes + picture_notes
 
 
-def _opened(folder: Path, name: str) -> Picture:
-    return Picture.of(file_beside(folder, name), name)
+def _opened(folder: Path, name: str) -> EncodedImage:
+    return EncodedImage.of(read_sibling(folder, name), name)
 
 
 def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Material:
     picture = pictures.get(entry.picture or "")
     colour = entry.colour
     if picture is not None and colour == _grey(colour):
-        # Beside a picture a grey is what exporters leave there, and most viewers do not use it.
+        # Exporters leave an arbitrary grey next to an image, and most viewers ignore it.
         colour = (1.0, 1.0, 1.0)
     red, green, blue = (float(share) for share in linear(np.clip(np.array(colour), 0, 1)))
     mask = pictures.get(entry.alpha or "")
@@ -181,7 +186,7 @@ def _material(entry: _MtlMaterial, pictures: dict[str, NDArray[np.uint8]]) -> Ma
 
 
 def _library(text: str) -> dict[str, _MtlMaterial]:
-    """Return the materials of an MTL file by name; what cannot be read in it is left out."""
+    """Parse the materials of an MTL file, by name; unknown or invalid lines are ignored."""
     entries: dict[str, _MtlMaterial] = {}
     name: str | None = None
     for line in text.splitlines():
@@ -204,7 +209,7 @@ def _library(text: str) -> dict[str, _MtlMaterial]:
 
 
 def _picture_line(rest: str) -> dict[str, Any]:
-    """Return the picture's name of a line `map_Kd [options] NAME`, and the options that are used."""
+    """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
     options: dict[str, Any] = {}
     words = rest.split()
     while words and OPTION.fullmatch(words[0]):
@@ -222,24 +227,24 @@ def _picture_line(rest: str) -> dict[str, Any]:
             options["shift"] = (*numbers, 0.0)[:2]
         elif option == "-clamp":
             options["clamped"] = values[:1] == ["on"]
-    # A name with blanks in it is the rest of the line, as it stands there.
+    # An image name with spaces is the unmodified rest of the line.
     options["picture"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
     return options
 
 
 def _is_word(option: str) -> bool:
-    """Whether an option is followed by one word, not by numbers."""
+    """Return True if an option takes one word rather than numbers."""
     return option in ("-blendu", "-blendv", "-cc", "-clamp", "-imfchan", "-type")
 
 
 def _tail(text: str, count: int) -> str:
-    """Return the last `count` words of a text with the blanks between them."""
+    """Return the last `count` words of a text with the spaces between them."""
     match = re.search(rf"(?:\S+\s*){{{count}}}$", text) if count else None
     return match[0] if match else ""
 
 
 def _numbers(words: list[str]) -> tuple[float, ...]:
-    """Return the words as finite numbers, () where one is none."""
+    """Return the words as finite numbers, or () if any is not one."""
     try:
         values = tuple(float(word) for word in words)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The materials of a glTF file, each with the picture and the texture coordinates of its base colour."""
+"""Read the materials of a glTF file, with the image and texture coordinates of their base colour."""
 
 from __future__ import annotations
 
@@ -10,47 +10,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.textured.gltf.gltf_file import GltfFile, Tree
-from render_agent.scans.formats.textured.picture_files import Picture, decoded, file_beside
+from render_agent.scans.formats.textured.image_files import (
+    EncodedImage,
+    decode_images,
+    read_sibling,
+)
 from render_agent.scans.texture import Material, Wrap
 
 FloatArray = NDArray[np.float64]
 
 MappedMaterial = tuple[Material | None, int, FloatArray]
-"""A material, its set of texture coordinates, and their transform, (2, 3)."""
+"""A material, the index of its texture coordinates, and their transform, (2, 3)."""
 
 WRAPS: dict[int, Wrap] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
 
-BLEND_CUTOFF = 0.5
-"""Texels that are more than half clear are holes where a material blends."""
+BLEND_CUTOFF = 0.5  # in blended materials, texels with a lower alpha are holes
 
 
 def read_materials(
-    gltf: GltfFile, numbers: set[int | None], *, apart: bool
+    gltf: GltfFile, numbers: set[int | None], *, in_child: bool
 ) -> tuple[dict[int | None, MappedMaterial], list[str]]:
-    """Return materials by their number, that of None without any colour, and notes about their pictures.
+    """Return materials by number, and notes about their images; the material of None has no colour.
 
-    apart: whether this is a process of its own. NeedsProcess, Refused: see `decoded`.
+    Args:
+        gltf: The file.
+        numbers: Numbers of the materials in use.
+        in_child: Whether this is a child process.
+
+    Raises:
+        NeedsChildProcess: See `decodeimages`.
+        ScanRejectedError: See `decodeimages`.
     """
-    read = {number: _material(gltf.tree, number) for number in numbers if number is not None}
-    wanted = dict.fromkeys(
-        mapping["source"] for mapping, _ in read.values() if mapping.get("source") is not None
+    entries = {number: _material(gltf.tree, number) for number in numbers if number is not None}
+    sources = dict.fromkeys(
+        mapping["source"] for mapping, _ in entries.values() if mapping.get("source") is not None
     )
-    pictures, notes = decoded(
-        {source: partial(_picture, gltf, source) for source in wanted}, apart=apart
+    pictures, notes = decode_images(
+        {source: partial(_picture, gltf, source) for source in sources}, in_child=in_child
     )
     materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
-    for number, (mapping, material) in read.items():
+    for number, (mapping, material) in entries.items():
         picture = pictures.get(mapping.get("source", -1))
         if picture is None:
             materials[number] = (replace(material, alpha_cutoff=None), 0, np.eye(2, 3))
         else:
-            shown = replace(material, picture=picture, captured=True)
-            materials[number] = (shown, mapping["uv"], mapping["transform"])
+            textured = replace(material, picture=picture, captured=True)
+            materials[number] = (textured, mapping["uv"], mapping["transform"])
     return materials, notes
 
 
 def _material(tree: Tree, number: int) -> tuple[Tree, Material]:
-    """Return where a material's picture is, and the material without it."""
+    """Return the texture mapping of a material, and the material without its image."""
     entry = tree["materials"][number]
     extensions = entry.get("extensions") or {}
     base = entry.get("pbrMetallicRoughness") or {}
@@ -60,7 +70,7 @@ def _material(tree: Tree, number: int) -> tuple[Tree, Material]:
         factor, texture = glossy.get("diffuseFactor"), glossy.get("diffuseTexture")
     tint = np.ones(4) if factor is None else np.asarray(factor, np.float64).reshape(4)
     if not np.isfinite(tint).all():
-        raise ValueError("a colour of it is not finite")
+        raise ValueError("a colour is not finite")
     red, green, blue, alpha = (float(share) for share in np.clip(tint, 0, 1))
     material = Material(
         None, (red, green, blue, alpha), captured="KHR_materials_unlit" in extensions
@@ -73,7 +83,7 @@ def _material(tree: Tree, number: int) -> tuple[Tree, Material]:
 
 
 def _texture(tree: Tree, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
-    """Return where the picture of a texture is (its number, coordinates and their transform), and how it wraps."""
+    """Return a texture's mapping (image number, coordinate set and transform) and its wrap modes."""
     entry = tree["textures"][info["index"]]
     extensions = entry.get("extensions") or {}
     source = entry.get("source")
@@ -91,16 +101,16 @@ def _texture(tree: Tree, info: Tree) -> tuple[Tree, tuple[Wrap, Wrap]]:
     return mapping, (WRAPS[kinds[0]], WRAPS[kinds[1]])
 
 
-def _picture(gltf: GltfFile, number: int) -> Picture:
+def _picture(gltf: GltfFile, number: int) -> EncodedImage:
     entry = gltf.tree["images"][number]
     if "bufferView" in entry:
-        return Picture.of(gltf.view(entry["bufferView"]))
+        return EncodedImage.of(gltf.view(entry["bufferView"]))
     uri = str(entry["uri"])
-    return Picture.of(file_beside(gltf.path.parent, uri), uri)
+    return EncodedImage.of(read_sibling(gltf.path.parent, uri), uri)
 
 
 def _cutoff(material: Tree, alpha: float) -> float | None:
-    """Return the alpha below which texels are holes; the factor's alpha is taken out of it."""
+    """Return the alpha below which texels are holes, divided by the alpha of the base colour factor."""
     mode = material.get("alphaMode", "OPAQUE")
     if mode == "BLEND":
         return BLEND_CUTOFF
@@ -111,7 +121,7 @@ def _cutoff(material: Tree, alpha: float) -> float | None:
 
 
 def _uv_transform(change: Tree) -> FloatArray:
-    """Return the (2, 3) matrix of KHR_texture_transform: scale, then turn, then shift."""
+    """Return the (2, 3) matrix of KHR_texture_transform: scale, then rotate, then translate."""
     (x, y), (across, down) = change.get("offset", (0, 0)), change.get("scale", (1, 1))
     angle = float(change.get("rotation", 0))
     cosine, sine = math.cos(angle), math.sin(angle)

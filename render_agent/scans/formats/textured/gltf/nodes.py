@@ -1,7 +1,7 @@
-"""glTF 2.0 read as a scan: its nodes and the meshes that they place.
+"""Read a glTF 2.0 scene: its nodes and the meshes they instantiate.
 
-Our own reader: trimesh leaves out samplers, texture transforms, second texture coordinates, sparse
-and normalised accessors, and makes every instance before its size can be bounded.
+trimesh's reader is not used: it ignores samplers, texture transforms, second texture coordinates, and sparse and
+normalised accessors, and it creates all instances before their size can be limited.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.reading_process import NeedsProcess
+from render_agent.scans.formats.reading_process import NeedsChildProcess
 from render_agent.scans.formats.textured.gltf.gltf_file import DRACO, DRACO_FACES, GltfFile, Tree
 from render_agent.scans.formats.textured.gltf.materials import MappedMaterial, read_materials
-from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, joined
+from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
 from render_agent.scans.srgb import linear
 from render_agent.util.reasons import shortened
 
 FloatArray = NDArray[np.float64]
 
-MAX_DEPTH = 1000
-"""Nodes within nodes."""
+MAX_DEPTH = 1000  # nesting of nodes
 
+# Supported extensions, and ones that are rejected with their own message where they matter.
 READ = {
     DRACO,
     "KHR_materials_pbrSpecularGlossiness",
@@ -38,99 +38,111 @@ READ = {
     "KHR_texture_transform",
     "EXT_texture_webp",
 }
-"""Extensions that are read, or refused with a sentence of their own where they matter."""
 
+# Prefixes of extensions that change neither base colours nor shapes.
 HARMLESS = ("KHR_materials_", "KHR_lights_", "KHR_animation_", "KHR_xmp", "KHR_node_")
-"""Extensions that change no base colour and no shape."""
 
-POINTS, TRIANGLES, STRIP, FAN = 0, 4, 5, 6
-"""Modes of primitives; lines are left out."""
+POINTS, TRIANGLES, STRIP, FAN = 0, 4, 5, 6  # primitive modes; lines are skipped
 
 
-def read_gltf(path: Path, size: int, *, apart: bool) -> Scan:
-    """Return the scan of a GLB or glTF file of `size` bytes, y up, as its file has it.
+def read_gltf(path: Path, size: int, *, in_child: bool) -> Scan:
+    """Read a GLB or glTF file of `size` bytes, with the file's axes (y up).
 
-    apart: whether this is a process of its own; NeedsProcess where what it holds needs one.
-    SceneError where it asks for more than its bounds or for an extension that is not read, Refused
-    where its pictures do; whatever Python raises where it is damaged.
+    Args:
+        path: The file.
+        size: Its size in bytes.
+        in_child: Whether this is a child process.
+
+    Raises:
+        NeedsChildProcess: The file needs a child process.
+        SceneError: It is too large, or needs an unsupported extension.
+        ScanRejectedError: Its images are too large.
+        Exception: Whatever Python raises on a malformed file.
     """
     gltf = GltfFile(path, size)
     _check_extensions(gltf)
     _check_promises(gltf)
-    placed = list(_placed(gltf.tree))
-    _check_sizes(gltf, placed, apart=apart)
-    shown = [
+    instances = list(_instances(gltf.tree))
+    _check_sizes(gltf, instances, in_child=in_child)
+    primitives = [
         (primitive, matrix)
-        for mesh, matrix in placed
+        for mesh, matrix in instances
         for primitive in gltf.tree["meshes"][mesh]["primitives"]
     ]
-    solid = [entry for entry in shown if entry[0].get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)]
-    drawn = solid or [entry for entry in shown if entry[0].get("mode", TRIANGLES) == POINTS]
-    numbers = {entry.get("material") for entry, _ in drawn}
-    materials, notes = read_materials(gltf, numbers, apart=apart)
-    made: dict[int, Part] = {}
+    surfaces = [
+        entry for entry in primitives if entry[0].get("mode", TRIANGLES) in (TRIANGLES, STRIP, FAN)
+    ]
+    points_only = [entry for entry in primitives if entry[0].get("mode", TRIANGLES) == POINTS]
+    visible = surfaces or points_only
+    numbers = {entry.get("material") for entry, _ in visible}
+    materials, notes = read_materials(gltf, numbers, in_child=in_child)
+    part_of_primitive: dict[int, Part] = {}
     parts = []
-    for primitive, matrix in drawn:
-        if id(primitive) not in made:
-            made[id(primitive)] = _part(gltf, primitive, materials[primitive.get("material")])
-        part = made[id(primitive)]
+    for primitive, matrix in visible:
+        if id(primitive) not in part_of_primitive:
+            material = materials[primitive.get("material")]
+            part_of_primitive[id(primitive)] = _part(gltf, primitive, material)
+        part = part_of_primitive[id(primitive)]
         points = part.points @ matrix[:3, :3].T + matrix[:3, 3]
         faces = part.faces
         if faces is not None and np.linalg.det(matrix[:3, :3]) < 0:
             faces = faces[:, [0, 2, 1]]
         parts.append(replace(part, points=points, faces=faces))
     if not sum(len(part.points) for part in parts):
-        raise ValueError("it holds no surface")
-    return joined(parts, notes)
+        raise ValueError("it has no surface")
+    return join_parts(parts, notes)
 
 
 def _check_extensions(gltf: GltfFile) -> None:
-    """SceneError where the file needs an extension that is not read."""
-    needed = gltf.tree.get("extensionsRequired") or []
-    for name in needed:
+    """Raise SceneError if the file requires an unsupported extension."""
+    for name in gltf.tree.get("extensionsRequired") or []:
         if name not in READ and not str(name).startswith(HARMLESS):
             raise unreadable(
                 gltf.path,
-                f"it needs the glTF extension {shortened(name)}, which is not read here",
-                "convert it by `gltf-transform copy IN.glb OUT.glb` or export it without",
+                f"it requires the glTF extension {shortened(name)}, which is not supported",
+                "convert it with `gltf-transform copy IN.glb OUT.glb`, or export it without",
             )
 
 
 def _check_promises(gltf: GltfFile) -> None:
-    """SceneError where the file asks for room that it does not fill."""
+    """Raise SceneError if accessors without data declare more values than the file can contain."""
     counts = [
         entry.get("count", 0)
         for entry in gltf.tree.get("accessors") or []
         if "bufferView" not in entry
     ]
     compressed = DRACO in (gltf.tree.get("extensionsUsed") or [])
-    promised = sum(max(0, int(count)) for count in counts)
-    # Draco needs two bits and more for a vertex.
-    if promised > gltf.size * (32 if compressed else 1):
-        why = f"its header promises {promised:,} numbers that it does not hold"
+    declared = sum(max(0, int(count)) for count in counts)
+    # Draco needs at least two bits per vertex.
+    if declared > gltf.size * (32 if compressed else 1):
+        why = f"it declares {declared:,} values that it does not have"
         raise unreadable(gltf.path, why)
 
 
-def _check_sizes(gltf: GltfFile, placed: list[tuple[int, FloatArray]], *, apart: bool) -> None:
-    """SceneError where instances together have far more vertices or corners than the file itself holds.
+def _check_sizes(
+    gltf: GltfFile, instances: list[tuple[int, FloatArray]], *, in_child: bool
+) -> None:
+    """Check the number of vertices and face corners in all instances together.
 
-    NeedsProcess where they have many, and this is no process of its own.
+    Raises:
+        SceneError: There are far more than in the meshes themselves.
+        NeedsChildProcess: There are many, and this is not a child process.
     """
-    times = Counter(mesh for mesh, _ in placed)
+    times = Counter(mesh for mesh, _ in instances)
     for what, most, size in (
         ("vertices", MAX_VERTICES, _vertices),
         ("corners of faces", MAX_CORNERS, _corners),
     ):
-        held = {mesh: size(gltf.tree, gltf.tree["meshes"][mesh]) for mesh in times}
-        shown = sum(held[mesh] * count for mesh, count in times.items())
-        if shown > max(most, sum(held.values())):
+        sizes = {mesh: size(gltf.tree, gltf.tree["meshes"][mesh]) for mesh in times}
+        total = sum(sizes[mesh] * count for mesh, count in times.items())
+        if total > max(most, sum(sizes.values())):
             raise unreadable(
                 gltf.path,
-                f"it shows its meshes so often that they have {shown:,} {what}",
-                f"thin it out to {most:,}",
+                f"its mesh instances have {total:,} {what} in total",
+                f"reduce them to {most:,}",
             )
-        if shown > most // 16 and not apart:
-            raise NeedsProcess
+        if total > most // 16 and not in_child:
+            raise NeedsChildProcess
 
 
 def _vertices(tree: Tree, mesh: Tree) -> int:
@@ -148,8 +160,8 @@ def _corners(tree: Tree, mesh: Tree) -> int:
     )
 
 
-def _placed(tree: Tree) -> Iterator[tuple[int, FloatArray]]:
-    """Give the meshes that the scene shows, each with the (4, 4) matrix of its node."""
+def _instances(tree: Tree) -> Iterator[tuple[int, FloatArray]]:
+    """Yield the meshes in the scene, each with its node's (4, 4) world matrix."""
     nodes = tree.get("nodes") or []
     children = {child for node in nodes for child in node.get("children") or []}
     scenes = tree.get("scenes") or [{"nodes": sorted({*range(len(nodes))} - children)}]
@@ -158,7 +170,7 @@ def _placed(tree: Tree) -> Iterator[tuple[int, FloatArray]]:
     while pending:
         number, outer, depth = pending.pop()
         if number in visited or depth > MAX_DEPTH:
-            raise ValueError("its nodes are no tree")
+            raise ValueError("its nodes do not form a tree")
         visited.add(number)
         node = nodes[number]
         matrix = outer @ _node_matrix(node)
@@ -168,17 +180,17 @@ def _placed(tree: Tree) -> Iterator[tuple[int, FloatArray]]:
 
 
 def _part(gltf: GltfFile, primitive: Tree, mapping: MappedMaterial) -> Part:
-    """Return the part of one primitive in the frame of its mesh."""
+    """Build the part of a primitive in the frame of its mesh."""
     material, uv_set, transform = mapping
     points = gltf.attribute(primitive, "POSITION")
     assert points is not None
     if points.shape[1] != 3:
-        raise ValueError("its positions have no x, y and z")
+        raise ValueError("its positions do not have x, y and z")
     colours = gltf.attribute(primitive, "COLOR_0")
     if colours is not None:
         kind = gltf.tree["accessors"][primitive["attributes"]["COLOR_0"]]["componentType"]
-        pictured = material is not None and material.picture is not None
-        colours = _vertex_light(colours, screen=kind == 5121 and not pictured)
+        has_picture = material is not None and material.picture is not None
+        colours = _vertex_light(colours, screen=kind == 5121 and not has_picture)
     uv = None
     if material is not None and material.picture is not None:
         uv = gltf.attribute(primitive, f"TEXCOORD_{uv_set}")
@@ -187,7 +199,7 @@ def _part(gltf: GltfFile, primitive: Tree, mapping: MappedMaterial) -> Part:
             uv = uv.astype(np.float64) @ transform[:, :2].T + transform[:, 2]
     for extra in (colours, uv):
         if extra is not None and len(extra) != len(points):
-            raise ValueError("its vertices differ in number")
+            raise ValueError("the numbers of its vertex attributes differ")
     mode = primitive.get("mode", TRIANGLES)
     faces = None if mode == POINTS else _faces(gltf, primitive, mode, len(points))
     with np.errstate(invalid="ignore"):
@@ -195,10 +207,10 @@ def _part(gltf: GltfFile, primitive: Tree, mapping: MappedMaterial) -> Part:
 
 
 def _faces(gltf: GltfFile, primitive: Tree, mode: int, count: int) -> NDArray[np.int64]:
-    """Return the faces, (f, 3), of a primitive with so many vertices; strips and fans as single triangles."""
-    decompressed = gltf.decompressed(primitive)
-    if DRACO_FACES in decompressed:
-        return decompressed[DRACO_FACES].astype(np.int64).reshape(-1, 3)
+    """Return the faces, (f, 3), of a primitive with `count` vertices; strips and fans as separate triangles."""
+    draco_attributes = gltf.draco_attributes(primitive)
+    if DRACO_FACES in draco_attributes:
+        return draco_attributes[DRACO_FACES].astype(np.int64).reshape(-1, 3)
     order = np.arange(count)
     if "indices" in primitive:
         order = gltf.values(primitive["indices"])[:, 0].astype(np.int64)
@@ -215,14 +227,14 @@ def _faces(gltf: GltfFile, primitive: Tree, mode: int, count: int) -> NDArray[np
 
 
 def _node_matrix(node: Tree) -> FloatArray:
-    """Return a node's (4, 4) matrix: its own, or translation times rotation times scale."""
+    """Return a node's (4, 4) matrix, given directly or as translation, rotation and scale."""
     if "matrix" in node:
         return np.asarray(node["matrix"], np.float64).reshape(4, 4).T
     matrix = np.eye(4)
     x, y, z, w = np.asarray(node.get("rotation", (0, 0, 0, 1)), np.float64)
     size = math.sqrt(x * x + y * y + z * z + w * w)
     if not size > 0:
-        raise ValueError("a turn of it is none")
+        raise ValueError("a rotation is invalid")
     x, y, z, w = x / size, y / size, z / size, w / size
     turn = np.array(
         [
@@ -239,10 +251,12 @@ def _node_matrix(node: Tree) -> FloatArray:
 def _vertex_light(colours: NDArray[Any], screen: bool) -> FloatArray:
     """Return the linear light, (n, 3), of a primitive's vertex colours.
 
-    screen: they are a screen's colours. The standard has them linear, but what was scanned is written
-    as bytes on a mesh without a picture, as they were: so by trimesh, Open3D, MeshLab and CloudCompare.
+    Args:
+        colours: (n, 3) or (n, 4).
+        screen: Whether they are sRGB. The standard requires linear values, but trimesh, Open3D, MeshLab and
+            CloudCompare write scanned colours as unconverted bytes on meshes without an image.
     """
-    if colours.dtype.kind == "u":  # not marked as normalised, which other readers overlook
+    if colours.dtype.kind == "u":  # not marked as normalised, which other readers ignore, too
         colours = colours / np.float64(np.iinfo(colours.dtype).max)
     light = np.clip(np.nan_to_num(colours[:, :3].astype(np.float64)), 0, 1)
     return linear(light) if screen else light

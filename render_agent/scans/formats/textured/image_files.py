@@ -1,0 +1,246 @@
+"""Open and decode the texture images of a scan within memory limits, checking sizes in the headers first."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import BmpImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TgaImagePlugin
+from PIL import WebPImagePlugin as WebpImagePlugin
+
+from render_agent.scans.formats.reading_process import NeedsChildProcess, ScanRejectedError
+from render_agent.util.reasons import short_repr
+
+# Limits in pixels.
+MAX_TEXELS = 1 << 26  # kept for all images of a scan together; larger images are downscaled
+MAX_PICTURE_PIXELS = 1 << 28  # one image before downscaling: 16,384 x 16,384
+MAX_WEBP_PIXELS = 1 << 26  # the same for WebP, whose decoder holds several copies
+MAX_DECODED_PIXELS = 1 << 29  # all images of a scan before downscaling
+MAX_PIXELS_HERE = 1 << 24  # the same when decoding outside a child process
+MAX_SIDE = 8192  # texture size that all graphics cards support
+
+MAX_FILE_BYTES = 1 << 30
+
+KTX2 = b"\xabKTX 20\xbb\r\n\x1a\n"
+
+
+Key = TypeVar("Key")
+
+REDUCED_NOTE = "textures were downscaled to limit memory"
+
+
+class ImageError(Exception):
+    """An image cannot be shown, so the scan is rendered without it; the message is the reason."""
+
+
+@dataclass(eq=False)
+class EncodedImage:
+    """An image whose header was read; `size` is its width and height before downscaling by `step`."""
+
+    image: Any
+    size: tuple[int, int]
+    step: int = 1
+
+    @classmethod
+    def of(cls, data: bytes | memoryview, name: str = "") -> EncodedImage:
+        """Open an encoded image.
+
+        Args:
+            data: Content of the file.
+            name: File name, for formats that cannot be detected from content.
+
+        Raises:
+            ImageError: It is not an image in a supported format.
+            ScanRejectedError: It is too large, or in KTX2 format.
+        """
+        start = bytes(data[:32])
+        if start.startswith(KTX2):
+            raise ScanRejectedError(
+                "its textures are in KTX2 format (Basis Universal), which is not supported",
+                "convert it with `gltf-transform ktxdecompress IN.glb OUT.glb`",
+            )
+        kind: Any = None
+        if start.startswith(b"\x89PNG"):
+            kind = PngImagePlugin.PngImageFile
+        elif start.startswith(b"\xff\xd8"):
+            kind = JpegImagePlugin.JpegImageFile
+        elif start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+            _check_size(_webp_size(start), MAX_WEBP_PIXELS)
+            kind = WebpImagePlugin.WebPImageFile
+        elif start.startswith(b"BM"):
+            kind = BmpImagePlugin.BmpImageFile
+        elif name.lower().endswith(".tga"):
+            kind = TgaImagePlugin.TgaImageFile
+        if kind is None:
+            raise ImageError("it is not a PNG, JPEG, WebP, BMP or TGA file")
+        try:
+            # The plug-in is called directly: Image.open applies its own limits before it reports the size.
+            image = kind(io.BytesIO(data))
+        except Exception as error:  # decoders raise arbitrary exceptions on malformed files
+            raise ImageError("it is corrupt") from error
+        width, height = image.size
+        _check_size((width, height), MAX_PICTURE_PIXELS)
+        return cls(image, (width, height))
+
+    @property
+    def decoded_pixels(self) -> int:
+        """Pixels to decode; JPEG can be decoded at 1/2 to 1/8 of its size."""
+        width, height = self.size
+        share = min(self.step, 8) if isinstance(self.image, JpegImagePlugin.JpegImageFile) else 1
+        return width * height // share**2
+
+    @property
+    def texels(self) -> int:
+        """Pixels after downscaling."""
+        return -(-self.size[0] // self.step) * -(-self.size[1] // self.step)
+
+    def decode(self) -> NDArray[np.uint8]:
+        """Decode and downscale the image to (h, w, 4) uint8; raise ImageError if it is corrupt."""
+        image, self.image = self.image, None
+        try:
+            if self.step > 1 and isinstance(image, JpegImagePlugin.JpegImageFile):
+                image.draft(None, (self.size[0] // self.step, self.size[1] // self.step))
+            if image.mode.startswith("I"):  # 16-bit grey, which PIL would clip at 255
+                image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).astype(np.uint8))
+            if image.mode == "P":
+                image = image.convert("RGBA")
+            factor = max(1, round(self.step * image.size[0] / self.size[0]))
+            if factor > 1:
+                image = image.reduce(factor)
+            return np.ascontiguousarray(image.convert("RGBA"))
+        except MemoryError:
+            raise
+        except Exception as error:  # as above
+            raise ImageError("it is corrupt") from error
+
+
+def _check_size(size: tuple[int, int], most: int) -> None:
+    width, height = size
+    if width < 1 or height < 1:
+        raise ImageError("it has no pixels")
+    if width * height > most:
+        side = int(most**0.5)
+        raise ScanRejectedError(
+            f"a texture has {width:,} x {height:,} pixels",
+            f"reduce it to at most {side:,} x {side:,}",
+        )
+
+
+def _webp_size(start: bytes) -> tuple[int, int]:
+    """Return the width and height of a WebP file from its first 32 bytes."""
+    chunk, body = start[12:16], start[20:32].ljust(12, b"\0")
+    if chunk == b"VP8X":
+        return int.from_bytes(body[4:7], "little") + 1, int.from_bytes(body[7:10], "little") + 1
+    if chunk == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    sides = int.from_bytes(body[6:8], "little"), int.from_bytes(body[8:10], "little")
+    return sides[0] & 0x3FFF, sides[1] & 0x3FFF
+
+
+def fit(pictures: Sequence[EncodedImage], *, in_child: bool) -> bool:
+    """Choose downscaling steps so that all images fit the limits; return True if any is downscaled.
+
+    Args:
+        pictures: The images of a scan.
+        in_child: Whether this is a child process.
+
+    Raises:
+        NeedsChildProcess: Decoding needs a child process.
+        ScanRejectedError: The images are too large even for that.
+    """
+    for picture in pictures:
+        while max(picture.size) > MAX_SIDE * picture.step:
+            picture.step *= 2
+    while sum(picture.texels for picture in pictures) > MAX_TEXELS:
+        largest = max(pictures, key=lambda picture: picture.texels)
+        largest.step *= 2
+    total = sum(picture.decoded_pixels for picture in pictures)
+    if total > MAX_DECODED_PIXELS:
+        raise ScanRejectedError(
+            f"its {len(pictures)} textures have {total:,} pixels in total",
+            f"reduce them to at most {MAX_DECODED_PIXELS:,}, or save them as JPEG",
+        )
+    if total > MAX_PIXELS_HERE and not in_child:
+        raise NeedsChildProcess
+    return any(picture.step > 1 for picture in pictures)
+
+
+def decode_images(
+    sources: Mapping[Key, Callable[[], EncodedImage]], *, in_child: bool
+) -> tuple[dict[Key, NDArray[np.uint8]], list[str]]:
+    """Decode images; return them by key, (h, w, 4) uint8, and notes about them.
+
+    All headers are read before any image is decoded. Images that cannot be shown are omitted, which adds a note.
+
+    Args:
+        sources: Functions that open the images.
+        in_child: Whether this is a child process.
+
+    Raises:
+        NeedsChildProcess: Decoding needs a child process.
+        ScanRejectedError: The images are too large.
+    """
+    pictures: dict[Key, EncodedImage] = {}
+    by_key: dict[Key, NDArray[np.uint8]] = {}
+    notes: list[str] = []
+    for key, opened in sources.items():
+        try:
+            pictures[key] = opened()
+        except ImageError as error:
+            notes.append(f"a texture was skipped: {error}")
+    if fit(list(pictures.values()), in_child=in_child):
+        notes.append(REDUCED_NOTE)
+    for key, picture in pictures.items():
+        try:
+            by_key[key] = picture.decode()
+        except ImageError as error:
+            notes.append(f"a texture was skipped: {error}")
+    return by_key, list(dict.fromkeys(notes))
+
+
+def read_sibling(folder: Path, name: str) -> bytes:
+    """Return the content of a file that a scan in `folder` refers to, or of a data URI.
+
+    Raises:
+        ImageError: The file is missing, or outside the folder, where scans may not read files.
+    """
+    if name.lower().startswith("data:"):
+        return _embedded(name)
+    if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
+        raise ImageError(f"{short_repr(name)} is not a file beside the scan")
+    for spelling in (unquote(name), name):
+        path = folder / spelling.replace("\\", "/")
+        try:
+            inside = path.resolve().is_relative_to(folder.resolve())
+            if not inside:
+                raise ImageError(f"{short_repr(name)} is outside the scan's folder")
+            if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
+                return path.read_bytes()
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ):  # invalid name, no permission, or a symlink loop
+            continue
+    raise ImageError(f"{short_repr(name)} does not exist")
+
+
+def _embedded(uri: str) -> bytes:
+    head, _, body = uri.partition(",")
+    try:
+        if head.lower().endswith(";base64"):
+            return base64.b64decode(unquote(body), validate=False)
+        return os.fsencode(unquote(body))
+    except (binascii.Error, ValueError) as error:
+        raise ImageError("its data URI is corrupt") from error
