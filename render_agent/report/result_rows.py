@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct, structs
 
+from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
@@ -92,6 +93,20 @@ class TurnRow(Cost, frozen=True, kw_only=True):
     answer: str | None
     done: bool
     happened: str
+    rotation_degrees: float | None = None
+    """Outcome of the move, empty if none was made: the rotation before it, positive to the left."""
+    requested_forward_metres: float | None = None
+    """What was attempted, within the limits of a turn."""
+    requested_left_metres: float | None = None
+    requested_up_metres: float | None = None
+    moved_forward_metres: float | None = None
+    """What the camera moved."""
+    moved_left_metres: float | None = None
+    moved_up_metres: float | None = None
+    limits: str | None = None
+    """Fields of the reply whose values were limited, such as "forward_meters,pitch_degrees"."""
+    level_obstacle: str | None = None
+    vertical_obstacle: str | None = None
     batch_size: int
     finish: str | None
     events: str | None
@@ -198,6 +213,7 @@ def _turn_row(run: str, row: Row, turn: Turn, diagnosis: TurnDiagnosis | None) -
         **_pose("stood", turn.stood),
         **_pose("camera", turn.camera),
         **cost_of([turn]),
+        **_outcome(turn.outcome),
         **_choice(turn),
         **({} if diagnosis is None else _turn_diagnosis(diagnosis)),
     )
@@ -207,6 +223,23 @@ def _pose(name: str, camera: Camera) -> dict[str, Any]:
     values = (*camera.position, camera.yaw, camera.pitch)
     parts = ("x", "y", "z", "yaw", "pitch")
     return {f"{name}_{part}": value for part, value in zip(parts, values, strict=True)}
+
+
+def _outcome(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
+        return {}
+    steps = {
+        f"{name}_{axis}_metres": metres
+        for name, values in (("requested", outcome.requested), ("moved", outcome.moved))
+        for axis, metres in zip(("forward", "left", "up"), values, strict=True)
+    }
+    return {
+        "rotation_degrees": outcome.turned,
+        **steps,
+        "limits": ",".join(outcome.limits) or None,
+        "level_obstacle": outcome.level_obstacle,
+        "vertical_obstacle": outcome.vertical_obstacle,
+    }
 
 
 def _choice(turn: Turn) -> dict[str, Any]:

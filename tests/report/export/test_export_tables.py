@@ -55,6 +55,20 @@ def test_a_row_a_turn_is_the_turn_of_the_log(run, tmp_path):
         assert stood == turn.stood.position
         assert (row["camera_yaw"], row["camera_pitch"]) == (turn.camera.yaw, turn.camera.pitch)
         assert row["reply"] == turn.reply
+        if turn.outcome is None:
+            assert row["rotation_degrees"] is row["moved_forward_metres"] is row["limits"] is None
+        else:
+            assert row["rotation_degrees"] == turn.outcome.turned
+            for name, steps in (
+                ("requested", turn.outcome.requested),
+                ("moved", turn.outcome.moved),
+            ):
+                assert (
+                    tuple(row[f"{name}_{axis}_metres"] for axis in ("forward", "left", "up"))
+                    == steps
+                )
+            assert row["limits"] == (",".join(turn.outcome.limits) or None)
+            assert row["level_obstacle"] == turn.outcome.level_obstacle
         assert row["tokens_in"] == turn.tokens.prompt
         assert row["pictures_shown"] == len(turn.views)
         assert (row["malformed"] is not None) == (turn.reply == "no JSON at all")
