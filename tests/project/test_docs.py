@@ -24,6 +24,7 @@ from factories.runs import Silent, make_config, make_questions
 import render_agent
 from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
+from render_agent.dialogue.moves import Outcome
 from render_agent.runs.runner import start_run
 from render_agent.tasks.rows import load_rows
 
@@ -138,6 +139,7 @@ def test_the_run_folder_is_as_told(tmp_path):
     for name in ("questions.jsonl", "turns.jsonl"):
         for line in (run.path / name).read_text().splitlines():
             assert_told(keys_told(f"`{name}`"), set(json.loads(line)))
+    assert keys_told("Outcome of a move")[0] == set(Outcome.__struct_encode_fields__)
     results = json.loads((run.path / "results.json").read_text())
     assert_told(keys_told("`results.json`"), set(results))
     row, optional = keys_told("A row of the results")

@@ -6,6 +6,7 @@ from factories.states import question, state
 from PIL import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import read
 from render_agent.dialogue.view import View
@@ -37,18 +38,21 @@ def told(look, reply, kinds=KINDS, **more):
 def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
     result = told(look, "I would go left")
     assert result.camera == HERE
+    assert result.outcome is None
     assert result.feedback.startswith("Your reply could not be read: it holds no JSON object")
 
 
 def test_done_ignores_the_moves_beside_it_and_says_so(look):
     result = told(look, '{"answer": "4", "done": true, "forward_meters": 1}')
     assert result.camera == HERE
+    assert result.outcome is None
     assert result.feedback == "Done; the moves beside it were not made."
 
 
 def test_done_without_an_answer_is_told_so_and_its_move_is_made(look):
     result = told(look, '{"done": true, "forward_meters": 0.5}')
     assert "You said done without an answer" in result.feedback
+    assert result.outcome == Outcome(0.0, (0.5, 0.0, 0.0), (0.5, 0.0, 0.0))
     assert result.camera.position[0] == pytest.approx(3.0)
 
 
@@ -57,6 +61,8 @@ def test_a_blocked_move_says_how_far_it_came(look):
     moved = result.camera.position[1] - 2
     assert 1.7 < moved <= 1.8
     assert f"Turned 90° left; moved {moved:.2f}".rstrip("0") in result.feedback
+    assert result.outcome.moved == pytest.approx((moved, 0, 0))
+    assert result.outcome.level_obstacle == "wall"
     assert result.feedback.endswith("of 2 m forward: a wall is ahead.")
 
 

@@ -70,6 +70,7 @@ def test_what_the_model_is_told(action, told):
     look = NoViews().observe(state)
     response = respond(TurnContext(state, look, Image.open), action, Prompt(9, 75.0, ()))
     assert response.feedback == told
+    assert response.outcome is None
     assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
 
 

@@ -22,8 +22,11 @@ from factories.runs import (
     transcripts,
     walking,
 )
+from msgspec import structs
 
 from render_agent import __version__
+from render_agent.dialogue.moves import describe
+from render_agent.dialogue.wording import general
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.runs import read
 from render_agent.runs.log import writer
@@ -46,6 +49,27 @@ def made(tmp_path_factory):
 def finished(made, tmp_path):
     """A copy of it, to be spoilt."""
     return shutil.copytree(made, tmp_path / "runs" / made.name)
+
+
+def test_a_line_has_the_outcome_that_its_sentence_tells(finished):
+    turns = [turn for state in RunData(finished).states for turn in state.turns]
+    moves = [turn for turn in turns if turn.outcome is not None]
+    assert {turn.action.done for turn in moves} == {False}
+    assert len(moves) == sum(not turn.action.done for turn in turns) > 0
+    for turn in moves:
+        told = describe(turn.action, turn.stood, turn.camera, turn.outcome, general())
+        assert turn.feedback.lower().startswith(told.lower())
+
+
+def test_lines_without_an_outcome_are_read(finished):
+    before = [turn for state in RunData(finished).states for turn in state.turns]
+    file = finished / "turns.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        line.pop("outcome", None)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    after = [turn for state in RunData(finished).states for turn in state.turns]
+    assert after == [structs.replace(turn, outcome=None) for turn in before]
 
 
 def continued(path):
