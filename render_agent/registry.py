@@ -28,6 +28,7 @@ Kind = Literal[
     "picture stress",
     "change",
     "toolset",
+    "reply protocol",
     "scripted policy",
     "logger",
     "command",
@@ -44,6 +45,7 @@ BUILT_IN: dict[Kind, str] = {
     "picture stress": "views.stress:STRESSES",
     "change": "tasks.counterfactual:CHANGES",
     "toolset": "views:TOOLSETS",
+    "reply protocol": "dialogue:REPLY_PROTOCOLS",
     "scripted policy": "engines:SCRIPTED_POLICIES",
     "logger": "report.export:LOGGERS",
     "command": "cli.commands:COMMANDS",
@@ -57,6 +59,7 @@ GROUPS: dict[Kind, str] = {
     "metric": "render_agent.metrics",
     "verifier": "render_agent.verifiers",
     "view policy": "render_agent.view_policies",
+    "reply protocol": "render_agent.reply_protocols",
     "scripted policy": "render_agent.policies",
     "command": "render_agent.commands",
 }

@@ -44,9 +44,22 @@ def instructions_part() -> str:
 
 def schema_part() -> str:
     """Return the JSON schema of a reply."""
-    from render_agent.dialogue.prompt import reply_schema
+    from render_agent.dialogue.reply import ReplyForm
+    from render_agent.dialogue.reply_protocol import JsonProtocol
 
-    return f"```json\n{json.dumps(reply_schema(('ego', 'top', 'around')), indent=1)}\n```"
+    return f"```json\n{json.dumps(JsonProtocol().schema(ReplyForm()), indent=1)}\n```"
+
+
+def fields_part() -> str:
+    """Return the table of the fields of a reply, `measure` included."""
+    from render_agent.dialogue.reply import ReplyForm
+
+    form = ReplyForm(picture_size=(640, 480))
+    rows = [
+        f"| {', '.join(f'`{field.name}`' for field in fields)} | {meaning} |"
+        for fields, meaning in form.meanings()
+    ]
+    return "\n".join(["| field | meaning |", "|---|---|", *rows])
 
 
 def families_part() -> str:
@@ -66,6 +79,7 @@ def families_part() -> str:
 GENERATED = {
     "instructions": instructions_part,
     "schema": schema_part,
+    "fields": fields_part,
     "families": families_part,
 }
 """What replaces `<!-- generated: NAME -->` in a page."""

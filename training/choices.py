@@ -25,7 +25,7 @@ import numpy as np
 from render_agent.dialogue.answer import canonical
 from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Malformed, read
+from render_agent.dialogue.reply import Malformed
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.mentions import kind_of
@@ -164,10 +164,10 @@ def _told(example: TextExample, before: str = ". ") -> TextExample:
     reply = json.dumps(
         {"reasoning": reasoning, "answer": reasoning.rpartition(before)[2], "done": True}
     )
-    say = small_wording()
-    fault = read(reply, question.wanted, question.options, wording=say)
+    say, prompt = small_wording(), blind_prompt()
+    fault = prompt.read(reply, question)
     assert isinstance(fault, Malformed), "it is no option"
-    told = blind_prompt().following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
+    told = prompt.following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
     return example._replace(before=(assistant(reply), *told))
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import KINDS
+from render_agent.dialogue.reply import FIELDS, KINDS
 from render_agent.dialogue.wording import placeholders
 from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE
 from render_agent_lab.room_generator.questions.directions import EASY, HARD, MEDIUM, QUADRANTS
@@ -47,7 +47,7 @@ QUESTIONS = (
 WHOLE = (
     "feedback.unreadable",
     "feedback.cut_off",
-    "reply.asks_nothing",
+    "it asks for nothing: give a move, look_at, view, answer or done",
     "reply.no_object",
     "reply.cut_off",
     "its JSON object cannot be read",
@@ -78,13 +78,7 @@ MOVES = (
 )
 """The commonest parts of what moves lead to; change them with the small model's wording."""
 
-FIELDS = (
-    "rotation_angle_degrees",
-    "pitch_degrees",
-    "forward_meters",
-    "left_meters",
-    "z_delta_meters",
-)
+AMOUNTS = [field.name for field in FIELDS if field.amount is not None]
 
 
 def phrases() -> list[str]:
@@ -105,7 +99,7 @@ def whole_pieces() -> list[str]:
     and what is short in prompts."""
     skeleton = [
         '{"reasoning": "',
-        *(f'{before}, "{name}": ' for name in FIELDS for before in ('"', "")),
+        *(f'{before}, "{name}": ' for name in AMOUNTS for before in ('"', "")),
         *(f'{before}, "look_at": [' for before in ('"', "")),
         *(f'{before}, "view": "' for before in ('"', "", "]")),
         *(f'{before}, "answer": null, "done": false}}' for before in ('"', "", "]")),

@@ -61,6 +61,9 @@ class DialogueSpec:
         " (measure); or, in the place of views, a text of the true scene graph (graph).",
         part="toolset",
     )
+    reply_protocol: str = setting(
+        "json", "How a reply is asked for and read: one JSON object.", part="reply protocol"
+    )
     start: str = setting(
         "best",
         "Where the camera begins: best (faces the most to see), middle, or a pose.",

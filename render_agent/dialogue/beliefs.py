@@ -18,7 +18,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.dialogue.chat import encodable, without_thinking
-from render_agent.dialogue.reply import Malformed, last_object
+from render_agent.dialogue.json_object import last_object
+from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.util.numbers import ANGLES, UNITS, quantity
 from render_agent.util.safe_parse import Count, Finite, NotNegative, parse_json

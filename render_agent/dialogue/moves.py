@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from render_agent.dialogue.reply import Action
+from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
@@ -32,8 +32,8 @@ AXES = (
 class Limits:
     """Limits of one turn: metres in each direction, and degrees of rotation."""
 
-    metres: float = 2.0
-    rotation: float = 180.0
+    metres: float = MAX_MOVE_METRES
+    rotation: float = MAX_ROTATION_DEGREES
 
 
 class Outcome(Struct, frozen=True):

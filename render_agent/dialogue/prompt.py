@@ -13,13 +13,11 @@ from typing import Any
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, message, picture, text
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, MAX_PLACES, object_schema
+from render_agent.dialogue.reply import KINDS, Action, Malformed, Mode, ReplyForm
+from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import Camera, MapCamera, Vector
-
-MAX_COORDINATE = 100_000
-"""No picture has so many pixels across."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,7 @@ class Prompt:
     Then kinds are those of these views. picture_size: width and height in pixels of the views in which a reply
     may ask for measurements, None where it may not. graph: whether the scene graph is told, and nothing shown.
     start: where dialogues were asked to begin, metres; None where no place was named. wording: its sentences.
+    protocol: how replies are asked for and read.
     """
 
     max_turns: int
@@ -42,16 +41,33 @@ class Prompt:
     graph: bool = False
     start: Vector | None = None
     wording: Wording = field(default_factory=general)
+    protocol: ReplyProtocol = field(default_factory=JsonProtocol)
 
     @property
-    def measures(self) -> bool:
-        """Whether a reply may ask for measurements."""
-        return self.picture_size is not None
+    def mode(self) -> Mode:
+        """Who chooses the views."""
+        if self.graph or not self.kinds:
+            return "graph" if self.graph else "blind"
+        return "passive" if self.at_once else "free"
 
     @property
     def on_request(self) -> tuple[str, ...]:
         """The kinds of view that a reply may ask for; without any it has no moves either."""
-        return () if self.at_once else self.kinds
+        return self.kinds if self.mode == "free" else ()
+
+    @property
+    def form(self) -> ReplyForm:
+        """What a reply may contain."""
+        return ReplyForm(self.mode, self.on_request, self.picture_size, self.wording)
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON schema of a reply, for engines that can hold a model to it; None if replies are not JSON."""
+        return self.protocol.schema(self.form)
+
+    def read(self, reply: str, question: Question) -> Action | Malformed:
+        """Parse a reply to a question."""
+        return self.protocol.read(reply, question, self.form)
 
     @property
     def instructions(self) -> str:
@@ -59,42 +75,26 @@ class Prompt:
         say = self.wording
         key = "instructions.one_turn" if self.max_turns == 1 else "instructions.turns"
         turns = say(key, turns=self.max_turns)
-        if self.graph:
-            return say("instructions.graph", turns=turns)
-        if not self.kinds:
-            return say("instructions.blind", turns=turns)
+        form = self.protocol.instructions(self.form)
+        if not self.kinds or self.graph:
+            return say(f"instructions.{self.mode}", turns=turns, form=form)
         has_map = "top" in self.kinds
         axes = say("instructions.map_axes") if has_map else ""
         camera = say("instructions.camera", field=f"{self.field_of_view:g}", axes=axes)
         if self.at_once:
-            kinds = "\n".join(self._kind(kind) for kind in self.kinds)
-            return say(
-                "instructions.passive",
-                turns=turns,
-                camera=camera,
-                kinds=kinds,
-                advice=self._passive_advice(),
-            )
-        default, *others = self.kinds
-        described = [self._kind(default, "default_kind"), *map(self._kind, others)]
-        measure = measure_field = ""
-        if self.picture_size is not None:
-            width, height = self.picture_size
-            places = say("instructions.measure", places=MAX_PLACES, width=width, height=height)
-            measure, measure_field = f"\n{places}", f"\n {say('instructions.measure_field')}"
-        advice = [
-            say("instructions.advice"),
-            *([say("instructions.map_advice")] if has_map else []),
-        ]
+            kinds, advice = [*map(self._kind, self.kinds)], self._passive_advice()
+        else:
+            first, *others = self.kinds
+            kinds = [self._kind(first, "default_kind"), *map(self._kind, others)]
+            advice = say("instructions.advice")
+            advice += f" {say('instructions.map_advice')}" if has_map else ""
         return say(
-            "instructions.free",
+            f"instructions.{self.mode}",
             turns=turns,
             camera=camera,
-            kinds="\n".join(described),
-            default=default,
-            measure=measure,
-            measure_field=measure_field,
-            advice=" ".join(advice),
+            kinds="\n".join(kinds),
+            form=form,
+            advice=advice,
         )
 
     def _kind(self, kind: str, key: str = "kind") -> str:
@@ -177,57 +177,3 @@ def start_note(wanted: Vector, camera: Camera, wording: Wording) -> list[str]:
         return []
     x, y, z = (f"{value:.2f}" for value in wanted)
     return [wording("turn.start_moved", x=x, y=y, z=z, metres=f"{away:.2f}")]
-
-
-def reply_schema(kinds: Sequence[str], *, measures: bool = False) -> Mapping[str, Any]:
-    """Return the JSON schema of a reply, for engines that can hold a model to it.
-
-    kinds: those that may be asked for; without any a reply has no moves. measures: whether it may ask for
-    measurements.
-    """
-
-    def number(limit: float) -> dict[str, Any]:
-        return {"type": "number", "minimum": -limit, "maximum": limit}
-
-    moves = {
-        "rotation_angle_degrees": number(180),
-        "pitch_degrees": number(120),
-        "forward_meters": number(2),
-        "left_meters": number(2),
-        "z_delta_meters": number(2),
-        "look_at": {
-            "anyOf": [
-                {"type": "array", "items": number(1000), "minItems": 3, "maxItems": 3},
-                {"type": "null"},
-            ]
-        },
-        "view": {
-            "anyOf": [
-                {"enum": [*kinds, None]},
-                {"type": "integer", "minimum": 0, "maximum": 999},
-            ]
-        },
-    }
-    pixel = object_schema(
-        {
-            "view": {"type": "integer", "minimum": 0, "maximum": 999},
-            "x": number(MAX_COORDINATE),
-            "y": number(MAX_COORDINATE),
-        }
-    )
-    point = {"type": "array", "items": number(1000), "minItems": 2, "maxItems": 3}
-    places = {
-        "type": "array",
-        "items": {"anyOf": [pixel, point]},
-        "minItems": 1,
-        "maxItems": MAX_PLACES,
-    }
-    measure = {"measure": {"anyOf": [places, {"type": "null"}]}}
-    properties = {
-        "reasoning": {"type": "string"},
-        **(moves if kinds else {}),
-        **(measure if measures else {}),
-        "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
-        "done": {"type": "boolean"},
-    }
-    return object_schema(properties, ("reasoning", "answer", "done"))

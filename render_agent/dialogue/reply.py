@@ -1,55 +1,52 @@
-"""What a reply asks for: the reply protocol, read from any text without ever raising.
+"""What a reply may contain: every field is declared once, in `FIELDS`, and read into an `Action`.
 
-A reply is one JSON object:
-
-    {"reasoning": "…", "rotation_angle_degrees": 45, "pitch_degrees": 0, "forward_meters": 0.5,
-     "left_meters": 0, "z_delta_meters": 0, "look_at": null, "view": "ego", "answer": null,
-     "done": false}
-
-Every field may be missing or null, other fields are ignored, names are read in any case, and of a
-name that stands twice the last counts. The last whole object in the text counts, whatever stands
-around it. It must be JSON, but for line breaks inside strings, which are forgiven: single quotes,
-trailing commas and Python's True are told to the model, not guessed at.
-
-With `--tools measure` a reply has one more field: `measure`, places as `Place` has them.
+The parser, the JSON schema, the instructions, the docs, the form of `play` and the texts of pages are made from the
+declarations. A new field needs an attribute of `Action`, an entry in `FIELDS`, its sentence in `wording.yaml`, and
+the code that acts on it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
-from render_agent.dialogue.answer import AnswerForm, answer_form, canonical
-from render_agent.dialogue.chat import encodable, without_thinking
 from render_agent.dialogue.wording import Wording, general
+from render_agent.scans.camera import MAX_PITCH
+from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.util.numbers import ANGLES, UNITS, quantity
-from render_agent.util.reasons import shortened
 from render_agent.util.safe_parse import Count, Either, Finite
 
 KINDS = ("ego", "top", "around")
 """The kinds of view that a reply may ask for."""
 
+MAX_ROTATION_DEGREES = 180
+"""Limit of a turn's rotation."""
+
+MAX_MOVE_METRES = 2
+"""Limit of a turn's move along each axis."""
+
 MAX_VIEW_NUMBER = 1_000_000
 """No view has a number as high as this."""
-
-MAX_SCANNED_CHARACTERS = 500_000_000
-"""Characters that may be looked through for broken objects; a fraction of a second."""
 
 MAX_PLACES = 6
 """Places that a reply may measure at."""
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-_OBJECT = re.compile(r"\{(?=\s*(?:[\"}]|\Z))")
+MAX_COORDINATE = 1_000
+"""Limit of a coordinate in the JSON schema, metres."""
+
+MAX_PIXEL = 100_000
+"""Limit of a column or row in the JSON schema."""
 
 Point = tuple[Finite, Finite, Finite]
 
-Field = tuple[str, Callable[[object], Any], str]
-"""Where an Action keeps a field of a reply, how its value is understood, and the key of `reply` in the wording that says what it must be."""
+Schema = dict[str, Any]
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
@@ -66,13 +63,11 @@ class Place(Struct, frozen=True, omit_defaults=True):
 
 
 class Action(Struct, frozen=True, omit_defaults=True):
-    """What a reply asks for; the run log has only what was asked for.
+    """What a reply asks for, as `FIELDS` declares it; the run log has only what was asked for.
 
-    rotation: degrees, positive turns left. pitch: degrees added to the camera's, positive looks up.
-    forward, left, up: metres, in the heading after the rotation. look_at: metres, world frame.
-    view: a kind of view, or the number of an earlier one. answer: canonical, or None. answer_text:
-    the same in the model's own words (also where it could not be read). notes: what the model must
-    be told about its reply. measure: the places to measure at.
+    rotation, pitch: degrees. forward, left, up: metres, in the heading after the rotation. look_at: metres, world
+    frame. answer: canonical, or None. answer_text: the answer in the model's own words, set even if it could not be
+    read. notes: what the model must be told about its reply.
     """
 
     rotation: Finite = 0.0
@@ -99,13 +94,14 @@ class Action(Struct, frozen=True, omit_defaults=True):
 
     @property
     def moves(self) -> bool:
-        """Whether the camera is asked to change its pose."""
-        steps = (self.rotation, self.pitch, self.forward, self.left, self.up)
-        return any(steps) or self.look_at is not None
+        """True if it asks for a change of the camera's pose."""
+        return self.look_at is not None or any(
+            getattr(self, field.attribute) for field in FIELDS if field.amount is not None
+        )
 
     @property
     def measures_only(self) -> bool:
-        """Whether it asks for measurements and for nothing to be shown."""
+        """True if it asks for measurements but for no move or view."""
         return bool(self.measure) and not self.moves and self.view is None
 
 
@@ -121,61 +117,124 @@ ReadReply = Either[Malformed, Action]
 """What a reply was understood as."""
 
 
-def read(
-    text: str,
-    wanted: AnswerForm,
-    options: Sequence[str] = (),
-    *,
-    measures: bool = False,
-    wording: Wording | None = None,
-) -> Action | Malformed:
-    """Parse the reply `text` into an action; it never raises, and takes time linear in the text.
+Mode = Literal["free", "passive", "blind", "graph"]
+"""Who chooses the views: the model (free) or the run (passive); or there are none (blind), or a scene graph instead."""
 
-    wanted, options: what an answer to the question must be (see `render_agent.dialogue.answer`). measures: whether
-    it may ask for measurements; where it may not, that field is ignored as any other that is unknown. wording: says
-    what is wrong with it; the general one unless given.
+
+@dataclass(frozen=True, slots=True)
+class ReplyForm:
+    """What a reply may contain in a run, and the wording of the texts about it.
+
+    kinds: kinds of view that a reply may request; empty unless the mode is free. picture_size: width and height of
+    the views in pixels if a reply may ask for measurements, else None.
     """
-    say = wording or general()
-    try:
-        fields = last_object(without_thinking(text), say)
-        if isinstance(fields, Malformed):
-            return fields
-        return _understood(fields, wanted, options, _MEASURING if measures else {}, say)
-    except RecursionError:
-        return Malformed(say("reply.nested"))
+
+    mode: Mode = "free"
+    kinds: tuple[str, ...] = KINDS
+    picture_size: tuple[int, int] | None = None
+    wording: Wording = dataclass_field(default_factory=general)
+
+    @property
+    def fields(self) -> list[ReplyField]:
+        """The fields that are read: measurements only if allowed, and none whose sentence the wording leaves empty."""
+        return [
+            field
+            for field in FIELDS
+            if (field.used != "measuring" or self.picture_size is not None)
+            and (field.sentence is None or self.wording.templates[f"fields.{field.sentence}"])
+        ]
+
+    @property
+    def requested_fields(self) -> list[ReplyField]:
+        """The fields that the model is told about: those that are read, but no moves and views unless it explores."""
+        return [field for field in self.fields if self.kinds or field.used == "always"]
+
+    def meanings(self) -> list[tuple[list[ReplyField], str]]:
+        """Return what the fields mean that the model is told about; those that share a sentence are one item."""
+        width, height = self.picture_size or (0, 0)
+        meanings = []
+        for sentence, group in groupby(self.requested_fields, lambda field: field.sentence):
+            if sentence is None:
+                continue
+            fields = [*group]
+            meaning = self.say(
+                sentence,
+                limit=f"{fields[0].amount.limit:g}" if fields[0].amount else "",
+                max_pitch=f"{MAX_PITCH:g}",
+                clearance=f"{CLEARANCE_METRES:g}",
+                places=MAX_PLACES,
+                width=width,
+                height=height,
+            )
+            meanings.append((fields, meaning))
+        return meanings
+
+    def say(self, key: str, **values: object) -> str:
+        """Return a text about a field: that of the mode if the wording has one."""
+        own = f"fields_{self.mode}.{key}"
+        return self.wording(own if own in self.wording.templates else f"fields.{key}", **values)
 
 
-def last_object(text: str, wording: Wording) -> dict[str, Any] | Malformed:
-    """Return the last whole JSON object in a text, or why there is none. RecursionError where it is nested too deeply."""
-    text = text.rstrip()
-    if not text:
-        return Malformed(wording("reply.empty"))
-    decoder = json.JSONDecoder(strict=False, parse_int=_integer)
-    last: dict[str, Any] | None = None
-    fault = wording("reply.single_quotes" if "{" in text else "reply.no_object")
-    patience = MAX_SCANNED_CHARACTERS
-    opening = _OBJECT.search(text)
-    while opening and patience > 0:
-        start = opening.start()
-        try:
-            last, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            if _cut_off(error, text):
-                fault = wording("reply.cut_off")
-                break
-            fault = wording("reply.invalid", error=f"{error.msg[:1].lower()}{error.msg[1:]}")
-            end = max(error.pos, start + 1)  # what was understood up to here belongs to this object
-            patience -= error.pos  # the decoder counts the lines before every error
-        except RecursionError:
-            fault = wording("reply.nested")
-            break
-        opening = _OBJECT.search(text, end)
-    return Malformed(fault) if last is None else last
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How far the camera turns or moves along one axis.
+
+    limit: largest absolute value in one turn. verb, positive, negative: say a value in words, as in "turn 45° left".
+    """
+
+    limit: float
+    unit: Literal["°", "m"]
+    verb: str
+    positive: str
+    negative: str
+
+    def describe(self, value: float) -> str | None:
+        """Return a value in words, None for 0."""
+        unit = "°" if self.unit == "°" else f" {self.unit}"
+        direction = self.positive if value > 0 else self.negative
+        return f"{self.verb} {abs(value):g}{unit} {direction}" if value else None
 
 
-def object_schema(
-    properties: Mapping[str, Any], required: Sequence[str] | None = None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ReplyField:
+    """The declaration of one field of a reply.
+
+    Attributes:
+        name: Its key in a reply.
+        attribute: The attribute of `Action` that has its value.
+        parse: Converts a JSON value to the attribute's, None if it is invalid; None if `read_fields` does so itself.
+        expected: Key of the wording's section `reply`: what a valid value is.
+        schema: JSON schema of its values in a run.
+        sentence: Key of the wording's section `fields`: what the field means. Neighbours with the same key share a
+            line of the instructions; None has no line.
+        example: Value in the example of the instructions.
+        describe: What an action asks for with the field, in a few words; None for nothing.
+        used: "exploring" if only a model that chooses its views has the field, "measuring" if it also needs
+            `--tools measure`. Fields that are always used are required by the schema.
+        begins_line: True if the field begins a line of the example.
+        amount: Limit, unit and words of a number.
+    """
+
+    name: str
+    attribute: str
+    parse: Callable[[object], Any] | None
+    expected: str
+    schema: Callable[[ReplyForm], Schema]
+    sentence: str | None
+    describe: Callable[[Action], str | None]
+    example: Callable[[ReplyForm], object] = lambda form: None
+    used: Literal["always", "exploring", "measuring"] = "always"
+    begins_line: bool = False
+    amount: Amount | None = None
+
+
+def describe_action(action: Action) -> list[str]:
+    """Return what an action asks for, one clause per field, in the order in which it is carried out."""
+    fields = sorted(FIELDS, key=lambda field: field.name != "look_at")  # turns before it moves
+    return [words for field in fields if (words := field.describe(action)) is not None]
+
+
+def object_schema(properties: Mapping[str, Any], required: Sequence[str] | None = None) -> Schema:
     """Return the JSON schema of an object with these properties and no others; all are required unless some are named."""
     return {
         "type": "object",
@@ -185,86 +244,46 @@ def object_schema(
     }
 
 
-def unfenced(text: str) -> str:
-    """Return a reply without its think blocks, and without the code fence where one stands around it."""
-    reply = without_thinking(text).strip()
-    fenced = _FENCED.fullmatch(reply)
-    return fenced[1] if fenced else reply
-
-
-def _cut_off(error: json.JSONDecodeError, text: str) -> bool:
-    """Whether a text ended where more was to come."""
-    rest = text[error.pos : error.pos + 6]
-    in_a_word = any(word.startswith(rest) for word in ("true", "false", "null"))
-    return in_a_word or error.msg.startswith("Unterminated")
-
-
-def _integer(digits: str) -> int | float:
-    """Return an integer, as a float where it is so long that only its size can matter."""
-    return int(digits) if len(digits) < 20 else float(digits)
-
-
-def _understood(
-    fields: Mapping[str, Any],
-    wanted: AnswerForm,
-    options: Sequence[str],
-    asking: dict[str, Field],
-    say: Wording,
-) -> Action | Malformed:
-    known = {name.strip().lower(): value for name, value in fields.items()}
-    answer_text, answer = _answer(known.get("answer"), wanted, options)
-    values, faults = _fields(known, {**_FIELDS, **asking}, say)
-    notes = [*faults]
-    if answer_text is not None and answer is None:
-        form = answer_form(wanted, options, say)
-        notes.append(say("reply.answer", answer=_short(answer_text), form=form))
-    action = Action(
-        **values,
-        answer=answer,
-        answer_text=answer_text,
-        reasoning=_as_text(known.get("reasoning")) or "",
-        notes=tuple(notes),
+def _amount(
+    name: str, attribute: str, sentence: str, amount: Amount, *, begins_line: bool = False
+) -> ReplyField:
+    return ReplyField(
+        name,
+        attribute,
+        partial(quantity, units=UNITS if amount.unit == "m" else ANGLES),
+        "number",
+        lambda form: _number(amount.limit),
+        sentence,
+        lambda action: amount.describe(getattr(action, attribute)),
+        lambda form: 0,
+        used="exploring",
+        begins_line=begins_line,
+        amount=amount,
     )
-    if action.done and answer is not None:
-        return action  # what else it asks for is ignored, clear or not
-    asks = action.moves or action.view is not None or answer is not None or bool(action.measure)
-    if faults or (notes and (action.done or not asks)):
-        return Malformed("; ".join(notes), answer_text)
-    if not asks and not action.done:
-        key = "reply.asks_nothing_measuring" if "measure" in asking else "reply.asks_nothing"
-        return Malformed(say(key), answer_text)
-    return action
 
 
-def _answer(
-    value: object, wanted: AnswerForm, options: Sequence[str]
-) -> tuple[str | None, str | None]:
-    """Return an answer in the words it was given in, and in canonical form."""
-    answer_text = _as_text(value)
-    answer = None if answer_text is None else canonical(answer_text, wanted, options)
-    return (None, None) if answer is None and _empty(value) else (answer_text, answer)
+def _number(limit: float) -> Schema:
+    return {"type": "number", "minimum": -limit, "maximum": limit}
 
 
-def _fields(
-    known: Mapping[str, Any], fields: Mapping[str, Field], say: Wording
-) -> tuple[dict[str, Any], list[str]]:
-    """Return what the fields but answer and reasoning hold, and what is wrong with the others."""
-    values: dict[str, Any] = {}
-    faults = []
-    for name, (attribute, understand, key) in fields.items():
-        value = known.get(name)
-        if _empty(value):
-            continue
-        understood = understand(value)
-        if understood is None:
-            form = say(f"reply.{key}", kinds=", ".join(KINDS), places=MAX_PLACES)
-            faults.append(say("reply.field", field=name, form=form, value=_short(value)))
-        else:
-            values[attribute] = understood
-    return values, faults
+VIEW_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 999}
+"""JSON schema of the number of an earlier view."""
 
 
-_degrees, _metres = partial(quantity, units=ANGLES), partial(quantity, units=UNITS)
+def _point_schema(min_items: int) -> Schema:
+    coordinate = _number(MAX_COORDINATE)
+    return {"type": "array", "items": coordinate, "minItems": min_items, "maxItems": 3}
+
+
+def _places_schema(form: ReplyForm) -> Schema:
+    pixel = object_schema({"view": VIEW_NUMBER, "x": _number(MAX_PIXEL), "y": _number(MAX_PIXEL)})
+    places = {
+        "type": "array",
+        "items": {"anyOf": [pixel, _point_schema(2)]},
+        "minItems": 1,
+        "maxItems": MAX_PLACES,
+    }
+    return {"anyOf": [places, {"type": "null"}]}
 
 
 def _point(value: object) -> Point | None:
@@ -324,36 +343,56 @@ def _truth(value: object) -> bool | None:
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(word)
 
 
-_FIELDS: dict[str, Field] = {
-    "rotation_angle_degrees": ("rotation", _degrees, "number"),
-    "pitch_degrees": ("pitch", _degrees, "number"),
-    "forward_meters": ("forward", _metres, "number"),
-    "left_meters": ("left", _metres, "number"),
-    "z_delta_meters": ("up", _metres, "number"),
-    "look_at": ("look_at", _point, "point"),
-    "view": ("view", _view, "view"),
-    "done": ("done", _truth, "truth"),
-}
-"""The fields by name."""
-
-_MEASURING: dict[str, Field] = {"measure": ("measure", _places, "places")}
-"""The field that a reply has where it may ask for measurements."""
+def _coordinates(point: Sequence[float]) -> str:
+    return f"({', '.join(f'{value:g}' for value in point)})"
 
 
-def _empty(value: object) -> bool:
-    if isinstance(value, Mapping | list):
-        items = value.values() if isinstance(value, Mapping) else value
-        return all(item is None for item in items)
-    return value is None or (
-        isinstance(value, str) and value.strip().lower() in ("", "null", "none")
-    )
+def _look_at_words(action: Action) -> str | None:
+    return None if action.look_at is None else f"look at {_coordinates(action.look_at)}"
 
 
-def _as_text(value: object) -> str | None:
-    if value is None:
-        return None
-    return encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+def _view_words(action: Action) -> str | None:
+    if isinstance(action.view, int):
+        return f"show view {action.view} again"
+    return action.view and f"show {'a map' if action.view == 'top' else action.view}"
 
 
-def _short(value: object) -> str:
-    return shortened(encodable(json.dumps(value, ensure_ascii=False)), 40)
+def _measure_words(action: Action) -> str | None:
+    places = [
+        _coordinates([value for value in (place.x, place.y, place.z) if value is not None])
+        if place.view is None
+        else f"pixel ({place.x:g}, {place.y:g}) of view {place.view}"
+        for place in action.measure
+    ]
+    return f"measure at {', '.join(places)}" if places else None
+
+
+def _answer_words(action: Action) -> str | None:
+    if action.answer is not None:
+        return f"{'answer' if action.done else 'answer so far'}: {action.answer}"
+    text = action.answer_text
+    return None if text is None else f"an answer that could not be read: {text}"
+
+
+FIELDS: tuple[ReplyField, ...] = (
+    ReplyField("reasoning", "reasoning", None, "", lambda form: {"type": "string"}, None, lambda action: None,
+               example=lambda form: form.say("reasoning_example")),
+    _amount("rotation_angle_degrees", "rotation", "rotation", Amount(MAX_ROTATION_DEGREES, "°", "turn", "left", "right"),
+            begins_line=True),
+    _amount("pitch_degrees", "pitch", "pitch", Amount(round(2 * MAX_PITCH), "°", "tilt", "up", "down")),
+    _amount("forward_meters", "forward", "move", Amount(MAX_MOVE_METRES, "m", "move", "forward", "back"),
+            begins_line=True),
+    _amount("left_meters", "left", "move", Amount(MAX_MOVE_METRES, "m", "move", "to the left", "to the right")),
+    _amount("z_delta_meters", "up", "move", Amount(MAX_MOVE_METRES, "m", "move", "up", "down")),
+    ReplyField("look_at", "look_at", _point, "point", lambda form: {"anyOf": [_point_schema(3), {"type": "null"}]},
+               "look_at", _look_at_words, used="exploring", begins_line=True),
+    ReplyField("view", "view", _view, "view", lambda form: {"anyOf": [{"enum": [*form.kinds, None]}, VIEW_NUMBER]},
+               "view", _view_words, lambda form: form.kinds[0], used="exploring"),
+    ReplyField("measure", "measure", _places, "places", _places_schema, "measure", _measure_words,
+               used="measuring", begins_line=True),
+    ReplyField("answer", "answer", None, "", lambda form: {"anyOf": [{"type": t} for t in ("string", "number", "null")]},
+               "answer", _answer_words, lambda form: form.say("answer_example") if form.mode == "passive" else None),
+    ReplyField("done", "done", _truth, "truth", lambda form: {"type": "boolean"}, "done",
+               lambda action: "done" if action.done else None, lambda form: form.mode == "passive"),
+)  # fmt: skip
+"""The fields of a reply, in the order in which the instructions and the schema have them."""

@@ -62,13 +62,15 @@ def general() -> Wording:
 def load_wording(file: Path) -> Wording:
     """Return a model's own wording; keys that the file lacks are taken from the general one.
 
-    SetupError if the file cannot be read, or has a key or a placeholder that the general wording lacks, or lacks
-    a placeholder of a text.
+    An empty text of `fields` removes fields from the replies of the model. SetupError if the file cannot be read, or
+    has a key or a placeholder that the general wording lacks, or lacks a placeholder of a text.
     """
     known, own = general().templates, _read(file)
     for key, template in own.items():
         if key not in known:
             raise SetupError(f"{file} has an unknown text, {key}: remove it or correct its name")
+        if not template and key.startswith("fields."):
+            continue
         wrong = placeholders(template) ^ placeholders(known[key])
         if wrong:
             what = "an unknown" if wrong & placeholders(template) else "no"

@@ -156,8 +156,10 @@ class Parts:
         """How the dialogues are worded. SetupError if the wording of the model cannot be used."""
         config, wording = self.config, wording_of(self)
         turns, field = config.max_turns, config.field_of_view
+        protocol = registry.load("reply protocol", config.reply_protocol)()
         if self.passive:
-            return Prompt(turns, field, self.opening_kinds, self.most_views, wording=wording)
+            kinds, shown = self.opening_kinds, self.most_views
+            return Prompt(turns, field, kinds, shown, wording=wording, protocol=protocol)
         start = parse_start(config.start)
         # In a mirrored room the requested position has other coordinates.
         named = None if isinstance(start, str) or self.picture_stress.changes_truth else start[0]
@@ -169,6 +171,7 @@ class Parts:
             graph=self.toolset.graph,
             start=named,
             wording=wording,
+            protocol=protocol,
         )
 
     def questions(self) -> list[Question]:

@@ -142,6 +142,7 @@ def _named(parts: Parts, questions: Sequence[Question]) -> Iterator[tuple[regist
     config = parts.config
     yield "engine", config.engine
     yield "renderer", config.renderer
+    yield "reply protocol", config.reply_protocol
     # A file of questions may be gone when its run goes on: they are in the run folder.
     is_part = config.benchmark in registry.names("benchmark")
     if config.batch and is_part and not is_file_of_questions(config):

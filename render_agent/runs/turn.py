@@ -22,8 +22,8 @@ from render_agent.dialogue.chat import Message
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.moves import Outcome, carry_out, describe
 from render_agent.dialogue.probe import ProbePlan
-from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.reply import Action, Malformed, read
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import LogLine, Phase, Seconds, Turn
@@ -141,9 +141,7 @@ class TurnTaker:
     @cached_property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON schema that replies are held to; None if they are free."""
-        if self.config.no_guide:
-            return None
-        return reply_schema(self.tools.prompt.on_request, measures=self.tools.prompt.measures)
+        return None if self.config.no_guide else self.tools.prompt.schema
 
     def _messages(self, state: QuestionState, seen: Observation) -> tuple[Message, ...]:
         """Return the messages that are new in the next turn."""
@@ -213,17 +211,10 @@ def read_candidates(
     context: TurnContext, replies: Sequence[Reply], prompt: Prompt
 ) -> list[Candidate]:
     """Parse every sample of some replies and carry out its move; the samples of one reply are a group."""
-    question = context.state.question
     candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
-            action = read(
-                text,
-                question.wanted,
-                question.options,
-                measures=context.observation.measures,
-                wording=prompt.wording,
-            )
+            action = prompt.read(text, context.state.question)
             # which of several samples met the limit is not known: one that can be read did not
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)

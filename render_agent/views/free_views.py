@@ -65,8 +65,7 @@ class FreeViews:
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
         scan = () if state.turns else self._scan(state, camera)
-        seconds, measures = time.perf_counter() - began, self.facts is not None
-        return Observation(views, camera, space, seconds, scan, measures)
+        return Observation(views, camera, space, time.perf_counter() - began, scan)
 
     def measure(self, state: QuestionState, now: Observation, places: Sequence[Place]) -> str:
         """Return the text of the measurements at places that a reply names; now: what the model was shown.

@@ -20,8 +20,7 @@ class Observation:
 
     camera: where it stands. space: where it may go from there, None where nothing is shown.
     seconds: what drawing took. scan: in its first turn, what the scene was read from and whether the start was moved.
-    measures: whether a reply may ask for measurements. told: what is told of the scene in the place of views, in its
-    first turn.
+    told: what is told of the scene in the place of views, in its first turn.
     """
 
     views: tuple[View, ...]
@@ -29,7 +28,6 @@ class Observation:
     space: FreeSpace | None
     seconds: float = 0.0
     scan: tuple[str, ...] = ()
-    measures: bool = False
     told: str = ""
 
 

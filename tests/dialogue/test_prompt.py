@@ -6,13 +6,14 @@ import jsonschema
 import pytest
 from conftest import test_data
 from factories import states
+from factories.replies import read, reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.moves import Limits
-from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.reply import KINDS, Action, Malformed, read
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.reply import KINDS, Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 from conftest import mostly_slow
+from factories.replies import read
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply, read
+from render_agent.dialogue.reply import KINDS, Action, Malformed, ReadReply
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.log.lines import line_to_json, read_line

@@ -1,5 +1,6 @@
 """Wordings: the bundled model reads its own, every other model the general one, and a run keeps the one it began with."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ from factories import TREE
 from factories.runs import make_config, transcripts
 
 from render_agent.dialogue import wording
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, placeholders
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError
@@ -23,6 +25,8 @@ from training.run import use_small_wording
 from training.wording import small_wording
 
 SMALL = FOLDER / "small" / "wording.yaml"
+INSTRUCTIONS_SHA256 = "df3e1fbd7e345d35a8641bcd8b275b05ea349809f535a9d348a8f2b2fd10e239"
+"""Of what the weights were trained with: a new field gets an empty sentence in the model's wording."""
 CHANGED = " (changed)"
 REPLIES = [
     "I would go left",
@@ -111,6 +115,12 @@ def test_the_expert_is_recorded_in_the_words_of_the_small_model(change_general):
 def test_the_tokenizer_of_the_small_model_knows_its_wording():
     tokens = json.loads((FOLDER / "small" / "tokenizer.json").read_text())["added_tokens"]
     assert set(phrases()) <= {token["content"] for token in tokens}
+
+
+def test_the_small_model_reads_the_instructions_that_it_was_trained_with():
+    shown = ((("ego", "top", "around"), 0), (("top", "ego"), 4), ((), 0))
+    texts = [Prompt(9, 75.0, kinds, n, wording=small_wording()).instructions for kinds, n in shown]
+    assert hashlib.sha256("\n\n".join(texts).encode()).hexdigest() == INSTRUCTIONS_SHA256
 
 
 def test_both_files_have_the_same_texts_and_placeholders():

@@ -1,5 +1,6 @@
-"""The page "add a choice" is so: four parts of one package, and nothing of the program is touched."""
+"""The page "add a choice" is so: five parts of one package, and nothing of the program is touched."""
 
+import json
 import re
 
 import pytest
@@ -59,6 +60,24 @@ def test_a_verifier_of_a_package_chooses_moves(tmp_path, words, type_in):
     for evidence in chosen:
         lengths = [len(candidate["reply"]) for candidate in evidence["candidates"]]
         assert lengths[evidence["chosen"]] == min(lengths)
+
+
+def test_a_reply_protocol_of_a_package_asks_for_and_reads_replies(tmp_path, words, type_in):
+    replies = tmp_path / "replies.jsonl"
+    texts = ["rotation_angle_degrees: 45\nview: top", "answer: 7\ndone: yes"]
+    replies.write_text(json.dumps({"id": "*", "replies": texts}))
+    asked = [*words[: words.index("--engine")], "--engine", "scripted", "--model", str(replies)]
+    code, _, told = type_in(*asked, "--reply-protocol", "lines", folder=tmp_path)
+    assert code == 0, told
+    (path,) = list_runs(tmp_path / "experiment_logs")
+    run = RunData(path)
+    assert run.record["packages"] == {"reply protocol lines": "odd-choices 1.0"}
+    first, last = (
+        line for line in run.lines() if line["question_id"] == run.lines()[0]["question_id"]
+    )
+    assert "NAME: VALUE" in first["messages"][0]["content"][0]["text"]
+    assert first["action"] == {"rotation": 45, "view": "top"}
+    assert last["action"]["done"]
 
 
 def test_a_command_of_a_package_is_found(tmp_path, words, type_in):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from conftest import test_data
 from factories.models import TRAINED, bundled_model
+from factories.replies import reply_schema
 from factories.runs import Silent, choices, make_config, outcome, transcripts
 from factories.scenes import room, write_ply
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.prompt import reply_schema
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
 from render_agent.runs.read import RunData

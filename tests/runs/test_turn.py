@@ -1,6 +1,7 @@
 """One turn: how a reply is parsed, carried out and answered."""
 
 import pytest
+from factories.replies import read
 from factories.scenes import room
 from factories.states import question, state
 from PIL import Image
@@ -8,7 +9,6 @@ from PIL import Image
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import read
 from render_agent.dialogue.view import View
 from render_agent.runs.turn import respond
 from render_agent.scans.camera import Camera

@@ -9,11 +9,12 @@ from functools import cache
 import pytest
 from factories import TREE
 from factories.models import small_config, speckled
+from factories.replies import reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import message, text
-from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.prompt import Prompt
 from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.transformers.constrained_decoding import Guides
 from training.phrases import LABELS, numbers

@@ -5,13 +5,14 @@ import json
 import jsonschema
 import pytest
 from factories.models import bundled_model
+from factories.replies import reply_schema
 from factories.runs import Silent, cut, go_on, make_config, make_questions, transcripts
 from factories.scenes import room, write_ply
 from PIL import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.chat import pictures
-from render_agent.dialogue.prompt import Prompt, reply_schema
+from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState, Status

@@ -7,12 +7,13 @@ import re
 import jsonschema
 import numpy as np
 import pytest
+from factories.replies import read, reply_schema
 from factories.rooms import BLUE, RED, box, room
 from factories.runs import make_questions, play, transcripts
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.prompt import Prompt, reply_schema
-from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place, read
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine

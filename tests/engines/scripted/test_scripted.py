@@ -4,11 +4,12 @@ import textwrap
 
 import pytest
 from conftest import test_data
+from factories.replies import read
 
 from render_agent import registry
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Action, read
+from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted

@@ -13,10 +13,10 @@ import torch
 from conftest import mostly_slow, test_data
 from factories.dialogues import library_engine
 from factories.models import published_tokenizer, small_model, small_tokenizer, speckled_file
+from factories.replies import reply_schema
 from factories.runs import make_questions, play
 
 from render_agent.dialogue import chat
-from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.transformers.constrained_decoding import Guides, guides_of

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from factories.derivations import answer_of, called, turn_said
+from factories.replies import read
 
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import read
 from render_agent.scans.boxes import upright
 from render_agent.tasks.exact_solver import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, bundled

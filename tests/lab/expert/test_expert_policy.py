@@ -8,11 +8,11 @@ from functools import cache
 import jsonschema
 import numpy as np
 import pytest
+from factories.replies import reply_schema
 from factories.runs import play, transcripts
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
-from render_agent.dialogue.prompt import reply_schema
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted

@@ -15,7 +15,8 @@ from render_agent.agents.verifiers.judge.rubric import Criterion, Mode, Rubric
 from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.reply import object_schema, unfenced
+from render_agent.dialogue.json_object import unfenced
+from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
 from render_agent.errors import UsageError

@@ -1,0 +1,137 @@
+"""A field of the reply is declared once: parser, schema, instructions, docs and texts of pages are made from that."""
+
+import json
+
+import pytest
+from factories import TREE, states
+from factories.replies import read, reply_schema
+from msgspec import structs
+
+from render_agent.dialogue import reply, wording
+from render_agent.dialogue.json_object import last_object
+from render_agent.dialogue.moves import Limits
+from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.reply import FIELDS, KINDS, Action, Malformed, ReplyForm, describe_action
+from render_agent.dialogue.reply_protocol import ReplyProtocol, read_fields
+from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording
+from render_agent.report.pages.question.action_text import action_words
+
+STRIDE = reply._amount(
+    "stride_meters", "forward", "stride", reply.Amount(3, "m", "stride", "ahead", "backwards")
+)
+
+
+@pytest.fixture
+def new_field(tmp_path, monkeypatch):
+    """Declare one more field, with its sentence in the general wording."""
+    file = tmp_path / "wording.yaml"
+    text = GENERAL_FILE.read_text()
+    file.write_text(
+        text.replace("\nfields:\n", "\nfields:\n  stride: one stride of at most {limit}.\n")
+    )
+    monkeypatch.setattr(wording, "GENERAL_FILE", file)
+    monkeypatch.setattr(reply, "FIELDS", (*FIELDS[:3], STRIDE, *FIELDS[3:]))
+    general.cache_clear()
+    yield
+    monkeypatch.undo()
+    general.cache_clear()
+
+
+def test_every_attribute_of_an_action_has_one_declaration():
+    declared = [field.attribute for field in FIELDS]
+    assert len(set(declared)) == len(declared) == len({field.name for field in FIELDS})
+    assert {*declared} | {"answer_text", "notes"} == {*Action.__struct_fields__}
+
+
+def test_the_limits_of_the_moves_are_those_of_the_declarations():
+    limits, amounts = Limits(), {f.attribute: f.amount for f in FIELDS if f.amount is not None}
+    assert amounts["rotation"].limit == limits.rotation
+    assert {amounts[way].limit for way in ("forward", "left", "up")} == {limits.metres}
+
+
+def test_a_declared_field_is_read_asked_for_explained_and_described(new_field):
+    assert read('{"stride_meters": "-1.5 m"}') == Action(forward=-1.5)
+    assert "stride_meters must be a number" in read('{"stride_meters": "far"}').reason
+    assert reply_schema()["properties"]["stride_meters"]["maximum"] == 3
+    assert "stride_meters" not in reply_schema(())["properties"]
+    instructions = Prompt(9, 75.0).instructions
+    assert '"pitch_degrees": 0, "stride_meters": 0,\n "forward_meters": 0' in instructions
+    assert "\n- stride_meters: one stride of at most 3.\n" in instructions
+    assert "stride_meters" not in Prompt(9, 75.0, ()).instructions
+    assert "stride 1.5 m backwards" in action_words(Action(forward=-1.5))
+
+
+def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_path):
+    (tmp_path / "wording.yaml").write_text('fields:\n  view: ""\n  move: ""\n')
+    own = load_wording(tmp_path / "wording.yaml")
+    prompt = Prompt(9, 75.0, wording=own)
+    removed = {"view", "forward_meters", "left_meters", "z_delta_meters"}
+    assert prompt.schema["properties"].keys() == reply_schema()["properties"].keys() - removed
+    assert not [name for name in removed if f'"{name}"' in prompt.instructions]
+    assert '"look_at": null, "answer": null, "done": false}' in prompt.instructions
+    fault = prompt.read('{"view": "top", "forward_meters": "far"}', states.question())
+    assert fault.reason == "it asks for nothing: give a move, look_at, answer or done"
+
+
+@pytest.mark.parametrize(
+    ("action", "clauses"),
+    [
+        (Action(), []),
+        (Action(rotation=-45, pitch=10), ["turn 45° right", "tilt 10° up"]),
+        (Action(forward=0.5, left=-1, up=-0.25), ["move 0.5 m forward", "move 1 m to the right", "move 0.25 m down"]),
+        (Action(forward=1, look_at=(1, 2.5, 0)), ["look at (1, 2.5, 0)", "move 1 m forward"]),
+        (Action(view="top"), ["show a map"]),
+        (Action(view="ego"), ["show ego"]),
+        (Action(view=0), ["show view 0 again"]),
+        (Action(measure=(reply.Place(1, 2), reply.Place(5, 6, view=0))),
+         ["measure at (1, 2), pixel (5, 6) of view 0"]),
+        (Action(answer="B", answer_text="(B)"), ["answer so far: B"]),
+        (Action(answer="B", done=True), ["answer: B", "done"]),
+        (Action(answer_text="maybe", done=True), ["an answer that could not be read: maybe", "done"]),
+    ],
+)  # fmt: skip
+def test_an_action_is_described_in_the_order_in_which_it_is_carried_out(action, clauses):
+    assert describe_action(action) == clauses
+
+
+def test_the_docs_have_every_field():
+    page = (TREE / "docs" / "reference" / "reply-protocol.md").read_text("utf-8")
+    assert "<!-- generated: fields -->" in page
+    example = last_object(page.split("```json\n")[1].split("```")[0], general())
+    assert isinstance(read(json.dumps(example)), Action)
+    explained = [f.name for fields, _ in ReplyForm(picture_size=(9, 9)).meanings() for f in fields]
+    assert explained == [field.name for field in FIELDS if field.name != "reasoning"]
+    assert not [name for name in (*explained, "reasoning") if name not in page and name in example]
+
+
+class Lines(ReplyProtocol):
+    """Replies of lines such as `view: top`."""
+
+    def instructions(self, form):
+        return "\n".join(f"{field.name}: …" for field in form.requested_fields)
+
+    def read(self, text, question, form):
+        pairs = [line.partition(": ") for line in text.splitlines()]
+        return read_fields({name: value for name, _, value in pairs}, question, form)
+
+
+def test_another_protocol_asks_for_and_reads_replies_of_its_own():
+    prompt = Prompt(9, 75.0, protocol=Lines())
+    assert prompt.schema is None
+    assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
+    assert "JSON" not in prompt.instructions
+    asked = states.question(wanted="letter", options=("A. left", "B. right"))
+    assert prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", asked) == Action(
+        forward=2, view="top", answer="B", answer_text="(B)"
+    )
+    fault = prompt.read("view: kitchen", asked)
+    assert isinstance(fault, Malformed)
+    assert fault.reason.startswith(f"view must be one of {', '.join(KINDS)}")
+
+
+def test_defaults_of_the_action_are_what_the_example_asks_for():
+    """An example that is sent back as it is asks for the default view only."""
+    form = ReplyForm(picture_size=(640, 480))
+    example = {field.name: field.example(form) for field in form.requested_fields}
+    action = read(json.dumps(example), measures=True)
+    assert structs.replace(action, reasoning="") == Action(view=KINDS[0])

@@ -1,0 +1,17 @@
+"""Replies read and their schema, as in a run in which the model chooses its views."""
+
+from factories import states
+from render_agent.dialogue.reply import KINDS, ReplyForm
+from render_agent.dialogue.reply_protocol import JsonProtocol
+
+
+def read(text, wanted="text", options=(), *, measures=False):
+    """Return the action of a reply to a question that wants such an answer."""
+    form = ReplyForm(picture_size=(640, 480) if measures else None)
+    return JsonProtocol().read(text, states.question(wanted=wanted, options=tuple(options)), form)
+
+
+def reply_schema(kinds=KINDS, *, measures=False):
+    """Return the JSON schema of replies that may request these kinds of view."""
+    size = (640, 480) if measures else None
+    return JsonProtocol().schema(ReplyForm("free" if kinds else "blind", tuple(kinds), size))
