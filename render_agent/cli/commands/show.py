@@ -59,7 +59,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_scan
-    from render_agent.cli.turn_text import belief_lines, turn_lines
+    from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
