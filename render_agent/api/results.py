@@ -262,12 +262,12 @@ class RunResults:
 
         The columns of the diagnosis (`cause`, `coverage`, …) are missing values until `diagnosis` was called.
         """
-        return frame(question_rows(self.folder, self._diagnoses), QUESTION_COLUMNS)
+        return data_frame(question_rows(self.folder, self._diagnoses), QUESTION_COLUMNS)
 
     @property
     def turns(self) -> pandas.DataFrame:
         """One row per turn, with the columns of `render-agent export --format turns-csv`."""
-        return frame(turn_rows(self.folder, self._diagnoses), TURN_COLUMNS)
+        return data_frame(turn_rows(self.folder, self._diagnoses), TURN_COLUMNS)
 
     @property
     def types(self) -> pandas.DataFrame:
@@ -284,7 +284,7 @@ class RunResults:
             )
             for name, entry in results["types"].items()
         ]
-        return frame(map(structs.asdict, rows), columns_of(TypeRow)).set_index("type")
+        return data_frame(map(structs.asdict, rows), columns_of(TypeRow)).set_index("type")
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError if the run has no such question."""
@@ -348,7 +348,7 @@ class RunResults:
         return page("results.html", run=self, overall=overall_name(self.results))
 
 
-def frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:
+def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:
     """Return rows as a frame with these columns and their types, also without rows. SetupError without pandas."""
     require("a frame", "pandas")
     import pandas

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, engine_config, engine_options, option
+from render_agent.cli.shared_options import AS_JSON, engine_config, engine_flags, option
 from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
     type=click.Path(),
     help="A view that came before them; may be given several times.",
 )
-@engine_options
+@engine_flags
 @option("--csv", "csv_file", metavar="FILE", help="Write a row a picture there.")
 @AS_JSON
 @click.pass_context

@@ -183,9 +183,9 @@ def _resume(output: str, name: str, changed: dict[str, Any], dry: bool, allow_co
         from render_agent.cli.dry_run import dry_continue
 
         return dry_continue(Path(output), name, changed)
-    from render_agent.cli.commands.run import continue_run
+    from render_agent.cli.commands.run import resume_saved_run
 
-    return continue_run(Path(output), name, changed, allow_code=allow_code)
+    return resume_saved_run(Path(output), name, changed, allow_code=allow_code)
 
 
 def _refuse_misspelt(options: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ SET_HERE = ("batch", "ply", "question", "option", "max_turns")
 """Options of a run that commands with an engine set themselves."""
 
 
-def engine_options(f: F) -> F:
+def engine_flags(f: F) -> F:
     """Declare the options of a command that asks a model outside a run."""
     for add in (
         option("--batch-size", type=flags.Auto(), help="Requests per call (default: auto)."),

@@ -11,7 +11,7 @@ from factories.models import small_model
 
 from render_agent import registry
 from render_agent.cli.commands.doctor import command, data, engines, machine, model_probe, renderers
-from render_agent.cli.commands.doctor.findings import Answer, ask
+from render_agent.cli.commands.doctor.checks import ProbeResult, run_probe
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.util import system_libraries
 
@@ -36,7 +36,7 @@ def only(findings, name):
     ],
 )
 def test_a_probe_that_fails_in_any_way_says_what_happened(call, seconds, said, explained):
-    answer = ask(*call, seconds=seconds)
+    answer = run_probe(*call, seconds=seconds)
     assert said in answer.error
     assert bool(answer.explained) == explained
 
@@ -48,16 +48,18 @@ def test_the_default_renderer_draws_in_the_colours_it_was_given():
 
 
 def test_a_renderer_that_is_missing_keeps_no_run_from_starting(monkeypatch):
-    monkeypatch.setattr(renderers, "ask", lambda *_, seconds: renderers.Answer(error="no EGL"))
-    found = list(renderers.examine())
+    monkeypatch.setattr(
+        renderers, "run_probe", lambda *_, seconds: renderers.ProbeResult(error="no EGL")
+    )
+    found = list(renderers.check_renderers())
     assert [finding.name for finding in found] == list(registry.built_in("renderer"))
     assert [finding.name for finding in found if finding.prevents] == [renderers.DEFAULT]
     assert all(finding.remedy for finding in found)
 
 
 def test_a_model_that_is_not_here_is_a_sentence_with_a_way_out(monkeypatch):
-    monkeypatch.setattr(engines, "ask", lambda *_, seconds: Answer(error="no torch"))
-    found = list(engines.examine({"model": "nobody/nothing"}))
+    monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult(error="no torch"))
+    found = list(engines.check_engines({"model": "nobody/nothing"}))
     model = only(found, "model")
     assert not model.works
     assert "--engine scripted" in model.detail
@@ -69,7 +71,7 @@ def test_missing_libraries_are_named_with_their_packages(monkeypatch):
     library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
     monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
     assert system_libraries.missing()[0] == library
-    found = only(machine.examine(Path()), "system libraries")
+    found = only(machine.check_machine(Path()), "system libraries")
     assert not found.works
     assert not found.prevents
     assert "libnone.so.7 is missing" in found.detail
@@ -77,7 +79,7 @@ def test_missing_libraries_are_named_with_their_packages(monkeypatch):
 
 
 def test_runs_need_a_folder_that_can_be_written(tmp_path):
-    found = only(machine.examine(tmp_path / "not" / "there" / "yet"), "disk")
+    found = only(machine.check_machine(tmp_path / "not" / "there" / "yet"), "disk")
     assert found.works
     assert str(tmp_path) in found.detail
 
@@ -93,15 +95,19 @@ def test_a_package_that_is_missing_is_named_and_prevents_runs_where_all_need_it(
 
 
 def test_the_bundled_rooms_are_all_here():
-    found = only(data.examine({}), "bundled rooms")
+    found = only(data.check_data({}), "bundled rooms")
     assert found.works, found.detail
 
 
 def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.tasks.rooms.BUNDLED", tmp_path)
-    for part in (renderers, engines, machine):
-        monkeypatch.setattr(part, "examine", lambda *_, **__: iter(()))
-    assert command.examine({"output": str(tmp_path)}, as_json=False) == 1
+    for part, check in (
+        (renderers, "check_renderers"),
+        (engines, "check_engines"),
+        (machine, "check_machine"),
+    ):
+        monkeypatch.setattr(part, check, lambda *_, **__: iter(()))
+    assert command.run_doctor({"output": str(tmp_path)}, as_json=False) == 1
     assert "fixed: bundled rooms" in capsys.readouterr().out
 
 
@@ -126,7 +132,7 @@ def test_scans_are_counted_where_the_options_point(tmp_path):
     scan.parent.mkdir(parents=True)
     scan.touch()
     options = {"questions": str(questions), "scannet": (str(tmp_path / "scannet"),)}
-    found = list(data.examine(options))
+    found = list(data.check_data(options))
     assert only(found, "VSI-Bench").detail == "3 questions"
     assert only(found, "scannet").detail.startswith("1 of 2 scans found")
     assert not only(found, "scannet").works
@@ -153,10 +159,10 @@ def test_the_whole_examination_as_json():
 def test_annotations_are_counted_where_the_option_points(tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     options = {"questions": str(folder / "test.jsonl"), "annotations": str(folder)}
-    found = only(data.examine(options), "annotations")
+    found = only(data.check_data(options), "annotations")
     assert found.works
     assert found.detail.startswith("288 of 288 scenes are annotated in")
-    none = only(data.examine(options | {"annotations": str(tmp_path)}), "annotations")
+    none = only(data.check_data(options | {"annotations": str(tmp_path)}), "annotations")
     assert not none.works
 
 
@@ -164,7 +170,7 @@ def test_a_model_that_answers_as_it_should_says_so():
     found = model_probe.probe_model(str(small_model()), "cpu", "float32")
     assert found["batch"] is None
     assert found["reuse"] is None
-    told = engines.probe_finding("small", found)
+    told = engines.probe_check("small", found)
     assert told.works
     assert "batch = single, reuse = recompute" in told.detail
 
@@ -177,4 +183,4 @@ def test_a_model_whose_batches_say_something_else_is_found_out(monkeypatch):
     loaded.model.lm_head.register_forward_hook(disturb)
     found = model_probe._probed(loaded)
     assert "differs when others are answered with it" in found["batch"]
-    assert not engines.probe_finding("small", found).works
+    assert not engines.probe_check("small", found).works

@@ -9,7 +9,7 @@ from factories.packages import PAGES, install
 from factories.runs import make_config, make_questions
 
 from render_agent import registry
-from render_agent.cli.commands.doctor.machine import examine_packages
+from render_agent.cli.commands.doctor.machine import check_packages
 from render_agent.config import RunConfig
 from render_agent.config.flags import checked
 from render_agent.errors import QuestionsError, SetupError, UsageError
@@ -91,14 +91,14 @@ def test_the_programs_own_come_first(bring):
     [
         ("[]", "has no questions"),
         ("['How many?']", "entry 0 is no Question but 'How many"),
-        ("[ask('a'), ask('a')]", "the id 'a' stands twice"),
-        ("[ask('a\\n')]", r"entry 0: the id 'a\\n' has a control character"),
+        ("[run_probe('a'), run_probe('a')]", "the id 'a' stands twice"),
+        ("[run_probe('a\\n')]", r"entry 0: the id 'a\\n' has a control character"),
     ],
 )
 def test_a_benchmark_that_gives_no_questions_is_refused(bring, returned, sentence):
     source = f"""
 from render_agent.dialogue.question import Question
-def ask(name):
+def run_probe(name):
     return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", truth="1")
 def Part(config):
     return {returned}
@@ -140,7 +140,7 @@ def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
     bring("engine", "torn", "import no_such_library", name="torn-parts")
     places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
     monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(PAGES.parents[1])]))
-    torn, whole = examine_packages()
+    torn, whole = check_packages()
     assert (whole.name, whole.works, whole.detail) == ("renderer whole", True, "odd-parts 2.1")
     assert (torn.name, torn.works, torn.needed) == ("engine torn", False, False)
     assert "No module named 'no_such_library'" in torn.detail

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 import render_agent
 from render_agent.cli.commands.doctor import command, engines
-from render_agent.cli.commands.doctor.findings import Answer, Finding
+from render_agent.cli.commands.doctor.checks import Check, ProbeResult
 from render_agent.config import RunConfig
 from render_agent.config.run import absolute_paths
 from render_agent.engines.checkpoint.locate import describe_model, find_model
@@ -100,8 +100,8 @@ def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
     with pytest.raises(SetupError, match=r"small.*--engine scripted") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
-    monkeypatch.setattr(engines, "ask", lambda *_, seconds: Answer({"detail": "runs"}))
-    (finding,) = [each for each in engines.examine({}) if each.name == "bundled model"]
+    monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult({"detail": "runs"}))
+    (finding,) = [each for each in engines.check_engines({}) if each.name == "bundled model"]
     assert not finding.works
     assert finding.detail == str(caught.value)
     assert not finding.prevents
@@ -213,8 +213,8 @@ def test_from_python_and_in_measurements(folder):
     ("missing", "told"), [((), "--model small"), (("bundled model",), "--engine scripted")]
 )
 def test_the_doctor_names_the_first_run(tmp_path, monkeypatch, capsys, missing, told):
-    found = [Finding("engines", name, True, "runs") for name in ("bundled model", "transformers")]
+    found = [Check("engines", name, True, "runs") for name in ("bundled model", "transformers")]
     left = [finding for finding in found if finding.name not in missing]
-    monkeypatch.setattr(command, "find", lambda *_: left)
-    assert command.examine({"output": str(tmp_path)}, as_json=False) == 0
+    monkeypatch.setattr(command, "run_checks", lambda *_: left)
+    assert command.run_doctor({"output": str(tmp_path)}, as_json=False) == 0
     assert f"rooms {told}" in capsys.readouterr().out

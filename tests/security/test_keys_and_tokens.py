@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.cli import main as cli
-from render_agent.cli.commands.run import watch
+from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai.client import first_words
@@ -161,7 +161,7 @@ def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
         lambda *given, **more: lambda config, asked: ScriptedEngine(Leaking()),
     )
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
-    found = watch(run)
+    found = run_with_progress(run)
     assert found["counts"]["failed"] == 2
     build(RunData(run.path), processes=1)
     files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
@@ -254,7 +254,7 @@ def test_what_a_server_repeats_is_stored_nowhere(monkeypatch, tmp_path):
     with StubServer(told) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,), "max_turns": 1}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
-        found = watch(run)
+        found = run_with_progress(run)
     assert found["counts"]["failed"] == 0
     for file in filter(Path.is_file, run.path.rglob("*")):
         assert KEY.encode() not in file.read_bytes()

@@ -39,10 +39,11 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 
     browser: whether the page of a human engine is opened on this machine.
     """
-    return _execute(start_run(config.absolute(), reads_scan=True), browser=browser)
+    run = start_run(config.absolute(), reads_scan=True)
+    return _print_end(run_with_progress(run, browser=browser), run)
 
 
-def continue_run(
+def resume_saved_run(
     output: Path, which: str, changes: Mapping[str, Any], *, allow_code: bool = False
 ) -> int:
     """Take an earlier run to its end; `changes` are the options typed beside --continue.
@@ -59,7 +60,7 @@ def continue_run(
         console.print(f"{folder.name} is complete: nothing is left to do")
         _print_results(folder.saved_results or {}, run, console, as_json=run.config.json)
         return 0
-    return _execute(run)
+    return _print_end(run_with_progress(run), run)
 
 
 def _came_with(folder: RunData) -> bool:
@@ -73,8 +74,9 @@ def _came_with(folder: RunData) -> bool:
         return False
 
 
-def _execute(run: Run, *, browser: bool = False) -> int:
-    results, console = watch(run, browser=browser), _console()
+def _print_end(results: Mapping[str, Any], run: Run) -> int:
+    """Print the results of a run, and how to retry failed questions; return the exit code."""
+    console = _console()
     _print_results(results, run, console, as_json=run.config.json)
     failed = results["counts"]["failed"]
     if failed:
@@ -85,7 +87,9 @@ def _execute(run: Run, *, browser: bool = False) -> int:
     return FAILED if failed else 0
 
 
-def watch(run: Run, *, browser: bool = False, again: str | None = None) -> dict[str, Any]:
+def run_with_progress(
+    run: Run, *, browser: bool = False, again: str | None = None
+) -> dict[str, Any]:
     """Take a run to its end, show how far it is, and return its results.
 
     again: the line that goes on with it, said where it is stopped (by default --continue).

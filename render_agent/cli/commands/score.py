@@ -13,7 +13,7 @@ from render_agent.cli.shared_options import (
     PARSER,
     WHERE_RUNS_LIE,
     engine_config,
-    engine_options,
+    engine_flags,
     option,
 )
 from render_agent.errors import QuestionsError, UsageError
@@ -25,7 +25,7 @@ from render_agent.score.questions import metric_of
 @option("--questions", metavar="FILE|NAME", help="VSI-Bench's own questions (default: found).")
 @PARSER
 @option("--judge", is_flag=True, help="Let a model score the free-text answers of RUN from 1 to 5.")
-@engine_options
+@engine_flags
 @WHERE_RUNS_LIE
 @AS_JSON
 @click.pass_context

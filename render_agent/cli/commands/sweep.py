@@ -102,7 +102,7 @@ def _model_is_typed(context: click.Context) -> bool:
 
 def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> dict[str, str]:
     """Finish every cell; return the errors of those that stopped, by label."""
-    from render_agent.cli.commands.run import watch
+    from render_agent.cli.commands.run import run_with_progress
     from render_agent.errors import RenderAgentError
     from render_agent.report.sweep.grid import find_cells, is_complete, run_cell
 
@@ -116,7 +116,9 @@ def _run_cells(plan: Sweep, console: Console, again: str, *, verbose: bool) -> d
         console.print(where, soft_wrap=True)
         shown = replace(cell.config, quiet=console.quiet, verbose=verbose)
         try:
-            run_cell(replace(cell, config=shown), folder, lambda run: watch(run, again=again))
+            run_cell(
+                replace(cell, config=shown), folder, lambda run: run_with_progress(run, again=again)
+            )
         except RenderAgentError as error:  # the other cells may well run
             errors[cell.label] = str(error)
             console.print(f"{where}: {error}", soft_wrap=True)

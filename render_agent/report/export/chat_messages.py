@@ -37,7 +37,7 @@ def message_lines(
             yield {
                 "id": state.id,
                 "run": run,
-                "messages": [placed(entry, base) for entry in dialogue(state, thinking)],
+                "messages": [relocated(entry, base) for entry in dialogue(state, thinking)],
                 **{name: getattr(row, name) for name in ("type", "scene", "status", "answer")},
                 "score": row.score_as_shown,
                 **({"truth": row.truth_as_shown} if truth else {}),
@@ -82,7 +82,7 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
     return messages
 
 
-def placed(entry: Message, base: Path) -> Message:
+def relocated(entry: Message, base: Path) -> Message:
     """Return a message whose pictures lie in `base` instead of in the run folder."""
     content = [
         {**piece, "image": (base / piece["image"]).as_posix()} if "image" in piece else piece
@@ -91,7 +91,7 @@ def placed(entry: Message, base: Path) -> Message:
     return {**entry, "content": content}
 
 
-def logged(reply: str) -> dict[str, str]:
+def reply_piece(reply: str) -> dict[str, str]:
     """Return a reply as a piece of text with its think blocks, all else harmless to tokenizers."""
     parts = re.split("(</?think>)", reply.strip() or "(no reply)")
     kept = [encodable(part) if number % 2 else harmless(part) for number, part in enumerate(parts)]
@@ -115,7 +115,7 @@ def _pairs(state: QuestionState, base: Path, *, thinking: bool) -> Iterator[dict
             sides = {"chosen": best, "rejected": worse}
             yield {
                 "turn": turn.number,
-                "prompt": [placed(entry, base) for entry in prompt],
+                "prompt": [relocated(entry, base) for entry in prompt],
                 **{
                     side: [_reply(standing.candidate.reply, thinking)]
                     for side, standing in sides.items()
@@ -134,7 +134,7 @@ def _is_worse(other: Standing, best: Standing) -> bool:
 
 
 def _reply(reply: str, thinking: bool) -> Message:
-    return message("assistant", logged(reply)) if thinking else assistant(reply)
+    return message("assistant", reply_piece(reply)) if thinking else assistant(reply)
 
 
 def _view(standing: Standing, base: Path) -> str | None:

@@ -222,7 +222,7 @@ class LoggingObserver(Observer):
     def finish(self, folder: RunData) -> None:
         """Send the last scalars, unless they were sent, and the final scores."""
         last = scalars(self.states) if self.step % self.stride else {}
-        self.log({**last, **summary(folder.score(self.states))})
+        self.log({**last, **final_scalars(folder.score(self.states))})
 
     def close(self) -> None:
         """Close every logger that still works."""
@@ -266,7 +266,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
     return figures
 
 
-def summary(results: Mapping[str, Any]) -> dict[str, float]:
+def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the known figures of `results.json` by name."""
     low, high = results["intervals"].get("official") or (None, None)
     figures = {

@@ -12,7 +12,7 @@ import pytest
 from factories.runs import Silent, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 
-from render_agent.cli.commands.run import _execute
+from render_agent.cli.commands.run import run_with_progress
 from render_agent.config import RunConfig
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai import client
@@ -239,7 +239,7 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
                 max_turns=2,
             )
         )
-        _execute(run)
+        run_with_progress(run)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
     assert {"config.json", "run.log", "turns.jsonl", "results.json"} <= {

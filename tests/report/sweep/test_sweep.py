@@ -147,9 +147,9 @@ def test_an_error_of_one_cell_does_not_keep_the_others_from_running(tmp_path, mo
             raise EngineError("the engine is gone")
         return real(run, **more)
 
-    real = run_commands.watch
+    real = run_commands.run_with_progress
     with monkeypatch.context() as patched:
-        patched.setattr(run_commands, "watch", watch)
+        patched.setattr(run_commands, "run_with_progress", watch)
         told = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
     assert told["errors"] == {"model=explorer": "the engine is gone"}
     assert [cell["status"] for cell in told["cells"]] == ["complete", "unfinished", "complete"]

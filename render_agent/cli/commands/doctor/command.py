@@ -14,7 +14,7 @@ from render_agent.cli.shared_options import AS_JSON, option
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from render_agent.cli.commands.doctor.findings import Finding
+    from render_agent.cli.commands.doctor.checks import Check
 
 READY = "This machine is ready: render-agent --batch --benchmark rooms"
 BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted"
@@ -39,10 +39,10 @@ def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool)
       render-agent doctor
       render-agent doctor --probe
     """
-    context.exit(examine(context.obj, as_json=as_json, probe=probe_models))
+    context.exit(run_doctor(context.obj, as_json=as_json, probe=probe_models))
 
 
-def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
+def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
     """Print what this machine can do; return 1 if no run over the bundled rooms is possible, otherwise 0.
 
     options: of a run, by name, as the command line resolved them. probe: let models answer, too.
@@ -50,54 +50,54 @@ def examine(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
-    findings = list(find(options, probe))
-    preventing = [finding for finding in findings if finding.prevents]
+    checks = list(run_checks(options, probe))
+    preventing = [check for check in checks if check.prevents]
     if as_json:
-        report = {"ready": not preventing, "findings": [asdict(each) for each in findings]}
+        report = {"ready": not preventing, "findings": [asdict(check) for check in checks]}
         click.echo(json_text(report))
         return int(bool(preventing))
     console = plain_console()
-    console.print(_table(findings))
-    for finding in preventing:
-        console.print(f"No run is possible until this is fixed: {finding.name}", style="red")
+    console.print(_table(checks))
+    for check in preventing:
+        console.print(f"No run is possible until this is fixed: {check.name}", style="red")
     if not preventing:
-        working = {finding.name for finding in findings if finding.works}
+        working = {check.name for check in checks if check.works}
         answering = BY_THE_MODEL if {"transformers", "bundled model"} <= working else BY_RULE
         console.print(f"{READY} {answering}", soft_wrap=True)
     return int(bool(preventing))
 
 
-def find(options: Mapping[str, Any], probe: bool) -> Iterator[Finding]:
-    """Give all findings, and show which part is being examined."""
+def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
+    """Give all checks, and show which part is being examined."""
     from render_agent.cli.commands.doctor import data, engines, machine, renderers
     from render_agent.util.display import stage
 
     parts = {
-        "machine": machine.examine(Path(options.get("output") or "experiment_logs")),
-        "renderers": renderers.examine(),
-        "engines": engines.examine(options, probe=probe),
-        "data": data.examine(options),
-        "packages": machine.examine_packages(),
+        "machine": machine.check_machine(Path(options.get("output") or "experiment_logs")),
+        "renderers": renderers.check_renderers(),
+        "engines": engines.check_engines(options, probe=probe),
+        "data": data.check_data(options),
+        "packages": machine.check_packages(),
     }
-    for name, findings in parts.items():
+    for name, checks in parts.items():
         with stage(f"examining {name}", announced=True):
-            yield from findings
+            yield from checks
 
 
-def _table(findings: Sequence[Finding]) -> Table:
+def _table(checks: Sequence[Check]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(show_header=False)
     part = ""
-    for finding in findings:
-        if finding.part != part:
-            part = finding.part
+    for check in checks:
+        if check.part != part:
+            part = check.part
             table.add_section()
             table.add_row("", Text(part, style="bold"), "")
-        detail = Text(finding.detail)
-        if not finding.works and finding.remedy:
-            detail.append(f"\n→ {finding.remedy}", style="bold")
-        colour = "green" if finding.works else "red" if finding.prevents else "yellow"
-        table.add_row(Text("yes" if finding.works else "no", style=colour), finding.name, detail)
+        detail = Text(check.detail)
+        if not check.works and check.remedy:
+            detail.append(f"\n→ {check.remedy}", style="bold")
+        colour = "green" if check.works else "red" if check.prevents else "yellow"
+        table.add_row(Text("yes" if check.works else "no", style=colour), check.name, detail)
     return table

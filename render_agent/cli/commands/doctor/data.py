@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.cli.commands.doctor.findings import Finding
+from render_agent.cli.commands.doctor.checks import Check
 from render_agent.dialogue.question import Question
 from render_agent.errors import RenderAgentError
 from render_agent.scans.stand_in.annotations import read_annotations
@@ -18,35 +18,35 @@ PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
-def examine(options: Mapping[str, Any]) -> Iterator[Finding]:
+def check_data(options: Mapping[str, Any]) -> Iterator[Check]:
     """Give the findings about the data. options: `questions`, `annotations` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)
 
 
-def _rooms() -> Finding:
+def _rooms() -> Check:
     remedy = "the installation is not whole: install render_agent again"
     try:
         questions = bundled()
     except RenderAgentError as error:
-        return Finding(PART, "bundled rooms", False, str(error), needed=True)
+        return Check(PART, "bundled rooms", False, str(error), needed=True)
     scans = {question.scan for question in questions}
     gone = sorted(str(scan) for scan in scans if scan is None or not scan.is_file())
     if gone or not questions:
         detail = f"{len(gone)} of {len(scans)} rooms are missing: {', '.join(gone[:3])}"
-        return Finding(PART, "bundled rooms", False, detail, remedy, needed=True)
+        return Check(PART, "bundled rooms", False, detail, remedy, needed=True)
     detail = f"{len(questions)} questions about {len(scans)} rooms"
-    return Finding(PART, "bundled rooms", True, detail, needed=True)
+    return Check(PART, "bundled rooms", True, detail, needed=True)
 
 
-def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
+def _vsibench(options: Mapping[str, Any]) -> Iterator[Check]:
     try:
         questions = load_vsibench(options.get("questions"))
     except RenderAgentError as error:
-        yield Finding(PART, "VSI-Bench", False, str(error))
+        yield Check(PART, "VSI-Bench", False, str(error))
         questions = []
     else:
-        yield Finding(PART, "VSI-Bench", True, f"{len(questions)} questions")
+        yield Check(PART, "VSI-Bench", True, f"{len(questions)} questions")
     for dataset in DATASETS:
         if questions or options.get(dataset):
             yield _scans(dataset, options.get(dataset) or (), questions)
@@ -54,34 +54,32 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Finding]:
         yield _annotations(options["annotations"], questions)
 
 
-def _annotations(folder: str, questions: list[Question]) -> Finding:
+def _annotations(folder: str, questions: list[Question]) -> Check:
     try:
         annotated = read_annotations(Path(folder))
     except RenderAgentError as error:
-        return Finding(PART, "annotations", False, str(error), "give --annotations DIR")
+        return Check(PART, "annotations", False, str(error), "give --annotations DIR")
     scenes = {question.scene for question in questions} or annotated.keys()
     annotated_count = len(scenes & annotated.keys())
     detail = f"{annotated_count} of {len(scenes)} scenes are annotated in {folder}"
-    return Finding(PART, "annotations", annotated_count == len(scenes), detail)
+    return Check(PART, "annotations", annotated_count == len(scenes), detail)
 
 
-def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Finding:
+def _scans(dataset: str, roots: Sequence[str], questions: list[Question]) -> Check:
     flag = f"--{dataset} DIR"
     scenes = {question.scene for question in questions if question.dataset == dataset}
     if not roots:
         detail = f"{len(scenes)} scenes are asked about; no folder is given"
-        return Finding(
+        return Check(
             PART, dataset, False, detail, f"give {flag}, or set RENDER_AGENT_{dataset.upper()}"
         )
     for root in roots:
         if not Path(root).is_dir():
-            return Finding(PART, dataset, False, f"{root} is not a folder", f"give {flag}")
+            return Check(PART, dataset, False, f"{root} is not a folder", f"give {flag}")
     where = " and ".join(roots)
     if not questions:
-        return Finding(
-            PART, dataset, True, f"{where}; its scans cannot be counted without questions"
-        )
+        return Check(PART, dataset, True, f"{where}; its scans cannot be counted without questions")
     found_count = sum(find_scan(dataset, scene, {dataset: roots}) is not None for scene in scenes)
     detail = f"{found_count} of {len(scenes)} scans found in {where}"
     remedy = "keep the folders as the data set's own download lays them out"
-    return Finding(PART, dataset, found_count == len(scenes), detail, remedy)
+    return Check(PART, dataset, found_count == len(scenes), detail, remedy)

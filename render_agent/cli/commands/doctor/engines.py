@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from render_agent.cli.commands.doctor.findings import Finding, ask
+from render_agent.cli.commands.doctor.checks import Check, run_probe
 from render_agent.config import AUTO, RunConfig
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
@@ -18,15 +18,15 @@ LIBRARY_SECONDS, LOAD_SECONDS = 120.0, 1800.0
 NO_MODEL = "use --engine scripted, which needs no model"
 
 
-def examine(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Finding]:
+def check_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
     """Give the findings about the engines.
 
     options: of a run. probe: also let the bundled model answer, and the named one if it is on this machine.
     """
-    yield Finding(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
-    libraries = ask(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
+    yield Check(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
+    libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
     detail = libraries.error or libraries.found["detail"]
-    yield Finding(PART, "transformers", libraries.error is None, detail, NO_MODEL)
+    yield Check(PART, "transformers", libraries.error is None, detail, NO_MODEL)
     scripted = options.get("engine") == "scripted"
     name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
     here = []
@@ -34,31 +34,31 @@ def examine(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Find
         try:
             folder = find_model(model).folder
         except SetupError as error:
-            yield Finding(PART, title, False, str(error))
+            yield Check(PART, title, False, str(error))
             continue
         if folder is not None:
             here.append(model)
         place = folder or "on the hub; the first run fetches what is missing"
-        yield Finding(PART, title, True, f"--model {model}: {place}")
+        yield Check(PART, title, True, f"--model {model}: {place}")
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
         for model in dict.fromkeys(here):
             yield _probe(model, device, dtype)
 
 
-def _probe(model: str, device: str, dtype: str) -> Finding:
+def _probe(model: str, device: str, dtype: str) -> Check:
     """Return what the probe of a model says."""
     module = "render_agent.cli.commands.doctor.model_probe"
-    answer = ask(module, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
-    return probe_finding(model, answer.found, answer.error)
+    answer = run_probe(module, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
+    return probe_check(model, answer.found, answer.error)
 
 
-def probe_finding(model: str, found: Mapping[str, Any], error: str | None = None) -> Finding:
-    """Return what `probe_model` found as a finding; error: why it found nothing."""
+def probe_check(model: str, found: Mapping[str, Any], error: str | None = None) -> Check:
+    """Return what `probe_model` found as a check; error: why it found nothing."""
     if reason := error or found["batch"]:
-        return Finding(PART, model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
+        return Check(PART, model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
     reuse = "reuse = recompute" if found["reuse"] is None else f"no reuse: {found['reuse']}"
-    return Finding(PART, model, True, f"batch = single, {reuse}; {found['seconds']:.1f} s")
+    return Check(PART, model, True, f"batch = single, {reuse}; {found['seconds']:.1f} s")
 
 
 def load_libraries() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import registry
-from render_agent.cli.commands.doctor.findings import Finding, ask
+from render_agent.cli.commands.doctor.checks import Check, run_probe
 from render_agent.extras import EXTRAS
 from render_agent.util.memory import main_memory
 from render_agent.util.processes import cores
@@ -26,40 +26,38 @@ LITTLE_DISK_GIB = 1.0  # free disk below which a run is likely to fail
 IMPORT_SECONDS = 120.0
 
 
-def examine(output: Path) -> Iterator[Finding]:
+def check_machine(output: Path) -> Iterator[Check]:
     """Give the findings about the machine. output: the folder that runs are written to."""
-    yield Finding(PART, "Python", True, f"{platform.python_version()} ({sys.executable})")
-    yield Finding(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
+    yield Check(PART, "Python", True, f"{platform.python_version()} ({sys.executable})")
+    yield Check(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
     total, free = (count / 2**30 for count in main_memory())
     remedy = f"end other programs: below {LITTLE_GIB:.0f} GiB large scans do not fit"
     detail = f"{total:.1f} GiB, {free:.1f} GiB free"
-    yield Finding(PART, "memory", free >= LITTLE_GIB, detail, remedy)
+    yield Check(PART, "memory", free >= LITTLE_GIB, detail, remedy)
     yield _disk(output)
     yield _system_libraries()
     for extra in ("", *sorted(set(EXTRAS.values()))):
         yield _packages(extra)
 
 
-def _disk(output: Path) -> Finding:
+def _disk(output: Path) -> Check:
     folder = next(path for path in (output.resolve(), *output.resolve().parents) if path.exists())
     if not os.access(folder, os.W_OK):
         remedy = "choose a folder that can be written with --output DIR"
-        return Finding(PART, "disk", False, f"{folder} cannot be written", remedy, needed=True)
+        return Check(PART, "disk", False, f"{folder} cannot be written", remedy, needed=True)
     free = shutil.disk_usage(folder).free / 2**30
     remedy = "free some space, or choose another disk with --output DIR"
-    return Finding(
-        PART, "disk", free >= LITTLE_DISK_GIB, f"{free:.1f} GiB free at {folder}", remedy
-    )
+    return Check(PART, "disk", free >= LITTLE_DISK_GIB, f"{free:.1f} GiB free at {folder}", remedy)
 
 
-def _system_libraries() -> Finding:
+def _system_libraries() -> Check:
     lacking = missing()
     detail = "; ".join(f"{each.name} is missing, needed by {each.needed_by}" for each in lacking)
     remedy = install_command(lacking)
-    return Finding(PART, "system libraries", not lacking, detail or "all are here", remedy)
+    return Check(PART, "system libraries", not lacking, detail or "all are here", remedy)
 
 
-def _packages(extra: str) -> Finding:
+def _packages(extra: str) -> Check:
     """Return whether the packages of an extra are installed; of none, those that every run needs."""
     versions = {name: _version(name) for name in _required(extra)}
     lacking = [name for name, found in versions.items() if found is None]
@@ -69,7 +67,7 @@ def _packages(extra: str) -> Finding:
     name, package = (
         (f"extra {extra}", f"render_agent[{extra}]") if extra else ("packages", "render_agent")
     )
-    return Finding(PART, name, not lacking, detail, f'pip install "{package}"', needed=not extra)
+    return Check(PART, name, not lacking, detail, f'pip install "{package}"', needed=not extra)
 
 
 def _required(extra: str) -> Iterator[str]:
@@ -90,15 +88,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def examine_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Check]:
     """Give whether each part that an installed package brings can be imported."""
     for kind in registry.GROUPS:
         for name in registry.brought(kind):
-            answer = ask(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
+            answer = run_probe(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
             remedy = "" if answer.explained else "fix the package that brings it, or uninstall it"
             if (detail := answer.error or answer.found["package"]) is None:  # render_agent_lab's
                 continue
-            yield Finding("packages", f"{kind} {name}", answer.error is None, detail, remedy)
+            yield Check("packages", f"{kind} {name}", answer.error is None, detail, remedy)
 
 
 def import_part(kind: registry.Kind, name: str) -> dict[str, Any]:

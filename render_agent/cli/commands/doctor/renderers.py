@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from render_agent import registry
-from render_agent.cli.commands.doctor.findings import Answer, Finding, ask
+from render_agent.cli.commands.doctor.checks import Check, ProbeResult, run_probe
 from render_agent.config import OPTIONS
 
 PART = "renderers"
@@ -16,23 +16,23 @@ SECONDS = 180.0
 """How long one renderer may take: it may have to compile its kernels first."""
 
 
-def examine() -> Iterator[Finding]:
-    """Give a finding about every renderer, the default first."""
+def check_renderers() -> Iterator[Check]:
+    """Check every renderer, the default first."""
     names = registry.built_in("renderer")
-    yield from map(_examine, names)
+    yield from map(_check, names)
 
 
-def _examine(name: str) -> Finding:
-    answer = ask(__name__, "draw_once", name, seconds=SECONDS)
+def _check(name: str) -> Check:
+    answer = run_probe(__name__, "draw_once", name, seconds=SECONDS)
     default = name == DEFAULT
     if answer.error is None:
-        return Finding(PART, name, True, _detail(answer, default), needed=default)
+        return Check(PART, name, True, _detail(answer, default), needed=default)
     remedy = "set up again: make setup" if default else f"use --renderer {DEFAULT}, the default"
     remedy = "" if answer.explained else remedy
-    return Finding(PART, name, False, answer.error, remedy, needed=default)
+    return Check(PART, name, False, answer.error, remedy, needed=default)
 
 
-def _detail(answer: Answer, default: bool) -> str:
+def _detail(answer: ProbeResult, default: bool) -> str:
     measured = answer.found
     detail = f"drew a triangle in {1000 * measured['seconds']:.1f} ms on {measured['device']}"
     if not default:
@@ -71,7 +71,7 @@ def draw_once(name: str) -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    """Return the finding about the cache of compiled kernels: its folder, and whether it is filled."""
+    """Check the cache of compiled kernels: its folder, and whether it is filled."""
     from render_agent.render.rasteriser.kernels import cache_folder
 
     folder = cache_folder()

@@ -1,6 +1,6 @@
-"""A finding, and probes that run in a process of their own, so that they may crash or hang.
+"""A check, and probes that run in a process of their own, so that they may crash or hang.
 
-`python -m render_agent.cli.commands.doctor.findings MODULE FUNCTION ARGUMENT…` is that process.
+`python -m render_agent.cli.commands.doctor.checks MODULE FUNCTION ARGUMENT…` is that process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from render_agent.util.safe_parse import parse_json
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one thing."""
+class Check:
+    """The result of one check."""
 
     part: str
     """The heading that it is listed under."""
@@ -40,7 +40,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResult:
     """What a probe returned, or the sentence that says why it returned nothing."""
 
     found: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Answer:
     """True if that sentence is the program's own and says what to do."""
 
 
-def ask(module: str, function: str, *arguments: str, seconds: float) -> Answer:
+def run_probe(module: str, function: str, *arguments: str, seconds: float) -> ProbeResult:
     """Return what `function(*arguments)` of `module` returns, a JSON object, called in a process of its own."""
     command = [sys.executable, "-m", __name__, module, function, *arguments]
     try:
@@ -57,13 +57,17 @@ def ask(module: str, function: str, *arguments: str, seconds: float) -> Answer:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        return Answer(error=f"gave no answer within {seconds:.0f} seconds")
+        return ProbeResult(error=f"gave no answer within {seconds:.0f} seconds")
     if ended.returncode < 0:
-        return Answer(error=f"its libraries crashed (signal {-ended.returncode})")
+        return ProbeResult(error=f"its libraries crashed (signal {-ended.returncode})")
     if ended.returncode:
-        return Answer(error=_last_line(ended.stderr) or f"ended with code {ended.returncode}")
+        return ProbeResult(error=_last_line(ended.stderr) or f"ended with code {ended.returncode}")
     reply = parse_json(_last_line(ended.stdout))
-    return Answer(error=reply["error"], explained=True) if "error" in reply else Answer(reply)
+    return (
+        ProbeResult(error=reply["error"], explained=True)
+        if "error" in reply
+        else ProbeResult(reply)
+    )
 
 
 def _last_line(text: bytes) -> str:
@@ -71,7 +75,7 @@ def _last_line(text: bytes) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def main(module: str, function: str, *arguments: str) -> None:
+def answer_probe(module: str, function: str, *arguments: str) -> None:
     """Call the function and write what it returns as the last line; libraries may write before."""
     try:
         reply = getattr(import_module(module), function)(*arguments)
@@ -84,4 +88,4 @@ def main(module: str, function: str, *arguments: str) -> None:
 
 if __name__ == "__main__":
     end_with_parent(os.getppid())
-    main(*sys.argv[1:])
+    answer_probe(*sys.argv[1:])
