@@ -312,7 +312,7 @@ class RunResults:
         """Write the report of the run and return its index page."""
         from render_agent.report.pages.build import build
 
-        return build(self.folder, processes=processes)[0]
+        return build(self.folder, processes=processes)
 
     def compare(self, other: RunResults | str | Path, *, anyway: bool = False) -> Comparison:
         """Compare another run (b) with this one (a).

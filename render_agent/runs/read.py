@@ -46,9 +46,11 @@ NO_SCENES = NoScenes()
 class RunData:
     """One run on disk, finished or not; `RunLog` writes it.
 
-    Every part is read when it is first used, and once: open the folder again to see a running run progress.
+    Every part is read when it is first used, and once: `reload` to see a running run progress.
     RunLogError if it is no run folder, of another format, or damaged.
     """
+
+    finished: bool  # `results.json`, which is written last, was there before anything was read
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,6 +60,13 @@ class RunData:
         refuse_ways_out(path)
         self._record: dict[str, Any] = read_json(path / "config.json")
         check_format(path, self._record)
+        self.reload()
+
+    def reload(self) -> None:
+        """Forget the questions, turns and results that were read."""
+        for name in vars(self).keys() - {"path", "_record", "record", "config"}:
+            del vars(self)[name]
+        self.finished = (self.path / "results.json").is_file()
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -181,11 +190,6 @@ class RunData:
         """The scenes that the questions were shown, each read when it is used."""
         return self.parts.scenes(self.questions)
 
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end: `results.json` is written last."""
-        return (self.path / "results.json").is_file()
-
     @cached_property
     def saved_results(self) -> dict[str, Any] | None:
         """The content of `results.json`, None while the run is unfinished. RunLogError if it is damaged."""
@@ -206,6 +210,11 @@ class RunData:
     def results(self) -> dict[str, Any]:
         """The results, computed from the log, as `results.json` has them; also of an unfinished run."""
         return self.score(self.states)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of the results by question id."""
+        return {row["question_id"]: row for row in self.results["questions"]}
 
     def score(
         self,

@@ -11,8 +11,7 @@ from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
 from render_agent.config import RunConfig
 from render_agent.report.pages.build import build
-from render_agent.report.pages.data import read_run
-from render_agent.report.pages.question.question_page import plans_of
+from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.util.web.templates import environment
@@ -26,9 +25,9 @@ def question_html(frame, part):
 
 def plan_of(report, scene):
     """Return the plan of a scene as the pages in a folder show it."""
-    data = read_run(RunData(report.parent))
-    state = next(state for state in data.states if state.question.scene == scene)
-    with closing(plans_of(data, Path(mkdtemp()))) as plans:
+    run = RunData(report.parent)
+    state = next(state for state in run.states if state.question.scene == scene)
+    with closing(Plans(Path(mkdtemp()), run.scenes, run.states)) as plans:
         return plans.of(state)
 
 
@@ -55,7 +54,7 @@ def go(config: RunConfig) -> RunData:
 
 def reported(folder: RunData, **options) -> Path:
     """Build the report of a run; return its index."""
-    return build(folder, processes=1, **options)[0]
+    return build(folder, processes=1, **options)
 
 
 def run_hostile(folder):

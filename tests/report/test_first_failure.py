@@ -12,7 +12,6 @@ from factories.reports import question_html
 
 import render_agent
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.data import read_run
 from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
 from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
@@ -82,9 +81,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
 def test_the_report_plots_them(runs, monkeypatch):
     _, folder = runs("misreasoner")
     monkeypatch.setattr(run_plots, "draw_svg", draw_svg)
-    report = read_run(folder)
-    report.diagnoses = diagnose_run(folder, 1, report.states)
-    plots = {plot.name: plot for plot in run_plots.run_plots(report)}
+    plots = {plot.name: plot for plot in run_plots.run_plots(folder, diagnose_run(folder, 1))}
     assert list(plots) == ["turns", "causes", "seen", "coverage", "beliefs", "time"]
     causes = [dict(zip(plots["causes"].columns, row, strict=True)) for row in plots["causes"].rows]
     assert sum(row["reasoning"] for row in causes) >= 5

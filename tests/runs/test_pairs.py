@@ -14,8 +14,8 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summary
 from render_agent.report.export.loggers import scalars
-from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.index_page import write_index
+from render_agent.report.pages.page import frame
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
@@ -145,16 +145,16 @@ def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
     heights = {pose["position"][2] for pose in stood.values()}
     assert max(heights) - min(heights) < 1e-6
 
-    report = read_run(RunData(path))
-    write_index(report, tmp_path)
+    run = RunData(path)
+    write_index(run, {}, tmp_path)
     page = (tmp_path / "pairs.html").read_text()
     for name in ("count-rotate", "side-inverse", "count-remove-lamp"):
         assert f'href="questions/{name}.html"' in page
     assert lines["count-remove-lamp"]["views"][0]["file"] in page
     assert 'href="pairs.html"' in (tmp_path / "index.html").read_text()
-    state = next(state for state in report.states if state.id == "count-remove-lamp")
-    part = QuestionView(state, report.rows[state.id], None, None, report.config)
-    assert "one lamp is removed" in question_html(report.frame, part)
+    state = next(state for state in run.states if state.id == "count-remove-lamp")
+    part = QuestionView(state, run.rows[state.id], None, None, run.config)
+    assert "one lamp is removed" in question_html(frame(run), part)
     with (console := plain_console()).capture() as printed:
         console.print(causal_table(results["causal"]))
     rows = [" ".join(line.split()) for line in printed.get().splitlines()]

@@ -197,7 +197,7 @@ def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
 
 def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_path):
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
-    index, _ = build(RunData(run), processes=1, diagnose=False)
+    index = build(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
     with served(routes(RunData(run))) as server:

@@ -40,11 +40,11 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     folder = find_run(Path(output), run)
     place = Path(to or f"{folder.name}.zip")
     check_free(place)
-    index, report = build(folder, diagnose=not no_diagnosis)
-    for sentence in missing_assets(report, index.parent):
+    index = build(folder, diagnose=not no_diagnosis)
+    for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     with stage(f"writing {place}"):
-        number = bundle(report, index.parent, place)
+        number = bundle(folder, index.parent, place)
     files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
     click.echo(str(place))
     click.echo(f"{number:,} files, {size(sum(file.stat().st_size for file in files))}", err=True)

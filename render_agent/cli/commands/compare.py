@@ -121,8 +121,14 @@ def compare_runs(
             comparison["beliefs"] = beliefs
     add_holm([entry for comparison in pairs for entry in comparison.get("beliefs", {}).values()])
     if page is not None:
-        place = _write_pages(folders, pairs, page, diagnose=diagnose)
-        click.echo(str(place), err=as_json)
+        from render_agent.report.pages.comparison.comparison_page import (
+            comparison_folder,
+            write_comparison,
+        )
+
+        place = comparison_folder([folder.path for folder in folders]) if page == Path() else page
+        index = write_comparison(folders, pairs, place, diagnose=diagnose)
+        click.echo(str(index), err=as_json)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
         printed = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
@@ -201,31 +207,6 @@ def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
         "work": {side: results["totals"]["per_question"] for side, results in sides},
         "notes": {side: results["notes"] for side, results in sides},
     }
-
-
-def _write_pages(
-    folders: Sequence[RunData],
-    pairs: Sequence[Mapping[str, Any]],
-    page: Path,
-    *,
-    diagnose: bool,
-) -> Path:
-    """Write the comparison as pages and return their index."""
-    from render_agent.report.diagnosis.diagnose import diagnose_run
-    from render_agent.report.pages.comparison.comparison_page import (
-        comparison_folder,
-        write_comparison,
-    )
-    from render_agent.report.pages.comparison.runs import Comparison, compared_runs
-    from render_agent.report.pages.data import read_run
-
-    reports = [read_run(folder) for folder in folders]
-    for report in reports if diagnose else ():
-        report.diagnoses = diagnose_run(report.folder, states=report.states)
-    runs = compared_runs(reports, [(), *(pair["warnings"] for pair in pairs)])
-    unnamed = page == Path()
-    place = comparison_folder([folder.path for folder in folders]) if unnamed else page
-    return write_comparison(Comparison(runs, pairs), place)
 
 
 def _side(folder: RunData, *, by_path: bool) -> Side:

@@ -72,14 +72,13 @@ def report_command(
         serve_report(run, output, processes, no_diagnosis, port, browser)
         return
     began = perf_counter()
-    index, report = build(
-        find_run(Path(output), run), processes=processes, diagnose=not no_diagnosis
-    )
+    folder = find_run(Path(output), run)
+    index = build(folder, processes=processes, diagnose=not no_diagnosis)
     click.echo(str(index))
-    for sentence in missing_assets(report, index.parent):
+    for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     seconds = perf_counter() - began
-    pages = counted(len(report.states), "question")
+    pages = counted(len(folder.questions), "question")
     click.echo(f"{pages}, {seconds:.1f} s; open the file in a browser", err=True)
 
 

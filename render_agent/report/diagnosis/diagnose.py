@@ -8,10 +8,11 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.errors import RenderError, SceneError
 from render_agent.report.diagnosis.judge import diagnose
 from render_agent.report.diagnosis.model import Diagnosis
@@ -33,6 +34,10 @@ SCENES_PER_PROCESS, QUESTIONS_PER_PROCESS = 8, 150
 """A further process is started for so many scenes or questions; it takes seconds until it works."""
 
 
+Progress = tuple[int, Status]
+"""Turns and status of a question: it is diagnosed anew if they have changed."""
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """The questions of a run about one scene, which one process diagnoses; facts: what is known of it."""
@@ -42,13 +47,17 @@ class Part:
     facts: Facts | None
 
 
+_DIAGNOSED: WeakKeyDictionary[RunData, dict[str, tuple[Progress, Diagnosis]]] = WeakKeyDictionary()
+
+
 def diagnose_run(
-    folder: RunData,
+    run: RunData,
     processes: int | None = None,
     states: Sequence[QuestionState] | None = None,
 ) -> dict[str, Diagnosis]:
     """Return the diagnosis of every question of a run, by its id; also of a run in progress.
 
+    A question is diagnosed once per `RunData`, and again after `reload` if it got on.
     processes: how many work at it, as many as are worth it unless given; their number changes nothing.
     They are spawned: a script that wants more than one calls this under `if __name__ == "__main__"`.
     A counterpart (--change) is judged by its own truth and its own room.
@@ -56,16 +65,18 @@ def diagnose_run(
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed.
     RunLogError where the log is damaged.
     """
-    states = folder.states if states is None else states
-    config, diagnoses = folder.config, dict[str, Diagnosis]()
-    parts = _parts_of(config, states)
-    new = [state.question for state in states if config.faithful]
-    with stage("measuring what the views of each scene showed", len(states)) as shown:
-        count = min(processes or worthwhile(new), len(parts) or 1)
+    config, known = run.config, _DIAGNOSED.setdefault(run, {})
+    states = run.states if states is None else states
+    progress = {state.id: (len(state.turns), state.status) for state in states}
+    new = [s for s in states if s.id not in known or known[s.id][0] != progress[s.id]]
+    parts = _parts_of(config, new)
+    with stage("measuring what the views of each scene showed", len(new)) as shown:
+        measured = [state.question for state in new if config.faithful]
+        count = min(processes or worthwhile(measured), len(parts) or 1)
         for part, found in zip(parts, map_in_processes(_diagnosed, parts, count), strict=True):
-            diagnoses |= found
+            known |= {name: (progress[name], diagnosis) for name, diagnosis in found.items()}
             shown.advance(len(part.states))
-    return {state.id: diagnoses[state.id] for state in states if state.id in diagnoses}
+    return {name: known[name][1] for name in progress}
 
 
 def _parts_of(config: RunConfig, states: Sequence[QuestionState]) -> list[Part]:

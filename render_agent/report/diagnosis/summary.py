@@ -48,17 +48,26 @@ def summary(
     turns until everything named was seen well; `premature`, `blocked`, `returns` and `repairs`, totals; `metres` and
     `degrees` per question. Counterparts count nowhere. size: of the pictures.
     """
-    own = [state for state in split_counterparts(states)[0] if state.id in diagnoses]
+    own = own_diagnoses(states, diagnoses)
+    asked = [state for state in states if state.id in own]
     by_type: dict[str, list[Diagnosis]] = {}
-    for state in own:
-        by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
+    for state in asked:
+        by_type.setdefault(state.question.type, []).append(own[state.id])
     figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
     }
-    probed = [(s, d, d.belief) for s in own if (d := diagnoses[s.id]).belief is not None]
-    judged = [(s, d, b) for s, d, b in probed if b is not None]
+    probed = ((state, own[state.id], own[state.id].belief) for state in asked)
+    judged = [(s, d, belief) for s, d, belief in probed if belief is not None]
     return figures | ({"beliefs": _belief_figures(judged, size)} if judged else {})
+
+
+def own_diagnoses(
+    states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]
+) -> dict[str, Diagnosis]:
+    """Return the diagnoses without those of counterparts, of which no figure is made."""
+    own = (state.id for state in split_counterparts(states)[0])
+    return {name: diagnoses[name] for name in own if name in diagnoses}
 
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from render_agent.errors import RunLogError, os_errors
 from render_agent.extras import require
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.data import ReportData, copy_assets, read_run
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.maps.floor_plan import cameras_of
+from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
 from render_agent.runs.read import RunData
 from render_agent.views.picture_store import safe_name
@@ -23,34 +22,24 @@ REPORT = "report"
 """The folder of the pages within the run folder; their pictures are in `views` beside it."""
 
 
-def build(
-    folder: RunData,
-    *,
-    processes: int | None = None,
-    diagnose: bool = True,
-    diagnoses: Mapping[str, Diagnosis] | None = None,
-) -> tuple[Path, ReportData]:
-    """Write the report of a run into its folder and return its index and what it was made of.
+def build(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
+    """Write the report of a run into its folder and return its index.
 
     The pages are written into a new folder, which then takes the place of the earlier report. A run in progress is
     reported too. RunLogError if the log is damaged or the folder cannot be written.
 
     Args:
+        run: The run.
         processes: Processes that diagnose and write pages; one per core unless given, fewer for a small run.
         diagnose: Whether to compute what the cameras saw. Without it, pages lack causes, coverage and sightings.
-        diagnoses: Earlier diagnoses by question id; these questions are not diagnosed again.
     """
     require("a report", "matplotlib")
-    report = read_run(folder)
-    if diagnose:
-        known = dict(diagnoses or {})
-        new = [state for state in report.states if state.id not in known]
-        report.diagnoses = known | diagnose_run(folder, processes, new)
-    with new_folder(folder.path / REPORT) as pages:
+    diagnoses = diagnose_run(run, processes) if diagnose else {}
+    with new_folder(run.path / REPORT) as pages:
         copy_assets(pages)
-        write_pages(report, pages, processes)
-        write_index(report, pages)
-    return folder.path / REPORT / "index.html", report
+        write_pages(run, diagnoses, pages, processes)
+        write_index(run, diagnoses, pages)
+    return run.path / REPORT / "index.html"
 
 
 @contextmanager
@@ -74,13 +63,13 @@ def new_folder(place: Path) -> Iterator[Path]:
                 shutil.rmtree(old, ignore_errors=True)
 
 
-def missing_assets(report: ReportData, pages: Path) -> list[str]:
+def missing_assets(run: RunData, pages: Path) -> list[str]:
     """Return a sentence each about missing scans and missing pictures; pages: the folder of the report."""
-    moved = [state for state in report.states if next(cameras_of(state), None)]
+    moved = [state for state in run.states if next(cameras_of(state), None)]
     scenes = {state.question.scene for state in moved}
     gone = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
     files = {file for state in moved for turn in state.turns for file in turn.drawn}
-    lost = [file for file in files if not (report.folder.path / file).is_file()]
+    lost = [file for file in files if not (run.path / file).is_file()]
     sentences = []
     if gone:
         sentences.append(

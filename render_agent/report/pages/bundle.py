@@ -10,7 +10,7 @@ from pathlib import Path
 from render_agent.config.paths import public_options
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.build import REPORT
-from render_agent.report.pages.data import ReportData
+from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import picture_path
 from render_agent.util.redact import public
 from render_agent.util.web.templates import PACKAGE
@@ -22,7 +22,7 @@ START = b"""<!doctype html>
 """
 
 
-def bundle(report: ReportData, pages: Path, to: Path) -> int:
+def bundle(run: RunData, pages: Path, to: Path) -> int:
     """Write a run and its report, which was built in `pages`, to a folder or a .zip; count files.
 
     It holds the pages, the pictures that turns name, the results, and the run's options without paths, servers and
@@ -30,10 +30,10 @@ def bundle(report: ReportData, pages: Path, to: Path) -> int:
     """
     check_free(to)
     if to.suffix == ".zip":
-        return _zipped(report, pages, to)
+        return _zipped(run, pages, to)
     number, new = 0, not to.exists()
     try:
-        for name, content in contents(report, pages):
+        for name, content in contents(run, pages):
             write_whole(to / name, content, durable=False)
             number += 1
     except BaseException:  # half a bundle looks like a whole one
@@ -53,18 +53,18 @@ def check_free(to: Path) -> None:
         raise UsageError(f"{to} is there already: name a new folder, or a FILE.zip")
 
 
-def _zipped(report: ReportData, pages: Path, to: Path) -> int:
+def _zipped(run: RunData, pages: Path, to: Path) -> int:
     make_folders(to.parent, durable=False)
     with whole(to) as partial, zipfile.ZipFile(partial, "w") as file:
-        for name, content in contents(report, pages):
+        for name, content in contents(run, pages):
             packed = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
-            file.writestr(f"{report.name}/{name}", content, packed)
+            file.writestr(f"{run.name}/{name}", content, packed)
         return len(file.namelist())
 
 
-def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
+def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
     """Give the files of a bundle by their names in it."""
-    folder = report.folder.path
+    folder = run.path
     own = [folder.absolute(), folder.absolute().parent, Path.cwd(), PACKAGE.parent]
 
     def clean(content: bytes) -> bytes:
@@ -72,7 +72,7 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
         return str(public(text, own)).encode("utf-8", "surrogateescape")
 
     yield "index.html", START
-    record = dict(report.record)
+    record = dict(run.record)
     record["config"] = public_options(record["config"])
     record["engine"] = {name: part for name, part in record["engine"].items() if name != "servers"}
     yield "config.json", json_bytes(public(record, own))
@@ -84,7 +84,7 @@ def contents(report: ReportData, pages: Path) -> Iterator[tuple[str, bytes]]:
         content = path.read_bytes()
         is_text = place.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
         yield f"{REPORT}/{place.as_posix()}", clean(content) if is_text else content
-    for file in sorted({file for state in report.states for turn in state.turns for file in turn.drawn}):  # fmt: skip
+    for file in sorted({file for state in run.states for turn in state.turns for file in turn.drawn}):  # fmt: skip
         try:
             yield file, picture_path(folder, file).read_bytes()
         except (OSError, RunLogError):  # it is gone from the run, or was never its own

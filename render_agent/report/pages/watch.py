@@ -9,7 +9,6 @@ from contextlib import closing
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 
-from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT, build
 from render_agent.runs.read import RunData
 from render_agent.util.web.checks import PageFiles
@@ -22,19 +21,17 @@ IDLE_SHARE = (
 )
 
 
-def routes(folder: RunData) -> list[BaseRoute]:
+def routes(run: RunData) -> list[BaseRoute]:
     """Return the pages of a run's report and its pictures."""
     return [
         Route("/", lambda request: RedirectResponse(f"/{REPORT}/index.html", 302)),
-        Mount(
-            f"/{REPORT}", PageFiles(folder.path / REPORT, ".html", ".js", ".css", ".svg", ".png")
-        ),
-        Mount("/views", PageFiles(folder.path / "views", ".png")),
+        Mount(f"/{REPORT}", PageFiles(run.path / REPORT, ".html", ".js", ".css", ".svg", ".png")),
+        Mount("/views", PageFiles(run.path / "views", ".png")),
     ]
 
 
 def watch(
-    folder: RunData,
+    run: RunData,
     port: int,
     on_start: Callable[[str], None],
     *,
@@ -50,18 +47,15 @@ def watch(
         diagnose: As for `build`.
     """
     with closing(LocalServer(port)) as server:
-        server.start(routes(folder))
-        diagnoses: dict[str, Diagnosis] = {}
+        server.start(routes(run))
         started = False
         while True:
             began = time.monotonic()
-            run = RunData(folder.path)
-            _, report = build(run, processes=processes, diagnose=diagnose, diagnoses=diagnoses)
-            done = {state.id for state in report.states if not state.active}
-            diagnoses = {name: found for name, found in report.diagnoses.items() if name in done}
+            build(run, processes=processes, diagnose=diagnose)
             if not started:
                 on_start(server.address)
                 started = True
-            if report.finished:
+            if run.finished:
                 server.wait()
             time.sleep(max(LEAST_SECONDS, IDLE_SHARE * (time.monotonic() - began)))
+            run.reload()

@@ -17,7 +17,8 @@ from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.object_visibility import Sight
-from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis import diagnose as module
+from render_agent.report.diagnosis.diagnose import _diagnosed, diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.sentences import notes, reading
 from render_agent.report.diagnosis.summary import summary
@@ -186,7 +187,40 @@ def test_several_processes_find_the_same(tmp_path):
     folder = RunData(path)
     assert len({question.scene for question in folder.questions}) == 2
     alone = diagnose_run(folder, 1)
-    assert diagnose_run(folder, 2) == alone
+    assert diagnose_run(RunData(path), 2) == alone
+
+
+def test_a_question_is_diagnosed_once_and_again_when_it_got_on(tmp_path, monkeypatch):
+    replies = {"*": [reply(rotation_angle_degrees=60), reply(answer="1", done=True)]}
+    path, _ = play(
+        tmp_path,
+        QUESTIONS,
+        ScriptedEngine(Replies(replies), 8),
+        id=("0", "3"),
+        start=MIDDLE,
+        max_turns=2,
+    )
+    log = path / "turns.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+    run, measured = RunData(path), []
+    (unfinished,) = (state.id for state in run.states if state.active)
+    monkeypatch.setattr(
+        module,
+        "_diagnosed",
+        lambda part: measured.extend(s.id for s in part.states) or diagnosed(part),
+    )
+    diagnosed = _diagnosed
+    before = diagnose_run(run, 1)
+    assert diagnose_run(run, 1) == before
+    assert sorted(measured) == ["0", "3"]
+    log.write_bytes(b"".join(lines))
+    run.reload()
+    after = diagnose_run(run, 1)
+    assert measured[2:] == [unfinished]
+    assert len(after[unfinished].turns) == len(before[unfinished].turns) + 1
+    assert {name for name in after if after[name] != before[name]} == {unfinished}
+    assert diagnose_run(RunData(path), 1) == after
 
 
 def test_without_the_scan_the_way_alone_is_told(tmp_path):
@@ -363,10 +397,11 @@ def test_figures_add_up(looking, staring):
 
 
 def test_a_question_whose_truth_nobody_knows_is_open(looking):
-    states = looking.states
+    run = RunData(looking.path)
+    states = run.states
     for state in states:
         state.question = replace(state.question, truth=None)
-    found = diagnose_run(looking, states=states)
+    found = diagnose_run(run)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
     assert f"{len(found)} not judged" in reading(summary(states, found, (640, 480))["all"])
     assert found[LIGHT].first_seen == {"ceiling light": 2}

@@ -14,7 +14,7 @@ from render_agent.cli.main import cli
 from render_agent.config import RunConfig
 from render_agent.errors import RunLogError
 from render_agent.report.pages.build import build
-from render_agent.report.pages.data import page_of
+from render_agent.report.pages.page import page_of
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
 
@@ -77,7 +77,7 @@ def test_a_report_that_fails_leaves_the_earlier_one(run, monkeypatch):
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
 
-def full_disk(report, pages):
+def full_disk(run, diagnoses, pages):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -14,7 +14,6 @@ from render_agent.dialogue.turn import Turn
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.bundle import bundle
-from render_agent.report.pages.data import read_run
 from render_agent.runs.read import RunData
 from render_agent.util.whole_files import write_whole
 
@@ -98,20 +97,19 @@ def test_it_opens_where_it_is_moved_and_asks_for_nothing_outside(run, home_is, p
 
 def test_a_folder_is_not_written_over(run, tmp_path):
     pages = reported(run, diagnose=False).parent
-    report = read_run(run)
     (tmp_path / "there").mkdir()
-    bundle(report, pages, tmp_path / "there")
+    bundle(run, pages, tmp_path / "there")
     with pytest.raises(UsageError, match="name a new folder"):
-        bundle(report, pages, tmp_path / "there")
+        bundle(run, pages, tmp_path / "there")
     shutil.copy(pages / "index.html", tmp_path / "page.zip")
     with pytest.raises(UsageError, match="is no zip"):
-        bundle(report, pages, tmp_path / "page.zip")
+        bundle(run, pages, tmp_path / "page.zip")
 
 
 @pytest.mark.parametrize("new", [True, False])
 def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, monkeypatch, new):
     """Half a bundle in a folder looks like a whole one."""
-    report, left = read_run(run), iter(range(5))
+    left = iter(range(5))
 
     def full(path, content, *, durable):
         if next(left, None) is None:
@@ -122,5 +120,5 @@ def test_nothing_is_left_of_a_bundle_that_the_disk_did_not_take(run, tmp_path, m
     if not new:
         (tmp_path / "out").mkdir()
     with pytest.raises(RunLogError):
-        bundle(report, reported(run, diagnose=False).parent, tmp_path / "out")
+        bundle(run, reported(run, diagnose=False).parent, tmp_path / "out")
     assert list(tmp_path.rglob("*")) == ([] if new else [tmp_path / "out"])

@@ -8,7 +8,7 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import HOSTILE, assert_whole, plan_of, reported, run_rooms
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.data import page_of
+from render_agent.report.pages.page import page_of
 
 CHOOSING = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "id": ("3",), "limit": 1}
 LOOKING = {**CHOOSING, "agent": "lookahead:3", "verifier": ("random",)}

@@ -1,26 +1,24 @@
 """What the index says was found: true of the figures, and not said where they do not carry it."""
 
-from types import SimpleNamespace
-
 import pytest
 from factories.reports import reported, run_rooms
 
 from render_agent.config import RunConfig
+from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import wrong_because
-from render_agent.report.pages.data import read_run
 from render_agent.report.pages.index.findings import against_chance, by_types, findings, reasons
 from render_agent.tasks.question_types import DIRECTION
 
 
 def judged(**counts):
-    """Return a report whose questions have so many of each cause."""
+    """Return rows and diagnoses of questions with so many of each cause."""
     causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
     made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
     rows = {
         found.question_id: {"dataset": "made", "scene": f"{n % 20}"} for n, found in enumerate(made)
     }
-    return SimpleNamespace(own_diagnoses={found.question_id: found for found in made}, rows=rows)
+    return rows, {found.question_id: found for found in made}
 
 
 @pytest.mark.parametrize(
@@ -36,14 +34,14 @@ def judged(**counts):
     ],
 )
 def test_the_commonest_reason_is_told_where_it_is_that_of_most(counts, figures):
-    found = reasons(judged(**counts))
+    found = reasons(*judged(**counts))
     assert (found is None) == (figures is None)
     assert found is None or found.sentence.startswith(figures)
 
 
 def test_a_reason_leads_to_its_questions_where_one_filter_keeps_just_them():
-    assert reasons(judged(stopped_early=53, right=80)).link == "#cause=stopped+early"
-    assert reasons(judged(never_looked=30, stopped_early=29, misjudged=5)).link == ""
+    assert reasons(*judged(stopped_early=53, right=80)).link == "#cause=stopped+early"
+    assert reasons(*judged(never_looked=30, stopped_early=29, misjudged=5)).link == ""
 
 
 def scored(**types):
@@ -76,7 +74,7 @@ def test_types_are_above_the_commonest_answer_where_their_intervals_are(types, s
 
 def test_a_run_of_the_commonest_answers_is_told_to_be_no_better(tmp_path):
     run = run_rooms(tmp_path, views="none", max_turns=2)
-    said = findings(read_run(run))
+    said = findings(run, diagnose_run(run, 1))
     assert not any("commonest" in found.sentence for found in said)
     page = reported(run).read_text("utf-8")
     assert all(f"<li>{found.sentence}" in page for found in said)

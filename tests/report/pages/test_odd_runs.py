@@ -10,7 +10,7 @@ from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.report.pages.data import page_of
+from render_agent.report.pages.page import page_of
 from render_agent.runs.read import RunData
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.build import build
-from render_agent.report.pages.data import page_of, read_run
+from render_agent.report.pages.page import page_of
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
@@ -73,7 +73,7 @@ def lines(report):
 
 def pages_of(folder, **options):
     """Write the pages of the questions alone; return the folder of the report."""
-    return build(folder, processes=1, **options)[0].parent
+    return build(folder, processes=1, **options).parent
 
 
 def address(report, question_id, after=""):
@@ -347,7 +347,7 @@ def test_nothing_serious_is_in_anybodys_way(page, report, width, scheme):
 def test_hostile_texts_stay_texts(page, tmp_path):
     folder = run_hostile(tmp_path)
     place = pages_of(folder)
-    for state in read_run(folder).states:
+    for state in folder.states:
         page.goto(address(place, state.id))
         assert page.title().startswith("Question ")  # a script that ran would have changed it
         heading = page.locator("#question").text_content()
@@ -379,7 +379,7 @@ def test_views_that_were_chosen_for_it_stand_on_the_map(page, tmp_path):
     folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
     place = pages_of(folder)
     page.goto(address(place, "3"))
-    (state,) = read_run(folder).states
+    (state,) = folder.states
     cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
     assert len(cameras) == 4
     stops = page.locator(".map .stop")

@@ -41,7 +41,7 @@ def test_the_intervals_of_plots_are_over_scenes():
 
 
 def judged(cause, shown, score):
-    """A question of a report as far as the plots look: its row and its diagnosis."""
+    """A question as far as the plots look: its id, row and diagnosis."""
     name = f"{cause} {shown} {score}"
     first = {"lamp": 0 if shown is not False else None}
     row = {
@@ -54,13 +54,14 @@ def judged(cause, shown, score):
     return name, row, Diagnosis(name, cause, ("lamp",), (), (), first, shown)
 
 
-def report_of(made):
+def run_of(made):
+    """Return a run with these questions, as far as the plots look, and their diagnoses."""
     stress = SimpleNamespace(changes_truth=False)
-    return SimpleNamespace(
+    run = SimpleNamespace(
         rows={name: row for name, row, _ in made},
-        own_diagnoses={name: diagnosis for name, _, diagnosis in made},
         config=SimpleNamespace(picture_stress=stress, passive=False),
     )
+    return run, {name: diagnosis for name, _, diagnosis in made}
 
 
 def test_right_where_seen_is_counted_as_the_causes_are():
@@ -77,8 +78,8 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         judged(Cause.NO_ANSWER, True, 0.0),
         judged(Cause.OPEN, True, None),
     ]
-    report = report_of(made)
-    plot = run_plots.seen(report)
+    run, diagnoses = run_of(made)
+    plot = run_plots.seen(run, diagnoses)
     assert [row[0] for row in plot.rows] == [run_plots.ALL_TYPES, "object count"]
     for _, n, right, _, other_n, other_right, _ in plot.rows:
         assert (n, right, other_n, other_right) == (3, "66.7", 3, "33.3")
@@ -86,14 +87,14 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]), change=None)
         for name, row, _ in made
     ]
-    told = summary(states, report.own_diagnoses, (640, 480))["all"]["seen"]
+    told = summary(states, diagnoses, (640, 480))["all"]["seen"]
     assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
     assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 
 
 def test_causes_are_counted_by_type():
     made = [judged(Cause.RIGHT, True, 1.0), judged(Cause.MISJUDGED, True, 0.0)]
-    plot = run_plots.causes(report_of(made))
+    plot = run_plots.causes(*run_of(made))
     assert plot.columns == ("type", "n", "right", "misjudged")
     assert plot.rows == [("object count", 2, 1, 1)]
-    assert run_plots.causes(report_of([judged(Cause.OPEN, None, None)])) is None
+    assert run_plots.causes(*run_of([judged(Cause.OPEN, None, None)])) is None

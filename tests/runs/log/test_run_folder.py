@@ -175,15 +175,16 @@ def test_every_part_is_read_when_it_is_first_used_and_once(finished, monkeypatch
     assert len(opened) == 3  # the last is that of `lines`, which are kept by nobody
 
 
-def test_a_run_read_before_its_end_keeps_what_it_read(finished):
+def test_a_run_keeps_what_was_read_until_it_is_read_again(finished):
     (finished / "results.json").unlink()
     cut(finished, 3)
     run = RunData(finished)
     assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
     continued(finished)
-    assert (len(run.turns), run.saved_results, run.finished) == (3, None, True)
-    assert len(RunData(finished).turns) > 3
-    assert RunData(finished).saved_results["status"] == "complete"
+    assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
+    run.reload()
+    assert (len(run.turns), run.saved_results["status"], run.finished) == (11, "complete", True)
+    assert run.results["questions"] == list(run.rows.values()) == run.saved_results["questions"]
 
 
 def test_a_run_without_questions_yet_says_how_to_go_on(finished):

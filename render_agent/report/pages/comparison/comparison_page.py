@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from string import ascii_uppercase as LETTERS
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.dialogue.state import QuestionState
-from render_agent.errors import RunLogError, os_errors
+from render_agent.errors import RunLogError, UsageError, os_errors
+from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.build import REPORT
-from render_agent.report.pages.comparison.runs import Change, ComparedRun, Comparison
-from render_agent.report.pages.data import copy_assets, neighbours, page_of, write_page
+from render_agent.report.pages.comparison.changes import Change, changed_questions
 from render_agent.report.pages.index.index_page import write_plots
 from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.page import (
+    copy_assets,
+    neighbours,
+    notes,
+    page_of,
+    stamps,
+    write_page,
+)
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import INTERVALS, Plot
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
-from render_agent.report.pages.question.question_page import plans_of
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
+from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_summary import WORDS
 from render_agent.score.summary import OFFICIAL, row_names
-from render_agent.score.tables import belief_cells, figure, interval, probability, signed
+from render_agent.score.tables import belief_cells, figure, interval, probability, signed, took
 from render_agent.util.display import tracked
 from render_agent.views.picture_store import safe_name
+
+MOST_RUNS = len(LETTERS)
+"""So many runs can be compared at once: each has a letter."""
+
+Pairs = Sequence[Mapping[str, Any]]
 
 MARKS = "osD^vP"
 """How the runs are told apart, beside the colours of the palette."""
@@ -39,46 +51,55 @@ MEANS = (OFFICIAL, "micro")
 """The means beside the types."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One run's part of a page of a changed question; None if the run does not have it.
+def write_comparison(
+    runs: Sequence[RunData], pairs: Pairs, folder: Path, *, diagnose: bool = True
+) -> Path:
+    """Write all pages of a comparison into a folder and return its index; their images stay in the run folders.
 
-    prefix: of the ids of its parts. pictures: the way from the page to the run folder. plans: to the folder that its
-    plan is named from. own: to the question's page in the run's own report, None if there is none.
+    Args:
+        runs: Two or more runs of the same questions.
+        pairs: The comparison of each later run with the first, from `compare_alike`.
+        folder: Where the pages go.
+        diagnose: Whether to compute what the cameras saw, for the questions that changed sides.
+
+    Raises:
+        UsageError: There are too many runs.
+        RunLogError: A file cannot be written.
     """
-
-    run: ComparedRun
-    q: QuestionView | None
-    prefix: str
-    pictures: str
-    plans: str
-    own: str | None
-
-
-def write_comparison(comparison: Comparison, folder: Path) -> Path:
-    """Write all pages of a comparison into a folder and return its index; their pictures stay in the run folders.
-
-    RunLogError if a file cannot be written.
-    """
+    if len(runs) > MOST_RUNS:
+        raise UsageError(f"at most {MOST_RUNS} runs can be compared at once, not {len(runs)}")
+    changes = changed_questions(runs)
+    warnings: list[Sequence[str]] = [(), *(pair["warnings"] for pair in pairs)]
+    shared = _frame(runs, warnings)
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
-        plot = differences(comparison)
+        plot = differences(runs, pairs)
         write_plots(folder, [plot] if plot else [])
-        _write_changed(comparison, folder)
-        (folder / "questions.js").write_bytes(table_script(_rows(comparison.changes)))
+        _write_changed(runs, changes, shared, folder, diagnose=diagnose)
+        (folder / "questions.js").write_bytes(table_script(_rows(changes)))
         write_page(
             folder / "index.html",
             "compare.html",
-            comparison.frame,
+            shared,
             root="",
-            runs=[(run, _own_page(run, "index.html", folder)) for run in comparison.runs],
-            table=_table(comparison),
-            beliefs=_beliefs(comparison),
-            tests=_tests(comparison),
+            runs=[
+                _head(run, letter)
+                | {
+                    "page": _own_page(run, "index.html", folder),
+                    "questions": len(run.states),
+                    "scored": run.results["official_over_scored"]["n"],
+                    "took": _took(run),
+                    "remarks": [*stamps(run), *own, *notes(run)],
+                }
+                for run, letter, own in zip(runs, LETTERS, warnings, strict=False)
+            ],
+            table=_table(runs, pairs),
+            beliefs=_beliefs(pairs),
+            tests=_tests(pairs),
             plot=plot,
-            changes=[(change, page_of(change.question_id)) for change in comparison.changes],
-            choices=_choices(comparison.changes),
+            changes=[(change, page_of(change.question_id)) for change in changes],
+            choices=_choices(changes),
             type_words=type_words,
         )
     return folder / "index.html"
@@ -90,54 +111,113 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
     return runs[0].parent / "compare" / (name if len(name) <= 120 else safe_name(name))
 
 
-def _write_changed(comparison: Comparison, folder: Path) -> None:
-    states = [{state.id: state for state in run.report.states} for run in comparison.runs]
-    beside = neighbours(change.question_id for change in comparison.changes)
+def _frame(runs: Sequence[RunData], warnings: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return the variables of `base.html`, except `root`."""
+    unlike = [
+        f"NOT COMPARABLE, {letter}: {why}"
+        for letter, own in zip(LETTERS, warnings, strict=False)
+        for why in own
+    ]
+    return {
+        "name": " against ".join(run.name for run in runs),
+        "stamps": _with_letters([stamps(run) for run in runs]) + unlike,
+        "notes": _with_letters([notes(run) for run in runs]),
+    }
+
+
+def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
+    """Return each text once, after the letters of its runs."""
+    letters: dict[str, list[str]] = {}
+    for letter, own in zip(LETTERS, texts, strict=False):
+        for text in own:
+            letters.setdefault(text, []).append(letter)
+    return [f"{', '.join(runs)}: {text}" for text, runs in letters.items()]
+
+
+def _head(run: RunData, letter: str) -> dict[str, Any]:
+    """Return how the pages call a run: its letter, its name, and what it ran in short."""
+    config = run.config
+    words = [config.model_name, f"views {config.views}"]
+    if config.picture_stress.note:
+        words.append(f"pictures {config.pictures}")
+    if config.turn_agent.chooses:
+        words.append(config.agent_words)
+    return {"letter": letter, "name": run.name, "what": ", ".join(words)}
+
+
+def _took(run: RunData) -> str:
+    """Return what a question took on average."""
+    work = run.results["totals"]["per_question"]
+    return took(work) if work else "–"
+
+
+def _write_changed(
+    runs: Sequence[RunData],
+    changes: Sequence[Change],
+    shared: Mapping[str, Any],
+    folder: Path,
+    *,
+    diagnose: bool,
+) -> None:
+    """Write a page per changed question, with its dialogue in every run."""
+    ids = {change.question_id for change in changes}
+    states = [{state.id: state for state in run.states if state.id in ids} for run in runs]
+    diagnoses = [
+        diagnose_run(run, states=list(own.values())) if diagnose else {}
+        for run, own in zip(runs, states, strict=True)
+    ]
+    beside = neighbours(change.question_id for change in changes)
     with ExitStack() as stack:
         plans = [
-            stack.enter_context(closing(plans_of(run.report, folder / _shown(run))))
-            for run in comparison.runs
+            stack.enter_context(closing(Plans(folder / _scene_set(run), run.scenes, run.states)))
+            for run in runs
         ]
-        for change in tracked(comparison.changes, "writing pages"):
-            sides = [
-                _side(run, own.get(change.question_id), drawn, folder)
-                for run, own, drawn in zip(comparison.runs, states, plans, strict=True)
-            ]
-            before, after = beside[change.question_id]
+        for change in tracked(changes, "writing pages"):
+            name = change.question_id
+            sides = []
+            for run, letter, own, found, drawn in zip(
+                runs, LETTERS, states, diagnoses, plans, strict=False
+            ):
+                q = None
+                if state := own.get(name):
+                    diagnosis = found.get(name)
+                    plan = drawn.of(state, diagnosis)
+                    q = QuestionView(state, run.rows[name], diagnosis, plan, run.config)
+                sides.append(
+                    _head(run, letter)
+                    | {
+                        "q": q,
+                        "stamps": stamps(run),
+                        "page": q and _own_page(run, page_of(name), folder / "questions"),
+                        "prefix": f"{letter.lower()}-",  # of ids on the page
+                        "pictures": f"{_way(run.path, folder / 'questions')}/",
+                        "plans": f"../{_scene_set(run)}/",
+                    }
+                )
+            before, after = beside[name]
             write_page(
-                folder / page_of(change.question_id),
+                folder / page_of(name),
                 "compared.html",
-                comparison.frame,
+                shared,
                 root="../",
                 change=change,
                 sides=sides,
-                rows=list(zip_longest(*(side.q.state.turns if side.q else () for side in sides))),
+                rows=list(
+                    zip_longest(*(side["q"].state.turns if side["q"] else () for side in sides))
+                ),
                 before=before,
                 after=after,
             )
 
 
-def _shown(run: ComparedRun) -> str:
-    """Return the name of the scenes that a run was shown; where they are shuffled they are its own."""
-    config = run.report.config
-    own = f"{config.pictures}-{safe_name(run.report.name)}"
-    return config.picture_stress.scene_set or own
+def _scene_set(run: RunData) -> str:
+    """Return the name of the scenes that a run was shown; shuffled scenes are its own."""
+    return run.config.picture_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
 
 
-def _side(run: ComparedRun, state: QuestionState | None, plans: Plans, folder: Path) -> Side:
-    report, q, own = run.report, None, None
-    if state is not None:
-        diagnosis = report.diagnoses.get(state.id)
-        plan = plans.of(state, diagnosis)
-        q = QuestionView(state, report.rows[state.id], diagnosis, plan, report.config)
-        own = _own_page(run, page_of(state.id), folder / "questions")
-    pictures = f"{_way(run.report.folder.path, folder / 'questions')}/"
-    return Side(run, q, f"{run.letter.lower()}-", pictures, f"../{_shown(run)}/", own)
-
-
-def _own_page(run: ComparedRun, page: str, place: Path) -> str | None:
-    """Return the way from a folder of the comparison to a page of a run's own report, None if there is none."""
-    path = run.report.folder.path / REPORT / page
+def _own_page(run: RunData, page: str, place: Path) -> str | None:
+    """Return the path from a folder of the comparison to a page of a run's own report, None if there is none."""
+    path = run.path / REPORT / page
     return _way(path, place) if path.is_file() else None
 
 
@@ -145,10 +225,10 @@ def _way(path: Path, place: Path) -> str:
     return quote(Path(os.path.relpath(path, place)).as_posix())
 
 
-def names_of(comparison: Comparison) -> list[str]:
+def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
     """Return the means and types that both runs of any pair have, the mean of tasks first."""
-    known = {name for pair in comparison.pairs for name in pair["differences"]}
-    types = {row["type"] for run in comparison.runs for row in run.report.rows.values()}
+    known = {name for pair in pairs for name in pair["differences"]}
+    types = {row["type"] for run in runs for row in run.rows.values()}
     return [name for name in MEANS if name in known] + in_order(types & known)
 
 
@@ -169,16 +249,16 @@ def score_of(results: Any, name: str) -> tuple[float | None, list[float] | None]
     return results.get(name), bounds
 
 
-def differences(comparison: Comparison) -> Plot | None:
+def differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     """The paired differences from the first run by type; None if the runs have nothing in common."""
-    names = names_of(comparison)
+    names = names_of(runs, pairs)
     if not names:
         return None
-    first, others = comparison.runs[0].letter, comparison.runs[1:]
+    first, others = LETTERS[0], LETTERS[1 : len(runs)]
 
     def paint(figure: Any) -> None:
         axes = figure.subplots()
-        for number, (run, pair) in enumerate(zip(others, comparison.pairs, strict=True), 1):
+        for number, (letter, pair) in enumerate(zip(others, pairs, strict=True), 1):
             colour, mark = palette.CYCLE[number % len(palette.CYCLE)], MARKS[number % len(MARKS)]
             aside = (number - (len(others) + 1) / 2) * 0.6 / len(others)
             points = []
@@ -188,7 +268,7 @@ def differences(comparison: Comparison) -> Plot | None:
                     interval_line(axes, entry["interval"], y + aside, colour)
                     points.append((entry["difference"], y + aside))
             if points:
-                label = f"{run.letter} − {first}"
+                label = f"{letter} − {first}"
                 axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
         name_rows(axes, [words_of(name, names) for name in names])
         axes.grid(axis="x")
@@ -207,20 +287,18 @@ def differences(comparison: Comparison) -> Plot | None:
     )
 
 
-def _table(comparison: Comparison) -> list[dict[str, Any]]:
+def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
     """Return a row for every mean and type: the score of each run, and how each differs."""
-    names = names_of(comparison)
+    names = names_of(runs, pairs)
     return [
         {
             "name": words_of(name, names),
             "mean": name == OFFICIAL,
             "scores": [
                 (figure(score), interval(within))
-                for score, within in (score_of(run.report.results, name) for run in comparison.runs)
+                for score, within in (score_of(run.results, name) for run in runs)
             ],
-            "differences": [
-                _difference(pair["differences"].get(name)) for pair in comparison.pairs
-            ],
+            "differences": [_difference(pair["differences"].get(name)) for pair in pairs],
         }
         for name in names
     ]
@@ -240,12 +318,11 @@ def _difference(entry: Any) -> dict[str, Any] | None:
     }
 
 
-def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str, str]]:
+def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:
     """Return McNemar's tests: the pair, what of, how many, right in one alone, p, p by Holm."""
-    first = comparison.runs[0].letter
     return [
         (
-            f"{run.letter} against {first}",
+            f"{letter} against {LETTERS[0]}",
             "all choices" if name == "choices" else type_words(name),
             test["n"],
             test["only_b"],
@@ -253,18 +330,17 @@ def _tests(comparison: Comparison) -> list[tuple[str, str, int, int, int, str, s
             probability(test["p"]),
             probability(test["p_holm"]),
         )
-        for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
+        for letter, pair in zip(LETTERS[1:], pairs, strict=False)
         for name, test in pair["mcnemar"].items()
     ]
 
 
-def _beliefs(comparison: Comparison) -> list[tuple[str, str, list[str]]]:
+def _beliefs(pairs: Pairs) -> list[tuple[str, str, list[str]]]:
     """Return a row a figure of beliefs and run but the first: what it is, the pair, how many questions, its cells."""
-    first = comparison.runs[0].letter
     return [
-        (WORDS[name], f"{run.letter} − {first}", [f"{entry['n']:,}", *belief_cells(entry)])
+        (WORDS[name], f"{letter} − {LETTERS[0]}", [f"{entry['n']:,}", *belief_cells(entry)])
         for name in WORDS
-        for run, pair in zip(comparison.runs[1:], comparison.pairs, strict=True)
+        for letter, pair in zip(LETTERS[1:], pairs, strict=False)
         if (entry := pair.get("beliefs", {}).get(name)) is not None
     ]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from render_agent.report.diagnosis.model import Cause
+from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import REASONS
-from render_agent.report.diagnosis.summary import WRONG
-from render_agent.report.pages.data import ReportData
+from render_agent.report.diagnosis.summary import WRONG, own_diagnoses
 from render_agent.report.pages.plots.run_plots import scene_of, share, type_scores
 from render_agent.report.pages.words import type_words
+from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
@@ -43,19 +43,20 @@ class Finding(NamedTuple):
     link: str = ""
 
 
-def findings(report: ReportData) -> list[Finding]:
+def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     """Return what was found, at most three sentences; none where figures or intervals do not carry any."""
-    told = (against_chance(report.results), by_types(report.results))
+    told = (against_chance(run.results), by_types(run.results))
     found = [Finding(sentence) for sentence in told if sentence is not None]
-    return [*found, *filter(None, [reasons(report)])]
+    return [*found, *filter(None, [reasons(run.rows, own_diagnoses(run.states, diagnoses))])]
 
 
-def reasons(report: ReportData) -> Finding | None:
+def reasons(
+    rows: Mapping[str, Mapping[str, Any]], diagnoses: Mapping[str, Diagnosis]
+) -> Finding | None:
     """What most wrong answers have in common: of all wrong ones, by the share's 95 % interval over scenes."""
-    rows = report.rows
     wrong = [
         (scene_of(rows[name]), diagnosis.cause)
-        for name, diagnosis in report.own_diagnoses.items()
+        for name, diagnosis in diagnoses.items()
         if diagnosis.cause in WRONG and name in rows
     ]
     for own, words in SHARED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ from msgspec import structs
 from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
-from render_agent.report.pages.data import ReportData, write_page
+from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
+from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import Plot, run_plots, scores_by_type
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.runs.log.columns import Column
+from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
 from render_agent.score.summary import OFFICIAL, ON_PARSED, overall_name
@@ -34,28 +37,28 @@ FILTERS |= {"outcome": "Right or wrong"}
 """Header by name of the values that the table can be filtered by."""
 
 
-def write_index(report: ReportData, folder: Path) -> None:
+def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
     """Write the index, the page of the pairs, the plots and `questions.js`."""
-    rows = question_rows(report)
-    lead, plots = scores_by_type(report.results), run_plots(report)
+    rows = question_rows(run, diagnoses)
+    lead, plots = scores_by_type(run.results), run_plots(run, diagnoses)
     write_plots(folder, [*([lead] if lead else []), *plots])
     (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
-    write_pairs(report, folder)
+    write_pairs(run, folder)
     write_page(
         folder / "index.html",
         "index.html",
-        report.frame,
+        frame(run),
         root="",
-        watched=not report.finished,
-        found=findings(report),
+        watched=not run.finished,
+        found=findings(run, diagnoses),
         lead=lead,
         plots=plots,
-        facts=_facts(report),
-        head=_head(report),
-        means=overall_lines(report.results),
+        facts=_facts(run),
+        head=_head(run),
+        means=overall_lines(run.results),
         figure=figure,
         interval=interval,
-        pairs="causal" in report.results,
+        pairs="causal" in run.results,
         columns=COLUMNS,
         cell_text=cell_text,
         rows=rows[:ROWS_SHOWN],
@@ -73,17 +76,17 @@ def write_plots(folder: Path, plots: list[Plot]) -> None:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
 
 
-def _facts(report: ReportData) -> list[tuple[str, str]]:
+def _facts(run: RunData) -> list[tuple[str, str]]:
     """Return what the run was, as names and values."""
-    config, record = report.config, report.record
-    asked = [state.question.unchanged for state in report.states]
+    config, record = run.config, run.record
+    asked = [state.question.unchanged for state in run.states]
     scenes = {(question.dataset, question.scene) for question in asked}
     width, height = config.image_size
     facts = [
         ("Model", config.model_name),
         ("Engine", config.engine),
-        ("Benchmark", _benchmark(report)),
-        ("Questions", f"{len(report.states):,} about {counted(len(scenes), 'scene')}"),
+        ("Benchmark", _benchmark(run)),
+        ("Questions", f"{len(run.states):,} about {counted(len(scenes), 'scene')}"),
         (
             "Views",
             f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
@@ -98,12 +101,10 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
         facts.insert(5, ("Agent", config.agent_words))
     if config.probe:
         facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every turn"))
-    if work := report.results["totals"]["per_question"]:
+    if work := run.results["totals"]["per_question"]:
         facts.append(("A question took", took(work)))
     with suppress(UsageError, KeyError):  # too few scenes; a run of before errors were written
-        (half,) = (
-            row for row in plan(report.results, 1, 0.8)["needs"] if row["correlation"] == 0.5
-        )
+        (half,) = (row for row in plan(run.results, 1, 0.8)["needs"] if row["correlation"] == 0.5)
         facts.append(
             (
                 "Least difference it can show",
@@ -115,17 +116,17 @@ def _facts(report: ReportData) -> list[tuple[str, str]]:
     return facts
 
 
-def _benchmark(report: ReportData) -> str:
-    config = report.config
+def _benchmark(run: RunData) -> str:
+    config = run.config
     if not config.batch:
         return "a question of one's own"
     name = Path(config.benchmark).name
     return f"{name}, {config.subset}" if config.asks_vsibench else name
 
 
-def _head(report: ReportData) -> dict[str, Any]:
+def _head(run: RunData) -> dict[str, Any]:
     """Return the official score with what must stand beside it."""
-    results = report.results
+    results = run.results
     score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
     counts, chance = results["counts"], results["chance"]
     scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
@@ -148,15 +149,16 @@ def _turns(config: RunConfig) -> str:
     return f"at most {config.max_turns}, {part} batched"
 
 
-def question_rows(report: ReportData) -> list[dict[str, Any]]:
+def question_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict[str, Any]]:
     """Return a row per question, in the order of the run."""
-    return [_row(report, state) for state in report.states]
+    return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.states]
 
 
-def _row(report: ReportData, state: QuestionState) -> dict[str, Any]:
+def _row(
+    state: QuestionState, row: Mapping[str, Any], diagnosis: Diagnosis | None
+) -> dict[str, Any]:
     """Return the values of COLUMNS and FILTERS of a question, and what its first cell shows."""
-    row = report.rows[state.id]
-    values = {**row, **structs.asdict(diagnosis_columns(report.diagnoses.get(state.id)))}
+    values = {**row, **structs.asdict(diagnosis_columns(diagnosis))}
     return {
         **{
             column.name: _shown(column, values[column.name])

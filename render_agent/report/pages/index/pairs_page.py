@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.report.pages.data import ReportData, page_of, write_page
+from render_agent.report.pages.page import frame, page_of, write_page
 from render_agent.report.pages.words import type_words
 from render_agent.runs.log.pairs import pair_of
+from render_agent.runs.read import RunData
 from render_agent.score.causal import WORDS, verdict
 from render_agent.score.tables import figure, interval, probability, signed
 
@@ -42,18 +43,18 @@ class ShownPair(NamedTuple):
         return state.turns[0].views if self.change.edits and state.turns else ()
 
 
-def write_pairs(report: ReportData, folder: Path) -> None:
+def write_pairs(run: RunData, folder: Path) -> None:
     """Write `pairs.html`, if the run has pairs."""
-    if "causal" not in report.results:
+    if "causal" not in run.results:
         return
-    pairs = shown_pairs(report.states)
+    pairs = shown_pairs(run.states)
     write_page(
         folder / "pairs.html",
         "pairs.html",
-        report.frame,
+        frame(run),
         root="",
-        figures=figure_rows(report.results["causal"]),
-        left_out=report.results["causal"]["left_out"],
+        figures=figure_rows(run.results["causal"]),
+        left_out=run.results["causal"]["left_out"],
         pairs=[p for name in VERDICTS for p in [p for p in pairs if p.verdict == name][:MOST_SHOWN]],
         total=len(pairs),
         verdicts=VERDICTS,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.summary import JUDGED, summary
-from render_agent.report.pages.data import ReportData
+from render_agent.report.diagnosis.model import Cause, Diagnosis
+from render_agent.report.diagnosis.summary import JUDGED, own_diagnoses, summary
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import (
@@ -18,6 +17,7 @@ from render_agent.report.pages.words import (
     outcome,
     type_words,
 )
+from render_agent.runs.read import RunData
 from render_agent.score.intervals import LEAST_SCENES, ratio
 from render_agent.score.tables import figure, interval
 from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
@@ -45,6 +45,8 @@ CURVES = {
 Scene = tuple[str, str]
 """Data set and name of a scene."""
 
+Diagnoses = Mapping[str, Diagnosis]
+
 Cell = str | float | int | None
 
 
@@ -69,10 +71,18 @@ class Share(NamedTuple):
     bounds: Sequence[float] | None
 
 
-def run_plots(report: ReportData) -> list[Plot]:
+def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     """Return the plots of a run, without those for which it has no figures."""
-    drawn = (turns_used, causes, seen, coverage, maps_by_turn, seconds)
-    return [plot for draw in drawn if (plot := draw(report)) is not None]
+    own = own_diagnoses(run.states, diagnoses)
+    plots = (
+        turns_used(run),
+        causes(run, own),
+        seen(run, own),
+        coverage(run, own),
+        maps_by_turn(run, own),
+        seconds(run),
+    )
+    return [plot for plot in plots if plot is not None]
 
 
 def share(values: Sequence[tuple[Scene, float]]) -> Share:
@@ -152,10 +162,10 @@ def scores_by_type(results: Mapping[str, Any]) -> Plot | None:
     )
 
 
-def turns_used(report: ReportData) -> Plot | None:
+def turns_used(run: RunData) -> Plot | None:
     """Right and wrong answers by the number of turns used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
-    for row in report.rows.values():
+    for row in run.rows.values():
         if row["score"] is not None:
             by_turns[row["turns"]].append((scene_of(row), float(outcome(row) == "right")))
     if not by_turns:
@@ -184,7 +194,7 @@ def turns_used(report: ReportData) -> Plot | None:
         "Right and wrong answers by turns used",
         "Stacked bars: right and wrong answers for each number of turns used.",
         _draw(paint),
-        note + _mirrored(report, "scored"),
+        note + _mirrored(run, "scored"),
         ("turns", "right", "wrong", "right, %", "95 % interval"),
         [
             (turn, f"{yes:.0f}", f"{no:.0f}", *_cells(share(by_turns[turn]))[1:])
@@ -193,11 +203,11 @@ def turns_used(report: ReportData) -> Plot | None:
     )
 
 
-def causes(report: ReportData) -> Plot | None:
+def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Why questions went as they did, by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
-    for question_id, diagnosis in report.own_diagnoses.items():
-        by_type[report.rows[question_id]["type"]][diagnosis.cause] += 1
+    for question_id, diagnosis in diagnoses.items():
+        by_type[run.rows[question_id]["type"]][diagnosis.cause] += 1
     present = [cause for cause in palette.CAUSES if any(own[cause] for own in by_type.values())]
     if set(present) <= {Cause.OPEN}:
         return None
@@ -210,7 +220,7 @@ def causes(report: ReportData) -> Plot | None:
             {type_words(kind): own for kind, own in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
-        causes_meant(present, passive=report.config.passive) + _mirrored(report, "shown"),
+        causes_meant(present, passive=run.config.passive) + _mirrored(run, "shown"),
         ("type", "n", *map(str, present)),
         [
             (type_words(kind), own.total(), *(own[c] for c in present))
@@ -219,14 +229,14 @@ def causes(report: ReportData) -> Plot | None:
     )
 
 
-def seen(report: ReportData) -> Plot | None:
+def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """The share of right answers by type: all named objects clearly visible, against the others."""
     rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = defaultdict(
         lambda: {True: [], False: []}
     )
-    for question_id, diagnosis in report.own_diagnoses.items():
+    for question_id, diagnosis in diagnoses.items():
         if diagnosis.shown is not None and diagnosis.cause in JUDGED:
-            row = report.rows[question_id]
+            row = run.rows[question_id]
             value = scene_of(row), float(diagnosis.cause is Cause.RIGHT)
             for kind in (ALL_TYPES, row["type"]):
                 rights[kind][diagnosis.shown].append(value)
@@ -260,7 +270,7 @@ def seen(report: ReportData) -> Plot | None:
         "Two dots per type: the share of right answers with and without clear views of all named objects.",
         _draw(paint, 1.0 + 0.27 * len(shares)),
         f"{INTERVALS} The two groups are different questions, so a difference is a hint, not a proof."
-        f"{_mirrored(report, 'shown')}",
+        f"{_mirrored(run, 'shown')}",
         (
             "type",
             "seen: n",
@@ -274,12 +284,12 @@ def seen(report: ReportData) -> Plot | None:
     )
 
 
-def coverage(report: ReportData) -> Plot | None:
+def coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """The share of the room's surface seen after every turn, for right and wrong answers."""
     sides: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
-    for question_id, diagnosis in report.own_diagnoses.items():
+    for question_id, diagnosis in diagnoses.items():
         shown = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
-        row = report.rows[question_id]
+        row = run.rows[question_id]
         if shown and outcome(row) in sides:
             sides[outcome(row)].append((scene_of(row), shown))
     longest = max((len(shown) for own in sides.values() for _, shown in own), default=0)
@@ -310,16 +320,16 @@ def coverage(report: ReportData) -> Plot | None:
         "Share of the room's visible surface seen, by turn",
         "Two rising curves: the mean share of the surface seen, for right and for wrong answers.",
         _draw(paint),
-        f"Means over questions. {INTERVALS}{_mirrored(report, 'scored')}",
+        f"Means over questions. {INTERVALS}{_mirrored(run, 'scored')}",
     )
 
 
-def maps_by_turn(report: ReportData) -> Plot | None:
+def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """How much of what a question names is on the model's map after every turn, and how much of the map is true."""
-    if "beliefs" not in report.results:
+    if "beliefs" not in run.results:
         return None
-    beliefs = report.results["beliefs"]
-    figures = summary(report.states, report.diagnoses, report.config.image_size)
+    beliefs = run.results["beliefs"]
+    figures = summary(run.states, diagnoses, run.config.image_size)
     by_turn = figures["beliefs"]["turns"] if "beliefs" in figures else []
     seen_found = {row["turn"]: row["seen_found"] for row in by_turn}
     rows = [{**row, "seen_found": seen_found.get(row["turn"])} for row in beliefs["turns"]]
@@ -348,11 +358,11 @@ def maps_by_turn(report: ReportData) -> Plot | None:
     )
 
 
-def seconds(report: ReportData) -> Plot | None:
+def seconds(run: RunData) -> Plot | None:
     """Where the time of all turns went."""
-    longest = max((len(state.turns) for state in report.states), default=0)
+    longest = max((len(state.turns) for state in run.states), default=0)
     turns = [
-        [state.turns[n] for state in report.states if len(state.turns) > n] for n in range(longest)
+        [state.turns[n] for state in run.states if len(state.turns) > n] for n in range(longest)
     ]
     parts = {
         "rendering": (palette.GREEN, [sum(t.seconds.rendering for t in own) for own in turns]),
@@ -432,5 +442,5 @@ def _cells(share: Share) -> tuple[Cell, ...]:
     return share.n, figure(share.percent), interval(share.bounds) or "–"
 
 
-def _mirrored(report: ReportData, what: str) -> str:
-    return MIRRORED[what] if report.config.picture_stress.changes_truth else ""
+def _mirrored(run: RunData, what: str) -> str:
+    return MIRRORED[what] if run.config.picture_stress.changes_truth else ""

@@ -14,10 +14,11 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.diagnose import worthwhile
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.data import ReportData, neighbours, page_of, write_page
 from render_agent.report.pages.maps.floor_plan import Plans
+from render_agent.report.pages.page import frame, neighbours, page_of, write_page
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import row_of
+from render_agent.runs.read import RunData
 from render_agent.util.display import stage
 from render_agent.util.processes import map_in_processes
 
@@ -39,40 +40,34 @@ class PageTask:
     beside: Mapping[str, tuple[str | None, str | None]]
 
 
-def write_pages(report: ReportData, folder: Path, processes: int | None = None) -> None:
+def write_pages(
+    run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path, processes: int | None = None
+) -> None:
     """Write the pages of a run's questions into the `questions` of its report's folder.
 
     processes: how many write at once; None chooses by the number of scenes.
     """
-    beside = neighbours(state.id for state in report.states)
-    questions = [state.question for state in report.states]
+    beside = neighbours(state.id for state in run.states)
     scenes = defaultdict(list)
-    for state in report.states:
+    for state in run.states:
         scenes[state.question.scene].append(state)
     tasks = [
         PageTask(
-            report.config,
+            run.config,
             folder,
-            report.frame,
+            frame(run),
             own,
             # which scene stands in the place of another depends on all of them
-            [s.question for s in own] if report.config.faithful else questions,
-            {s.id: report.diagnoses[s.id] for s in own if s.id in report.diagnoses},
+            [s.question for s in own] if run.config.faithful else run.questions,
+            {s.id: diagnoses[s.id] for s in own if s.id in diagnoses},
             {s.id: beside[s.id] for s in own},
         )
         for own in sorted(scenes.values(), key=len, reverse=True)
     ]
-    count = min(processes or worthwhile(questions), len(tasks) or 1)
-    with stage("writing pages", len(questions)) as shown:
+    count = min(processes or worthwhile(run.questions), len(tasks) or 1)
+    with stage("writing pages", len(run.states)) as shown:
         for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
             shown.advance(len(task.states))
-
-
-def plans_of(report: ReportData, folder: Path) -> Plans:
-    """Return the plans of a run's scenes, drawn into `folder` as they are asked for."""
-    questions = [state.question for state in report.states]
-    scenes = report.config.picture_stress.scenes(report.config, questions)
-    return Plans(folder, scenes, report.states)
 
 
 def _write(task: PageTask) -> None:
