@@ -64,7 +64,7 @@ class RunData:
 
     def reload(self) -> None:
         """Forget the questions, turns and results that were read."""
-        for name in vars(self).keys() - {"path", "_record", "record", "config"}:
+        for name in vars(self).keys() - {"path", "name", "_record", "record", "config"}:
             del vars(self)[name]
         self.finished = (self.path / "results.json").is_file()
 
@@ -210,11 +210,6 @@ class RunData:
     def results(self) -> dict[str, Any]:
         """The results, computed from the log, as `results.json` has them; also of an unfinished run."""
         return self.score(self.states)
-
-    @cached_property
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """The rows of the results by question id."""
-        return {row["question_id"]: row for row in self.results["questions"]}
 
     def score(
         self,

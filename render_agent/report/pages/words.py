@@ -5,11 +5,11 @@ Text, logs and exports have the same names: those of `Cause` and `Status`, word 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from render_agent.dialogue.state import Status
 from render_agent.report.diagnosis.model import Cause
+from render_agent.runs.log.row import Row
 from render_agent.score.comparison import RIGHT
 from render_agent.tasks.question_types import DIRECTION, TYPES
 
@@ -69,11 +69,11 @@ def type_words(name: str) -> str:
     return TYPE_WORDS.get(name, name.replace("_", " "))
 
 
-def outcome(row: Mapping[str, Any] | None) -> str:
+def outcome(row: Row | None) -> str:
     """Return `right`, `wrong` or `open` (not scored, or not there) of a row of the results."""
-    if row is None or row["score"] is None:
+    if row is None or row.score is None:
         return "open"
-    return "right" if row["score"] >= RIGHT else "wrong"
+    return "right" if row.score >= RIGHT else "wrong"
 
 
 def in_order(types: Iterable[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """What the index says was found: true of the figures, and not said where they do not carry it."""
 
+from types import SimpleNamespace
+
 import pytest
 from factories.reports import reported, run_rooms
 
@@ -16,7 +18,8 @@ def judged(**counts):
     causes = [Cause[name.upper()] for name, count in counts.items() for _ in range(count)]
     made = [Diagnosis(str(n), cause, (), (), (), {}) for n, cause in enumerate(causes)]
     rows = {
-        found.question_id: {"dataset": "made", "scene": f"{n % 20}"} for n, found in enumerate(made)
+        found.question_id: SimpleNamespace(dataset="made", scene=f"{n % 20}")
+        for n, found in enumerate(made)
     }
     return rows, {found.question_id: found for found in made}
 

@@ -44,13 +44,7 @@ def judged(cause, shown, score):
     """A question as far as the plots look: its id, row and diagnosis."""
     name = f"{cause} {shown} {score}"
     first = {"lamp": 0 if shown is not False else None}
-    row = {
-        "question_id": name,
-        "type": "object_counting",
-        "score": score,
-        "dataset": "d",
-        "scene": name,
-    }
+    row = SimpleNamespace(type="object_counting", score=score, dataset="d", scene=name)
     return name, row, Diagnosis(name, cause, ("lamp",), (), (), first, shown)
 
 
@@ -84,7 +78,7 @@ def test_right_where_seen_is_counted_as_the_causes_are():
     for _, n, right, _, other_n, other_right, _ in plot.rows:
         assert (n, right, other_n, other_right) == (3, "66.7", 3, "33.3")
     states = [
-        SimpleNamespace(id=name, question=SimpleNamespace(type=row["type"]), change=None)
+        SimpleNamespace(id=name, question=SimpleNamespace(type=row.type), change=None)
         for name, row, _ in made
     ]
     told = summary(states, diagnoses, (640, 480))["all"]["seen"]

@@ -184,7 +184,11 @@ def test_a_run_keeps_what_was_read_until_it_is_read_again(finished):
     assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
     run.reload()
     assert (len(run.turns), run.saved_results["status"], run.finished) == (11, "complete", True)
-    assert run.results["questions"] == list(run.rows.values()) == run.saved_results["questions"]
+    assert (
+        run.results["questions"]
+        == [row.to_json() for row in run.rows.values()]
+        == run.saved_results["questions"]
+    )
 
 
 def test_a_run_without_questions_yet_says_how_to_go_on(finished):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from render_agent.report.pages.words import outcome
+from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
-from render_agent.score.comparison import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ def changed_questions(runs: Sequence[RunData]) -> list[Change]:
 
 
 def _scored(row: Row | None) -> Row | None:
-    return None if row is None or row["score"] is None else row
+    return None if row is None or row.score is None else row

@@ -228,7 +228,7 @@ def _way(path: Path, place: Path) -> str:
 def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
     """Return the means and types that both runs of any pair have, the mean of tasks first."""
     known = {name for pair in pairs for name in pair["differences"]}
-    types = {row["type"] for run in runs for row in run.rows.values()}
+    types = {row.type for run in runs for row in run.rows.values()}
     return [name for name in MEANS if name in known] + in_order(types & known)
 
 
@@ -349,7 +349,7 @@ def _choices(changes: Sequence[Change]) -> dict[str, list[tuple[str, int]]]:
     """Return what the filter offers, with how many questions each keeps."""
     return {
         "outcome": sorted(Counter(change.change for change in changes).items()),
-        "type": sorted(Counter(change.first["type"] for change in changes).items()),
+        "type": sorted(Counter(change.first.type for change in changes).items()),
     }
 
 
@@ -357,11 +357,11 @@ def _rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
     """Return what the filter reads of every question: its type, scene and truth from the first run that has it."""
     return [
         {
-            **{name: change.first[name] for name in ("type", "dataset", "scene", "truth")},
+            **{name: getattr(change.first, name) for name in ("type", "dataset", "scene", "truth")},
             "question_id": change.question_id,
             "page": safe_name(change.question_id),
             "outcome": change.change,
-            "answer": ", ".join(str(row["answer"]) for row in change.rows if row is not None),
+            "answer": ", ".join(str(row.answer) for row in change.rows if row is not None),
             "text": change.text,
         }
         for change in changes

@@ -11,6 +11,7 @@ from render_agent.report.diagnosis.sentences import REASONS
 from render_agent.report.diagnosis.summary import WRONG, own_diagnoses
 from render_agent.report.pages.plots.run_plots import scene_of, share, type_scores
 from render_agent.report.pages.words import type_words
+from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.summary import OFFICIAL
@@ -50,9 +51,7 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     return [*found, *filter(None, [reasons(run.rows, own_diagnoses(run.states, diagnoses))])]
 
 
-def reasons(
-    rows: Mapping[str, Mapping[str, Any]], diagnoses: Mapping[str, Diagnosis]
-) -> Finding | None:
+def reasons(rows: Mapping[str, Row], diagnoses: Mapping[str, Diagnosis]) -> Finding | None:
     """What most wrong answers have in common: of all wrong ones, by the share's 95 % interval over scenes."""
     wrong = [
         (scene_of(rows[name]), diagnosis.cause)

@@ -21,6 +21,7 @@ from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.pages.words import outcome, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.runs.log.columns import Column
+from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
@@ -154,18 +155,16 @@ def question_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict
     return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.states]
 
 
-def _row(
-    state: QuestionState, row: Mapping[str, Any], diagnosis: Diagnosis | None
-) -> dict[str, Any]:
+def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[str, Any]:
     """Return the values of COLUMNS and FILTERS of a question, and what its first cell shows."""
-    values = {**row, **structs.asdict(diagnosis_columns(diagnosis))}
+    values = structs.asdict(row) | structs.asdict(diagnosis_columns(diagnosis))
     return {
         **{
             column.name: _shown(column, values[column.name])
             for column in QUESTION_COLUMNS
             if column.cell or column.filter
         },
-        "type": type_words(row["type"]),
+        "type": type_words(row.type),
         "outcome": outcome(row),
         "page": safe_name(state.id),
         "text": state.question.text,

@@ -17,6 +17,7 @@ from render_agent.report.pages.words import (
     outcome,
     type_words,
 )
+from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import LEAST_SCENES, ratio
 from render_agent.score.tables import figure, interval
@@ -93,9 +94,9 @@ def share(values: Sequence[tuple[Scene, float]]) -> Share:
     return Share(len(values), 100 * float(estimate.mean), estimate.interval(share=True))
 
 
-def scene_of(row: Mapping[str, Any]) -> Scene:
+def scene_of(row: Row) -> Scene:
     """Return which scene a row of the results is about."""
-    return row["dataset"], row["scene"]
+    return row.dataset, row.scene
 
 
 def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
@@ -166,8 +167,8 @@ def turns_used(run: RunData) -> Plot | None:
     """Right and wrong answers by the number of turns used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
-        if row["score"] is not None:
-            by_turns[row["turns"]].append((scene_of(row), float(outcome(row) == "right")))
+        if row.score is not None:
+            by_turns[row.turns].append((scene_of(row), float(outcome(row) == "right")))
     if not by_turns:
         return None
     turns = sorted(by_turns)
@@ -207,7 +208,7 @@ def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Why questions went as they did, by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
     for question_id, diagnosis in diagnoses.items():
-        by_type[run.rows[question_id]["type"]][diagnosis.cause] += 1
+        by_type[run.rows[question_id].type][diagnosis.cause] += 1
     present = [cause for cause in palette.CAUSES if any(own[cause] for own in by_type.values())]
     if set(present) <= {Cause.OPEN}:
         return None
@@ -238,7 +239,7 @@ def seen(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         if diagnosis.shown is not None and diagnosis.cause in JUDGED:
             row = run.rows[question_id]
             value = scene_of(row), float(diagnosis.cause is Cause.RIGHT)
-            for kind in (ALL_TYPES, row["type"]):
+            for kind in (ALL_TYPES, row.type):
                 rights[kind][diagnosis.shown].append(value)
     if not rights:
         return None

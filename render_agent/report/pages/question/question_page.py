@@ -84,7 +84,7 @@ def _write(task: PageTask) -> None:
                 task.frame,
                 root="../",
                 pictures="../../",
-                q=QuestionView(state, row_of(state).to_json(), diagnosis, plan, config),
+                q=QuestionView(state, row_of(state), diagnosis, plan, config),
                 before=before,
                 after=after,
             )

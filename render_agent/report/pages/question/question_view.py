@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
@@ -35,6 +35,7 @@ from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
+from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
 from render_agent.util.safe_parse import parse_json
 
@@ -66,7 +67,7 @@ class QuestionView:
     """One question of a run; row: of the results; plan: of its scene, None if it has no poses."""
 
     state: QuestionState
-    row: Mapping[str, Any]
+    row: Row
     diagnosis: Diagnosis | None
     plan: Plan | None
     config: RunConfig
