@@ -8,7 +8,7 @@ from pathlib import Path
 from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scans import find_beside
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -81,7 +81,7 @@ def load_beside(path: Path, benchmark: str) -> list[Question]:
 
     QuestionsError if a row is wrong, or there is no scan at all.
     """
-    questions = load_rows(path, benchmark)
+    questions = load_questions(path, benchmark)
     scenes = {question.scene for question in questions}
     scans = {scene: find_beside(path.parent, scene) for scene in scenes}
     if not any(scans.values()):

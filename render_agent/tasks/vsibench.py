@@ -10,7 +10,7 @@ from pathlib import Path
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
-from render_agent.tasks.rows import SUFFIXES, load_rows
+from render_agent.tasks.question_files import SUFFIXES, load_questions
 from render_agent.tasks.scans import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import read_bounded
@@ -71,7 +71,7 @@ def load_vsibench(questions: str | None, subset: str = "full") -> list[Question]
     questions: see `questions_path`. SetupError if a file is missing, QuestionsError if it is not VSI-Bench's.
     """
     path = questions_path(questions)
-    return subset_of(with_pruned(load_rows(path, "vsibench"), path), path, subset)
+    return subset_of(with_pruned(load_questions(path, "vsibench"), path), path, subset)
 
 
 def vsibench_files(questions: str | None, subset: str) -> list[Path]:

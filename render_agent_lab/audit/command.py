@@ -55,7 +55,7 @@ def audit_command(
     """
     from render_agent.config import RunConfig
     from render_agent.runs.build import build
-    from render_agent.tasks.rows import load_rows
+    from render_agent.tasks.question_files import load_questions
     from render_agent.tasks.selection import narrowed
     from render_agent.tasks.vsibench import read_ids
     from render_agent.util.console import plain_console
@@ -70,7 +70,7 @@ def audit_command(
     config = RunConfig(**{**options, "batch": True, "benchmark": questions, "views": "none"})
     file = Path(questions)
     chosen = (
-        narrowed(load_rows(file, file.stem), config)
+        narrowed(load_questions(file, file.stem), config)
         if file.is_file()
         else build(config).questions()
     )

@@ -19,7 +19,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
 FIRST = (
@@ -119,7 +119,7 @@ def test_the_form_of_the_answer_is_said(wanted, form):
 
 def test_the_instructions_are_the_same_for_every_question_and_its_text_is_unchanged():
     prompt = Prompt(9, 75.0)
-    for asked in load_rows(test_data("vsibench", "test.jsonl"), "vsibench"):
+    for asked in load_questions(test_data("vsibench", "test.jsonl"), "vsibench"):
         system, user = prompt.opening(asked, FIRST, HERE)
         assert system["content"][0]["text"] == prompt.instructions
         assert user["content"][0]["text"].startswith(

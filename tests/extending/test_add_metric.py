@@ -11,7 +11,7 @@ from render_agent.errors import QuestionsError
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.questions import metric_of, score_answer
 from render_agent.score.tables import overall_lines, score_table
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 
 def questions(folder):
@@ -45,7 +45,7 @@ def test_the_metric_of_the_page_scores_a_run(tmp_path, monkeypatch, type_in):
 
 def test_guesses_and_votes_follow_from_the_score(tmp_path, monkeypatch):
     install_page(monkeypatch, tmp_path, "add-a-metric")
-    (question,) = load_rows(questions(tmp_path), "mine")
+    (question,) = load_questions(questions(tmp_path), "mine")
     assert [score_answer(question, answer) for answer in ("3", "4", "5", "many", None)] == [
         1,
         0.5,
@@ -60,4 +60,4 @@ def test_guesses_and_votes_follow_from_the_score(tmp_path, monkeypatch):
     odd = tmp_path / "odd.jsonl"
     odd.write_text((tmp_path / "questions.jsonl").read_text("utf-8").replace("by-one", "by-two"))
     with pytest.raises(QuestionsError, match=r"off-by-two.*off-by-one"):
-        load_rows(odd, "mine")
+        load_questions(odd, "mine")

@@ -26,7 +26,7 @@ from render_agent.cli.main import cli
 from render_agent.config import OPTIONS
 from render_agent.dialogue.moves import Outcome
 from render_agent.runs.runner import start_run
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 ARCHITECTURE = read("architecture.md")
 
@@ -196,7 +196,7 @@ def test_the_questions_that_it_shows_are_read(tmp_path):
     (block,) = (text for text in blocks(README, "") if "my_scans" in text)
     rows = [line for line in block.splitlines() if line.startswith("{")]
     (tmp_path / "questions.jsonl").write_text("\n".join(rows))
-    questions = load_rows(tmp_path / "questions.jsonl", "mine")
+    questions = load_questions(tmp_path / "questions.jsonl", "mine")
     assert [question.truth for question in questions] == [
         json.loads(row)["ground_truth"] for row in rows
     ]

@@ -11,7 +11,7 @@ from conftest import test_data
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.report.predictions import read_predictions, score_predictions
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 NUMBERS = {
     "object_counting",
@@ -88,7 +88,7 @@ def predicted(rows, number):
 def benchmark():
     path = test_data("vsibench", "test.jsonl")
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return path, rows, load_rows(path, "vsibench")
+    return path, rows, load_questions(path, "vsibench")
 
 
 def every_tenth(benchmark):

@@ -6,11 +6,11 @@ from render_agent.dialogue.question import Question
 from render_agent.score.chance import frequent_answers
 from render_agent.score.means import Scored, tally
 from render_agent.score.questions import score_answer
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 
 def test_the_commonest_answers_score_what_the_paper_says():
-    questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     answers = frequent_answers(questions)
     assert answers.keys() == {question.id for question in questions}
     means = tally(

@@ -94,13 +94,13 @@ def test_damaged_splats_are_read_or_refused(kind, tmp_path, data):
 @SOME
 @given(data=st.data())
 def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
-    from render_agent.tasks.rows import load_rows
+    from render_agent.tasks.question_files import load_questions
 
     path = tmp_path / f"questions.{suffix}"
     path.write_bytes(data.draw(damaged(valid_files.questions(suffix))))
 
     def read():
-        for question in load_rows(path, "vsibench"):
+        for question in load_questions(path, "vsibench"):
             assert question.id.isprintable()
             assert question.scene.isprintable()
 

@@ -14,8 +14,9 @@ from render_agent.report.predictions import read_predictions
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
+from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import load_beside
-from render_agent.tasks.rows import load_rows, question_from_row
+from render_agent.tasks.rows import question_from_row
 from render_agent.tasks.scans import find_scan, is_name, with_scans
 from render_agent.util.contained_paths import is_picture
 from render_agent.util.safe_parse import MisfitError
@@ -147,7 +148,7 @@ def test_a_long_name_makes_no_long_sentence(tmp_path, name):
     plain = "y" * 1_000_000
     rows.write_text((json.dumps(row(id=plain)) + "\n") * 2)
     with pytest.raises(QuestionsError, match="was there before") as told:
-        load_rows(rows, "mine")
+        load_questions(rows, "mine")
     assert len(str(told.value)) < 1000
 
 

@@ -7,8 +7,8 @@ from conftest import test_data
 from render_agent.score.questions import score_answer
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import known_facts
+from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent.tasks.rows import load_rows
 
 RIGHT = {
     "room_size_estimation": 288,
@@ -24,7 +24,7 @@ RIGHT = {
 
 def test_the_official_annotations_answer_what_they_were_made_for():
     folder = test_data("vsibench")
-    questions = load_rows(folder / "test.jsonl", "vsibench")
+    questions = load_questions(folder / "test.jsonl", "vsibench")
     facts = known_facts(questions, str(folder))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
@@ -43,7 +43,7 @@ def test_the_official_annotations_answer_what_they_were_made_for():
 def test_scenes_that_are_built_from_annotations_name_them():
     folder = test_data("vsibench")
     question = next(
-        q for q in load_rows(folder / "test.jsonl", "vsibench") if q.dataset == "scannet"
+        q for q in load_questions(folder / "test.jsonl", "vsibench") if q.dataset == "scannet"
     )
     scan = folder / "scannet_meta_info_val.json"
     facts = known_facts([replace(question, scan=scan)])

@@ -4,8 +4,8 @@ from conftest import test_data
 from render_agent.dialogue.question import Question
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.mentions import named_categories, subjects
+from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import BUNDLED, bundled
-from render_agent.tasks.rows import load_rows
 
 ALWAYS = ("object_rel_direction", "object_abs_distance", "object_counting", "obj_appearance_order")
 
@@ -47,7 +47,7 @@ def test_the_objects_that_a_question_names(kind, text, named):
 
 
 def test_all_of_vsibenchs_questions_name_what_they_are_about():
-    questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     facts = known_facts(questions, str(test_data("vsibench")))
     known = lacking = 0
     for asked in questions:

@@ -8,7 +8,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.tasks.rows import load_rows, read_rows
+from render_agent.tasks.question_files import load_questions, read_rows
 
 CHOICE = {
     "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",
@@ -70,21 +70,21 @@ def without_pruned(questions):
 @pytest.fixture(scope="module")
 def official():
     path = test_data("vsibench", "test.jsonl")
-    return read_rows(path), load_rows(path, "vsibench")
+    return read_rows(path), load_questions(path, "vsibench")
 
 
 def test_json_holds_the_same_questions(official, tmp_path):
     rows, questions = official
     path = tmp_path / "test.json"
     path.write_text(json.dumps(rows, indent=1))
-    assert load_rows(path, "vsibench") == questions
+    assert load_questions(path, "vsibench") == questions
     assert len(questions) == 5130
 
 
 @pytest.mark.parametrize("named", [by_vlmevalkit, by_easi])
 def test_a_tsv_holds_the_same_questions(official, tmp_path, named):
     rows, questions = official
-    found = load_rows(write_tsv(tmp_path / "VSI-Bench.tsv", named(rows)), "vsibench")
+    found = load_questions(write_tsv(tmp_path / "VSI-Bench.tsv", named(rows)), "vsibench")
     assert without_pruned(found) == without_pruned(questions)
 
 
@@ -95,7 +95,7 @@ def test_a_parquet_file_holds_the_same_questions(official, tmp_path):
     rows, questions = official
     path = tmp_path / "test-00000-of-00001.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert load_rows(path, "vsibench") == questions
+    assert load_questions(path, "vsibench") == questions
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1 and nothing more", b"{}"])
@@ -113,7 +113,7 @@ def test_a_parquet_file_that_stands_for_gigabytes_is_refused_within_its_memory(
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    monkeypatch.setattr("render_agent.tasks.rows.MAX_PARQUET_BYTES", 100 << 20)
+    monkeypatch.setattr("render_agent.tasks.question_files.MAX_PARQUET_BYTES", 100 << 20)
     path, rows = tmp_path / "x.parquet", 300_000
     words = pyarrow.DictionaryArray.from_arrays(
         pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
@@ -140,7 +140,7 @@ def test_texts_stay_as_they_are_in_every_format(tmp_path):
     whole.write_text(json.dumps(rows))
     paths = [write(tmp_path, rows), whole, write_tsv(tmp_path / "x.tsv", by_vlmevalkit(rows))]
     for path in paths:
-        choice, number = load_rows(path, "vsibench")
+        choice, number = load_questions(path, "vsibench")
         assert (choice.text, choice.options, choice.truth) == (
             CHOICE["question"], tuple(CHOICE["options"]), "B",
         )  # fmt: skip
@@ -153,12 +153,12 @@ def test_line_separators_inside_a_text_end_no_row(tmp_path):
     odd = NUMBER | {"question": "one\u2028two\u0085three"}
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(odd, ensure_ascii=False) + "\n", "utf-8")
-    assert load_rows(path, "x")[0].text == odd["question"]
+    assert load_questions(path, "x")[0].text == odd["question"]
 
 
 @pytest.mark.parametrize("number", [7, "7"])
 def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
-    [question] = load_rows(write(tmp_path, [CHOICE | {"id": number}]), "vsibench")
+    [question] = load_questions(write(tmp_path, [CHOICE | {"id": number}]), "vsibench")
     assert question.id == "7"
 
 
@@ -181,7 +181,7 @@ def test_an_id_is_a_text_however_it_is_written(tmp_path, number):
 def test_what_is_wrong_is_told_with_the_row(tmp_path, row, named):
     path = write(tmp_path, [NUMBER, CHOICE | row])
     with pytest.raises(QuestionsError, match=named) as caught:
-        load_rows(path, "vsibench")
+        load_questions(path, "vsibench")
     assert str(caught.value).startswith(f"{path}, row 2: ")
     assert "\n" not in str(caught.value)
 

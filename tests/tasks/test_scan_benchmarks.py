@@ -21,7 +21,8 @@ from render_agent.runs.runner import start_run
 from render_agent.score.means import MACRO, Scored, tally
 from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.rows import load_rows, question_from_row
+from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.rows import question_from_row
 from render_agent.tasks.scan_benchmarks import read_openeqa, read_revsi, read_scanqa, read_sqa3d
 
 SCENE = "scene0380_00"
@@ -199,7 +200,7 @@ def test_a_row_may_name_its_metric_and_where_it_begins(tmp_path):
         "start": [1, 2, 1.5, 90],
     }
     (tmp_path / "own.jsonl").write_text(json.dumps(texts))
-    (question,) = load_rows(tmp_path / "own.jsonl", "own")
+    (question,) = load_questions(tmp_path / "own.jsonl", "own")
     assert score_answer(question, "it is crimson") == 1
     assert (question.start.position, question.start.yaw) == ((1, 2, 1.5), 90)
     number = question_from_row(

@@ -27,8 +27,8 @@ from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import DIRECTION_TYPES
-from render_agent.tasks.rows import load_rows
 from render_agent.views.stress.blank import noise
 from render_agent.views.stress.mirrored import (
     SIDE_OF_THE_ROOM,
@@ -42,7 +42,7 @@ ROOMS = TREE / "scenes"
 
 
 def vsibench():
-    return load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    return load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.errors import SetupError, UsageError
 from render_agent.score.means import Scored, tally
 from render_agent.score.questions import score_answer
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 
@@ -93,7 +93,7 @@ def test_seed_and_id_alone_decide():
 def test_random_answers_score_what_the_paper_says_of_chance():
     questions = [
         question
-        for question in load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+        for question in load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
         if question.wanted == "letter"
     ]
     scored = []

@@ -9,7 +9,7 @@ from conftest import test_data
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
-from render_agent.tasks.rows import load_rows
+from render_agent.tasks.question_files import load_questions
 from render_agent_lab.audit import audit as module
 from render_agent_lab.audit.audit import audit, overlap
 
@@ -140,7 +140,7 @@ def test_where_nothing_falls_there_is_no_list(tmp_path, type_in, monkeypatch):
 
 @pytest.mark.slow
 def test_the_debiased_list_is_of_questions_that_need_no_looking():
-    questions = load_rows(test_data("vsibench", "test.jsonl"), "vsibench")
+    questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     found = audit(questions)
     agreed = overlap(found, {question.id for question in questions if question.pruned})
     assert agreed["ratio"] > 1.05
