@@ -12,7 +12,6 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
-from render_agent.runs.log.pairs import causal_results
 from render_agent.runs.log.row import (
     NO_MARKS,
     SAVED_COLUMNS,
@@ -28,6 +27,7 @@ from render_agent.score.beliefs.belief_summary import (
     probe_totals,
     probes_of,
 )
+from render_agent.score.causal import causal_results
 from render_agent.score.chance import chance_levels
 from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO, MICRO

@@ -11,9 +11,8 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.pages.page import frame, page_of, write_page
 from render_agent.report.pages.words import type_words
-from render_agent.runs.log.pairs import pair_of
 from render_agent.runs.read import RunData
-from render_agent.score.causal import WORDS, verdict
+from render_agent.score.causal import WORDS, pair_of, verdict
 from render_agent.score.tables import figure, interval, probability, signed
 
 MOST_SHOWN = 60  # pairs with pictures of every verdict
