@@ -184,21 +184,15 @@ def _describe_steps(
             steps.append((sides[requested < 0], _number(abs(requested)), moved))
     if not steps:
         return
-    if obstacle is None:
-        key, way = "moved", "moves.way"
-    elif any(moved for _, _, moved in steps):
-        key, way = "moved_short", "moves.way_short"
+    key, way = ("moved", "way") if obstacle is None else ("moved_short", "way_short")
+    ways = [wording(f"directions.{side}") for side, _, _ in steps]
+    if any(moved for _, _, moved in steps):
+        ways = [
+            wording(f"moves.{way}", metres=metres, done=_number(abs(moved)), direction=direction)
+            for direction, (_, metres, moved) in zip(ways, steps, strict=True)
+        ]
     else:
-        key, way = "blocked", "directions.{side}"
-    ways = [
-        wording(
-            way.format(side=side),
-            done=_number(abs(moved)),
-            metres=metres,
-            direction=wording(f"directions.{side}"),
-        )
-        for side, metres, moved in steps
-    ]
+        key = "blocked"
     both = ways[0] if len(ways) == 1 else wording("moves.both_ways", first=ways[0], second=ways[1])
     told = ""
     if obstacle is not None:

@@ -66,7 +66,7 @@ def transcripts(path: Path) -> dict[str, list[dict]]:
     found: dict[str, list[dict]] = {}
     for line in RunData(path).lines():
         if line["error"] is None:
-            turn = {name: line[name] for name in kept}
+            turn = {name: line[name] for name in kept} | {"outcome": line.get("outcome")}
             turn["tokens"] = {name: line["tokens"][name] for name in ("in", "out")}
             found.setdefault(line["question_id"], []).append(turn)
     return found
