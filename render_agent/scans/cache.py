@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.scans.file_frame import AUTO, AnyUnit, Up
@@ -21,7 +21,6 @@ from render_agent.scans.stand_in.annotations import (
 )
 
 if TYPE_CHECKING:
-    from render_agent.dialogue.question import Question
     from render_agent.scans.free_space.free_space import FreeSpace
 
 logger = logging.getLogger(__name__)
@@ -30,6 +29,18 @@ MAX_CACHE_BYTES = 4 << 30  # default limit for all cached scenes together
 
 Place = tuple[Path, str]
 """A file and the name of a scene in it; a file of annotations contains many."""
+
+
+class SceneReference(Protocol):
+    """Names a scene; a `Question` is one."""
+
+    @property
+    def scan(self) -> Path | None:
+        """The file of the scene; None if it was not found."""
+
+    @property
+    def scene(self) -> str:
+        """The name of the scene."""
 
 
 class SceneFiles:
@@ -113,11 +124,11 @@ class SceneCache:
         self._entries: OrderedDict[Place, _Entry] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, question: Question) -> Scene:
+    def get(self, question: SceneReference) -> Scene:
         """Return the scene of a question; raise SceneError if its scan is missing or unreadable."""
         return self._entry(question).scene.result()
 
-    def space(self, question: Question) -> FreeSpace:
+    def space(self, question: SceneReference) -> FreeSpace:
         """Return the free space of a question's scene, built on first use."""
         from render_agent.scans.free_space.free_space import FreeSpace
 
@@ -128,7 +139,7 @@ class SceneCache:
                 self._shrink(entry)
         return entry.space
 
-    def _entry(self, question: Question) -> _Entry:
+    def _entry(self, question: SceneReference) -> _Entry:
         """Return the cache entry of a question's scene; load it if it is new."""
         path = question.scan
         if path is None:

@@ -5,15 +5,13 @@ The other Gaussians are floaters and haze: they are rendered, but they neither b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.gaussians import Gaussians
-
-if TYPE_CHECKING:
-    from render_agent.scans.scene import Scene
+from render_agent.scans.scene import Scene
 
 # Gaussians below this are haze: three in a row let a third of the light through.
 SOLID_OPACITY = 0.3

@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -15,23 +15,17 @@ from render_agent import registry
 from render_agent.dialogue.counterfactual import Change
 from render_agent.dialogue.question import Question
 from render_agent.scans.edits import Edit
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
-
-if TYPE_CHECKING:
-    from render_agent.tasks.counterfactual.room import ChangeableRoom
 
 UNTOLD_TYPES = ("route_planning", ORDER)
 """Types whose truth is in no box."""
 
 OTHER = "other"
 """Stands for a category that a question does not name."""
-
-
-class NoPair(Exception):
-    """A question has no such counterpart; says why, in a clause that is counted."""
 
 
 @dataclass(frozen=True)

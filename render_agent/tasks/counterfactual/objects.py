@@ -13,8 +13,8 @@ import numpy as np
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import rotation
 from render_agent.scans.edits import Edit, Thing
-from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan, NoPair
-from render_agent.tasks.counterfactual.room import ChangeableRoom
+from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 

@@ -12,8 +12,8 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.scans.cache import SceneFiles
 from render_agent.scans.scene import Scene
-from render_agent.tasks.counterfactual.change_plan import ChangePlan, NoPair
-from render_agent.tasks.counterfactual.room import ChangeableRoom
+from render_agent.tasks.counterfactual.change_plan import ChangePlan
+from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.ground_truth import known_facts
 
 

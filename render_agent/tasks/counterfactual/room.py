@@ -14,7 +14,6 @@ from render_agent.scans.boxes import Array, OrientedBox, overlap
 from render_agent.scans.edits import Parts, Thing
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.tasks.counterfactual.change_plan import NoPair
 from render_agent.tasks.ground_truth import Facts
 
 BUILT_IN = frozenset(
@@ -47,6 +46,10 @@ Shift = tuple[float, float, float]
 
 LEAST_MOVE_METRES = 0.6
 """An object that is moved goes at least so far."""
+
+
+class NoPair(Exception):
+    """A question has no such counterpart; says why, in a clause that is counted."""
 
 
 class ChangeableRoom:
