@@ -23,7 +23,7 @@ from render_agent.runs.read import find_run
 from render_agent.runs.run_estimate import estimate, sentence
 from render_agent.runs.runner import Preview, continued_config, preview
 from render_agent.tasks.notes import question_notes
-from render_agent.tasks.scans import missing_scans
+from render_agent.tasks.scan_folders import missing_scans
 from render_agent.util.console import plain_console
 from render_agent.util.display import counted, duration, size
 from render_agent.util.sanitize import json_text

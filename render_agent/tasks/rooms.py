@@ -9,7 +9,7 @@ from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.scans import find_beside
+from render_agent.tasks.scan_folders import find_beside
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """The rooms that come with the program; in a checkout a link to `scenes/`."""

@@ -19,7 +19,7 @@ from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
 from render_agent.tasks.rows import NAME_COLUMNS, check_name
-from render_agent.tasks.scans import refuse_missing
+from render_agent.tasks.scan_folders import refuse_missing
 from render_agent.tasks.vsibench import read_ids
 from render_agent.util.display import counted
 from render_agent.util.reasons import short_repr

@@ -17,7 +17,7 @@ from render_agent.runs.runner import start_run
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import load_beside
 from render_agent.tasks.rows import question_from_row
-from render_agent.tasks.scans import find_scan, is_name, with_scans
+from render_agent.tasks.scan_folders import find_scan, is_name, with_scans
 from render_agent.util.contained_paths import is_picture
 from render_agent.util.safe_parse import MisfitError
 from render_agent.views.picture_store import question_file, safe_name, scene_file

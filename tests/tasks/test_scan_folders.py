@@ -9,7 +9,7 @@ from factories.splats import compressed_ply, some_splat
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
-from render_agent.tasks.scans import (
+from render_agent.tasks.scan_folders import (
     LAYOUTS,
     Missing,
     find_beside,

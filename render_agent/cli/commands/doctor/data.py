@@ -11,7 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import RenderAgentError
 from render_agent.scans.stand_in.annotations import read_annotations
 from render_agent.tasks.rooms import bundled
-from render_agent.tasks.scans import find_scan
+from render_agent.tasks.scan_folders import find_scan
 from render_agent.tasks.vsibench import load_vsibench
 
 PART = "data"
