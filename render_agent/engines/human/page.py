@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import pictures
+from render_agent.dialogue.reply import FIELDS
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.render.png import encode
@@ -27,6 +28,43 @@ if TYPE_CHECKING:
 
 OWN = Path(__file__).parent / "templates"
 """Style and script of this page, beside its template."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepButton:
+    """A button that adds `value` to an amount. keys: its shortcuts, as in aria-keyshortcuts."""
+
+    value: float
+    text: str
+    spoken: str
+    keys: str
+
+
+STEPS = {
+    "rotation_angle_degrees": (
+        StepButton(90, "⟲ 90", "turn 90 degrees left", "Shift+Q Shift+ArrowLeft"),
+        StepButton(45, "⟲ 45", "turn 45 degrees left", "Q ArrowLeft"),
+        StepButton(-45, "45 ⟳", "turn 45 degrees right", "E ArrowRight"),
+        StepButton(-90, "90 ⟳", "turn 90 degrees right", "Shift+E Shift+ArrowRight"),
+    ),
+    "pitch_degrees": (
+        StepButton(15, "up 15", "tilt 15 degrees up", "T"),
+        StepButton(-15, "down 15", "tilt 15 degrees down", "G"),
+    ),
+    "forward_meters": (
+        StepButton(0.5, "ahead ½", "half a metre ahead", "W ArrowUp"),
+        StepButton(-0.5, "back ½", "half a metre back", "S ArrowDown"),
+    ),
+    "left_meters": (
+        StepButton(0.5, "left ½", "half a metre to the left", "A"),
+        StepButton(-0.5, "right ½", "half a metre to the right", "D"),
+    ),
+    "z_delta_meters": (
+        StepButton(0.5, "up ½", "half a metre up", "R"),
+        StepButton(-0.5, "down ½", "half a metre down", "F"),
+    ),
+}
+"""Buttons of the amounts, by field of the reply; a field without any is only typed."""
 
 POINT_BELOW_EYES_METRES = 0.6
 """Default height of a point chosen on the map, below the camera's eyes."""
@@ -62,6 +100,8 @@ class PlayPage:
             "key": "",
             "dialogue": None,
             "choices": {},
+            "fields": [field for field in FIELDS if field.amount is not None],
+            "steps": STEPS,
         }
         if shown is not None:
             key, asked = shown

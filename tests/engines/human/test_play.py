@@ -16,8 +16,10 @@ from playwright.sync_api import expect
 
 from render_agent.cli.commands.play import A_FEW, LOOK_AROUND, chosen_options
 from render_agent.cli.main import cli
+from render_agent.dialogue.reply import FIELDS
 from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
+from render_agent.engines.human.page import STEPS
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import resume_run
@@ -425,3 +427,28 @@ def test_no_browser_is_opened_without_a_display(monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
     assert browser.open_page("http://127.0.0.1:1/")
     assert opened == ["http://127.0.0.1:1/"]
+
+
+def test_the_form_has_the_amounts_of_the_reply_within_their_limits(tmp_path, page):
+    with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=1) as sat:
+        page.goto(sat.engine.address)
+        at_turn(page, 1, 1)
+        amounts = {field.name: field.amount for field in FIELDS if field.amount is not None}
+        shown = page.locator("[data-field]")
+        assert [field.get_attribute("id") for field in shown.all()] == [*amounts]
+        for name, amount in amounts.items():
+            field = page.locator(f"#{name}")
+            assert float(field.get_attribute("max")) == amount.limit
+            assert float(field.get_attribute("min")) == -amount.limit
+        page.get_by_label("A. left").check()
+        page.get_by_label("I am done").check()
+        send(page)
+        expect(page.locator("h1")).to_have_text("This sitting is over")
+
+
+def test_every_button_of_the_form_has_keys_of_its_own():
+    keys = [key for buttons in STEPS.values() for button in buttons for key in button.keys.split()]
+    assert len(set(keys)) == len(keys)
+    limits = {field.name: field.amount.limit for field in FIELDS if field.amount is not None}
+    for name, buttons in STEPS.items():
+        assert all(0 < abs(button.value) <= limits[name] for button in buttons)

@@ -7,7 +7,6 @@
   const SOON = 150;
   const MOMENT = 2500;
   const TYPED = "input:not([type=radio]):not([type=checkbox]), select, textarea, [contenteditable]";
-  const NUMBERS = ["rotation_angle_degrees", "pitch_degrees", "forward_meters", "left_meters", "z_delta_meters"];
   const one = (query) => document.querySelector(query);
   const all = (query) => [...document.querySelectorAll(query)];
   const turn = () => one("#turn");
@@ -48,9 +47,9 @@
     const said = {};
     const reasoning = one("#reasoning").value.trim();
     if (reasoning) said.reasoning = reasoning;
-    for (const name of NUMBERS) {
-      const value = number(one("#" + name));
-      if (value) said[name] = value;
+    for (const field of all("[data-field]")) {
+      const value = number(field);
+      if (value) said[field.id] = value;
     }
     const looked = point();
     if (looked) said.look_at = looked;
@@ -122,8 +121,7 @@
     x.value = (Number(image.dataset.x) + (u - 0.5) * width * scale).toFixed(2);
     y.value = (Number(image.dataset.y) - (v - 0.5) * height * scale).toFixed(2);
     if (z.value === "") z.value = z.dataset.usual;
-    one("#rotation_angle_degrees").value = "";
-    one("#pitch_degrees").value = "";
+    all("[data-field='°']").forEach((field) => { field.value = ""; });
     preview();
     say(`Looking at ${x.value}, ${y.value}, ${z.value}`, { seen: false });
   }
@@ -134,7 +132,7 @@
     const most = Number(field.max);
     const sum = Math.round(((number(field) || 0) + value) * 1000) / 1000;
     field.value = Math.min(Math.max(sum, -most), most) || "";
-    if (name === "rotation_angle_degrees" || name === "pitch_degrees") forget();
+    if (field.dataset.field === "°") forget();
     preview();
   }
 
@@ -236,15 +234,9 @@
     setTimeout(watch, wait);
   }
 
-  const KEYS = {
-    ArrowLeft: ["rotation_angle_degrees", 45], ArrowRight: ["rotation_angle_degrees", -45],
-    q: ["rotation_angle_degrees", 45], e: ["rotation_angle_degrees", -45],
-    ArrowUp: ["forward_meters", 0.5], ArrowDown: ["forward_meters", -0.5],
-    a: ["left_meters", 0.5], d: ["left_meters", -0.5],
-    r: ["z_delta_meters", 0.5], f: ["z_delta_meters", -0.5],
-    w: ["forward_meters", 0.5], s: ["forward_meters", -0.5],
-    t: ["pitch_degrees", 15], g: ["pitch_degrees", -15],
-  };
+  function keyed(key) {
+    return all("[data-step]").find((button) => button.getAttribute("aria-keyshortcuts").split(" ").includes(key));
+  }
 
   document.addEventListener("keydown", (event) => {
     if (!one("#act")) return;
@@ -266,15 +258,18 @@
       return;
     }
     const radio = target.closest("input[type=radio]");
-    const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const name = event.key.length === 1 ? event.key.toUpperCase() : event.key;
     if (radio && name.startsWith("Arrow")) return;
     const views = all("[name=view]:not(#view-earlier)");
     if (/^[1-9]$/.test(name) && views[name - 1]) {
       views[name - 1].checked = true;
       preview();
-    } else if (KEYS[name] && one("#" + KEYS[name][0])) {
+      return;
+    }
+    const button = (event.shiftKey && keyed("Shift+" + name)) || keyed(name);
+    if (button) {
       event.preventDefault();
-      step(KEYS[name][0], KEYS[name][1] * (event.shiftKey && KEYS[name][0] === "rotation_angle_degrees" ? 2 : 1));
+      step(button.dataset.step, Number(button.dataset.value));
     }
   });
 
@@ -290,7 +285,7 @@
 
   document.addEventListener("input", (event) => {
     if (event.target.id === "number") one("#view-earlier").checked = true;
-    if (event.target.dataset?.field === "rotation_angle_degrees" || event.target.dataset?.field === "pitch_degrees") forget();
+    if (event.target.dataset?.field === "°") forget();
     preview();
   });
   document.addEventListener("toggle", preview, true);
