@@ -47,7 +47,7 @@ Need = Ask | Draw | Judge
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TurnRequests:
     """What the model is asked in one turn.
 
     Attributes:
@@ -121,10 +121,10 @@ class Agent:
 
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
-    ) -> Generator[Need, Any, Asked]:
+    ) -> Generator[Need, Any, TurnRequests]:
         """Return what the model is asked in a turn, made from the request for one reply."""
         yield from ()
-        return Asked((replace(request, samples=self.samples),))
+        return TurnRequests((replace(request, samples=self.samples),))
 
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]

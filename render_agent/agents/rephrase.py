@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render_agent.agents.agent import SEPARATOR, Agent, Ask, Asked, Need, Tools, turn_seed
+from render_agent.agents.agent import SEPARATOR, Agent, Ask, Need, Tools, TurnRequests, turn_seed
 from render_agent.agents.candidates import choose_best, default_candidate, preview
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
@@ -45,13 +45,13 @@ class Rephrase(Agent):
 
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
-    ) -> Generator[Need, Any, Asked]:
+    ) -> Generator[Need, Any, TurnRequests]:
         """Return a request for each wording: the same dialogue with another text of the question."""
         state, question = context.state, context.state.question.text
         first = state.turns[0].evidence if state.turns else None
         if state.turns or self.wordings == 1:
             wordings = (first and first.wordings) or (question,)
-            return Asked(self._groups(tools, context, request, wordings))
+            return TurnRequests(self._groups(tools, context, request, wordings))
         (reply,) = yield Ask((self._request(tools, request, state.id, question),))
         wordings = (question, *read_wordings(reply.text, question, self.wordings - 1))
         fewer = len(wordings) < self.wordings
@@ -61,7 +61,7 @@ class Rephrase(Agent):
                 *(state.id, len(wordings), self.wordings),
             )
         requests = self._groups(tools, context, request, wordings)
-        return Asked(requests, wordings, (FEWER_WORDINGS,) if fewer else ())
+        return TurnRequests(requests, wordings, (FEWER_WORDINGS,) if fewer else ())
 
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]

@@ -14,7 +14,8 @@ from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.runs.failures import Failures
 from render_agent.runs.scheduler import TurnCoroutine, TurnScheduler, step_fault
-from render_agent.runs.turn import Spent, TurnTaker
+from render_agent.runs.turn import TurnTaker
+from render_agent.runs.turn_cost import TurnCost
 from render_agent.util.redact import without_keys
 
 logger = logging.getLogger(__name__)
@@ -83,16 +84,16 @@ class PhaseController:
 
     def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
         """Take one turn; an error of this question ends this question only."""
-        spent: Spent = []
+        cost = TurnCost()
         try:
-            turn = yield from self.turns.take(state, phase, spent)
+            turn = yield from self.turns.take(state, phase, cost)
         except (EngineError, RunLogError):
             raise
         except RenderAgentError as error:
-            self._fail(state, phase, error, spent)
+            self._fail(state, phase, error, cost)
         # Whatever an agent, a verifier or a shortage of memory raises in a step fails this question alone.
         except Exception as error:  # noqa: BLE001
-            self._fail(state, phase, step_fault(error), spent)
+            self._fail(state, phase, step_fault(error), cost)
         else:
             self.failures.went_on()
             self.observer.took(state, turn)
@@ -100,16 +101,15 @@ class PhaseController:
             self.turns.retire(self.turns.agent.dialogues(state.id))
 
     def _fail(
-        self, state: QuestionState, phase: Phase, error: RenderAgentError, spent: Spent
+        self, state: QuestionState, phase: Phase, error: RenderAgentError, cost: TurnCost
     ) -> None:
         """Log the error that stopped one question; the others go on."""
         sentence = without_keys(str(error))
         logger.error("question %s failed: %s", state.id, sentence, exc_info=error)
         of_scene = isinstance(error, SceneError | RenderError)
-        events = tuple(event for part in spent for event in part.events)
-        state.fail(sentence, events)
+        state.fail(sentence, cost.events)
         self.turns.log.append(
-            Failure(state.id, len(state.turns), phase, sentence, events, of_scene=of_scene)
+            Failure(state.id, len(state.turns), phase, sentence, cost.events, of_scene=of_scene)
         )
         self.observer.failed(state)
         self.failures.failed(state.question, sentence, of_scene=of_scene)

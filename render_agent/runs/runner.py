@@ -37,7 +37,7 @@ from render_agent.runs.build import (
     make_views,
 )
 from render_agent.runs.failures import Failures
-from render_agent.runs.log.writer import RunLog
+from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
@@ -47,7 +47,7 @@ from render_agent.runs.preflight import (
     packages,
 )
 from render_agent.runs.read import RunData
-from render_agent.runs.turn import TurnLog, TurnTaker
+from render_agent.runs.turn import TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds

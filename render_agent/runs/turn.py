@@ -10,12 +10,12 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
 from render_agent.agents.agent import Agent, Ask, Draw, Need, Tools, probe_id, turn_seed
-from render_agent.agents.verifiers.verifier import TurnContext, Verdict
+from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.config import RunConfig
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message
@@ -25,35 +25,18 @@ from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import LogLine, Phase, Seconds, Turn
+from render_agent.dialogue.turn import Phase, Turn
 from render_agent.engines.engine import Engine, Reply, Request, within_bounds
 from render_agent.errors import RenderAgentError
+from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults
+from render_agent.runs.turn_cost import TurnCost
 from render_agent.scans.camera import Camera
 from render_agent.views.free_views import unmade_views
-from render_agent.views.picture_store import Pictures
 from render_agent.views.provider import Observation
 
 T = TypeVar("T")
-
-Spent = list[Reply | Verdict]
-"""What a turn has taken so far; the turn appends to it."""
-
-
-class TurnLog(Protocol):
-    """Where turns are recorded: a run folder, or the connection to the process that owns it."""
-
-    pictures: Pictures
-
-    def append(self, line: LogLine) -> None:
-        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
-        ...
-
-    def sync(self) -> None:
-        """Wait until everything appended is on disk."""
-        ...
 
 
 @dataclass(eq=False)
@@ -76,13 +59,15 @@ class TurnTaker:
     tools: Tools
     probe: ProbePlan | None = None
 
-    def take(self, state: QuestionState, phase: Phase, spent: Spent) -> Generator[Need, Any, Turn]:
+    def take(
+        self, state: QuestionState, phase: Phase, cost: TurnCost
+    ) -> Generator[Need, Any, Turn]:
         """Take the next turn of a question and record it.
 
         Args:
             state: The question; it takes the turn once the turn is logged.
             phase: The phase of the run.
-            spent: Receives the replies and verdicts of the turn as they come.
+            cost: Receives the replies and verdicts of the turn as they come.
 
         Raises:
             RenderAgentError: A view, a reply or a verdict failed; the question takes no turn.
@@ -94,12 +79,12 @@ class TurnTaker:
         messages = self._messages(state, seen)
         request = self._request(state, seen, messages)
 
-        asked = yield from self._follow(self.agent.ask(self.tools, context, request), spent)
-        replies = yield from self._follow(_ask(asked.requests), spent)
+        asked = yield from self._follow(self.agent.ask(self.tools, context, request), cost)
+        replies = yield from self._follow(_ask(asked.requests), cost)
 
         candidates = read_candidates(context, replies, self.tools.prompt)
         choice = self.agent.choose(self.tools, context, candidates)
-        evidence = yield from self._follow(choice, spent)
+        evidence = yield from self._follow(choice, cost)
         chosen = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
         told = yield from self._told(context, chosen, evidence)
 
@@ -115,12 +100,13 @@ class TurnTaker:
             stood=seen.camera,
             camera=chosen.camera,
             outcome=chosen.outcome,
-            tokens=Tokens.total(part.tokens for part in spent),
-            seconds=_seconds(seen.seconds, time.perf_counter() - began, replies[0], spent),
+            tokens=cost.tokens,
+            seconds=cost.seconds(seen.seconds, time.perf_counter() - began, replies[0]),
             batch_size=replies[0].batch_size,
             finish=replies[chosen.group].finish,
-            events=(*(event for part in spent for event in part.events), *asked.events),
-            evidence=_with_cost(evidence, asked.wordings, replies[0], spent),
+            events=(*cost.events, *asked.events),
+            evidence=evidence
+            and cost.added_to(replace(evidence, wordings=asked.wordings), replies[0]),
             scan=seen.scan,
         )
         turn = structs.replace(turn, sha256=self.log.pictures.written(turn.drawn))
@@ -169,7 +155,7 @@ class TurnTaker:
             schema=self.schema,
         )
 
-    def _follow(self, steps: Generator[Need, Any, T], spent: Spent) -> Generator[Need, Any, T]:
+    def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
         """Serve the needs of an agent, and return its result.
 
         Side dialogues are retired once they are answered. RenderAgentError if a reply failed.
@@ -189,7 +175,7 @@ class TurnTaker:
                 names = [request.question_id for request in need.requests]
                 self.retire(name for name in names if name not in kept)
             parts = served if isinstance(served, list) else []
-            spent += (part for part in parts if isinstance(part, Reply | Verdict))
+            cost.add(parts)
             if faults := [p.error for p in parts if isinstance(p, Reply) and p.error is not None]:
                 raise RenderAgentError(faults[0])
 
@@ -288,26 +274,3 @@ def _sentence(words: str) -> str:
 def _ask(requests: tuple[Request, ...]) -> Generator[Need, Any, list[Reply]]:
     replies: list[Reply] = yield Ask(requests)
     return replies
-
-
-def _seconds(rendering: float, elapsed: float, own: Reply, spent: Spent) -> Seconds:
-    """Return the seconds of a turn, rounded as the log has them.
-
-    Generating is the turn's share of every batch, scaled to the batch of its own reply.
-    """
-    share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in spent)
-    times = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
-    return Seconds(*(round(part, 4) for part in times))
-
-
-def _with_cost(
-    evidence: Evidence | None, wordings: tuple[str, ...], own: Reply, spent: Spent
-) -> Evidence | None:
-    """Return the evidence with the tokens of its verifiers and its calls of the model beyond the own reply's."""
-    if evidence is None:
-        return None
-    verdicts = [part for part in spent if isinstance(part, Verdict)]
-    calls = sum(1 / part.batch_size for part in spent if isinstance(part, Reply))
-    calls += sum(verdict.calls for verdict in verdicts) - 1 / own.batch_size
-    tokens = Tokens.total(verdict.tokens for verdict in verdicts)
-    return replace(evidence, tokens=tokens, calls=calls, wordings=wordings)

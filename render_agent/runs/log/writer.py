@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import LogLine
@@ -36,6 +36,20 @@ from render_agent.views.picture_store import Pictures
 
 NAME_FORMAT = "%Y%m%dT%H%M%S"
 """Name of a run folder: the second it was created, in local time."""
+
+
+class TurnLog(Protocol):
+    """Where turns are recorded: a run folder, or the connection to the process that owns it."""
+
+    pictures: Pictures
+
+    def append(self, line: LogLine) -> None:
+        """Append a turn, or the error that stopped a question; it exists from the next `sync` on."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until everything appended is on disk."""
+        ...
 
 
 class RunLog:

@@ -26,8 +26,8 @@ from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
 from render_agent.render.png import encode
 from render_agent.runs.build import build
+from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.phase_controller import Observer, Silent
-from render_agent.runs.turn import TurnLog
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
 from render_agent.util.processes import cores
 from render_agent.util.whole_files import write_whole

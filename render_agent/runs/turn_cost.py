@@ -1,0 +1,54 @@
+"""What one turn takes: the replies and verdicts that went into it, and their events, tokens and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from render_agent.agents.verifiers.verifier import Verdict
+from render_agent.dialogue.evidence import Evidence
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Seconds
+from render_agent.engines.engine import Reply
+
+
+@dataclass
+class TurnCost:
+    """The replies and verdicts of one turn, in the order in which they came."""
+
+    parts: list[Reply | Verdict] = field(default_factory=list)
+
+    def add(self, served: Iterable[object]) -> None:
+        """Add those of some objects that are replies or verdicts. Nothing else costs anything."""
+        self.parts += (part for part in served if isinstance(part, Reply | Verdict))
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Faults of the engine that were overcome, by kind."""
+        return tuple(event for part in self.parts for event in part.events)
+
+    @property
+    def tokens(self) -> Tokens:
+        """Tokens of all parts."""
+        return Tokens.total(part.tokens for part in self.parts)
+
+    def seconds(self, rendering: float, elapsed: float, own: Reply) -> Seconds:
+        """Return where the time of the turn went, rounded so that a run read back has the same totals.
+
+        Args:
+            rendering: Seconds of drawing its views.
+            elapsed: Seconds since then.
+            own: The reply to its first request. Generating is the share of the turn in every batch, scaled to the
+                batch of this reply.
+        """
+        share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
+        times = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
+        return Seconds(*(round(part, 4) for part in times))
+
+    def added_to(self, evidence: Evidence, own: Reply) -> Evidence:
+        """Return evidence with the tokens of the verifiers and the calls of the model beyond that of `own`."""
+        verdicts = [part for part in self.parts if isinstance(part, Verdict)]
+        calls = sum(1 / part.batch_size for part in self.parts if isinstance(part, Reply))
+        calls += sum(verdict.calls for verdict in verdicts) - 1 / own.batch_size
+        tokens = Tokens.total(verdict.tokens for verdict in verdicts)
+        return replace(evidence, tokens=tokens, calls=calls)
