@@ -66,6 +66,13 @@ def test_tests_that_are_named_are_in_their_files():
         assert f"\ndef {test}(" in source, test
 
 
+def test_files_that_the_page_on_architecture_names_exist():
+    named = set(re.findall(r"(?<![\w/])[a-z]\w*(?:/\w+)+\.py", ARCHITECTURE))
+    assert len(named) >= 15
+    places = (TREE, TREE / "render_agent")
+    assert not [name for name in named if not any((place / name).is_file() for place in places)]
+
+
 @by_page
 def test_every_command_that_is_shown_is_understood(page):
     """Those of docs/extending/ need the packages that are shown beside them: tests/extending/ types them."""
