@@ -73,7 +73,7 @@ def pooled(name: str, runs: Sequence[Results]) -> Side:
     """Return one side of a comparison: every question with its mean score over runs with several seeds."""
     scores = np.mean([[row["score"] for row in run["questions"]] for run in runs], axis=0)
     rows = [row | {"score": float(s)} for row, s in zip(runs[0]["questions"], scores, strict=True)]
-    return Side(name, {"questions": rows}, {})
+    return Side(name, {"questions": rows})
 
 
 def steps(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
 from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.viewer import Viewer
+from render_agent.report.compare_runs import compare_runs
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
@@ -28,9 +29,8 @@ from render_agent.report.result_rows import (
 )
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.row import score_of
-from render_agent.runs.read import RunData, compared_beliefs, find_run
+from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
-from render_agent.score.comparison import Side, compare_alike
 from render_agent.score.summary import overall_name
 from render_agent.util.display import counted
 
@@ -325,13 +325,10 @@ class RunResults:
             UsageError: The runs are not comparable, or have no scored question in common.
         """
         theirs = other if isinstance(other, RunResults) else load_run(other)
-        a, b = (
-            Side(run.name, run.results, {"subset": run.config.subset}) for run in (self, theirs)
+        (figures,) = compare_runs(
+            [self.folder, theirs.folder], anyway=anyway, way_out="anyway=True"
         )
-        figures = compare_alike(a, b, anyway=anyway, way_out="anyway=True")
         reasons = figures.pop("warnings")
-        if beliefs := compared_beliefs(self.folder, theirs.folder):
-            figures["beliefs"] = beliefs
         return Comparison(figures, tuple(reasons))
 
     def __len__(self) -> int:

@@ -25,14 +25,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run of a comparison: its name, its results, and which questions it was to answer.
+    """One run of a comparison.
 
-    options: those that change results, by name, as far as they are known.
+    Attributes:
+        name: The run's name.
+        results: The content of its `results.json`.
+        options: Its options that change results, by name, as far as they are known.
     """
 
     name: str
     results: Mapping[str, Any]
-    subset: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -44,11 +46,10 @@ class Side:
 
 def incomparable(a: Side, b: Side) -> list[str]:
     """Return why two runs are not comparable, a clause a reason; none where they are."""
-    reasons = [
-        f"{name} is {a.subset.get(name)!r} in one and {b.subset.get(name)!r} in the other"
-        for name in sorted({*a.subset, *b.subset})
-        if a.subset.get(name) != b.subset.get(name)
-    ]
+    reasons = []
+    subsets = [side.options.get("subset") for side in (a, b)]
+    if subsets[0] != subsets[1]:
+        reasons.append(f"--subset is {subsets[0]!r} in one and {subsets[1]!r} in the other")
     ours, theirs = a.rows, b.rows
     if only := len(ours.keys() ^ theirs.keys()):
         reasons.append(f"{only} questions are in one of them only")

@@ -82,7 +82,7 @@ def test_the_score_is_of_the_questions_as_they_are(folder, tmp_path):
     assert written[1][0] == f"{written[0][0]},change"
     assert "change" not in (alone / "questions.jsonl").read_text()
     assert "causal" not in results
-    assert not incomparable(Side("alone", results, {}), Side("paired", with_pairs, {}))
+    assert not incomparable(Side("alone", results), Side("paired", with_pairs))
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # what is told while a run goes on is of the same questions
     states = RunData(paired).states

@@ -17,7 +17,7 @@ def side(name, scores, kind="route_planning", subset="full", **more):
         }
         for number, score in enumerate(scores)
     ]  # fmt: skip
-    return Side(name, {"questions": rows}, {"--subset": subset})
+    return Side(name, {"questions": rows}, {"subset": subset})
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def rung(name, tools, scores):
     one = side(name, scores)
     totals = {"per_question": {"turns": 2.0, "renders": 1.0, "tokens_in": 5.0, "tokens_out": 1.0}}
     options = {"model": "m", **({} if tools == "none" else {"tools": tools})}
-    return Side(name, {**one.results, "totals": totals}, {}, options)
+    return Side(name, {**one.results, "totals": totals}, options)
 
 
 def test_the_ladder_tells_the_gain_of_every_step_over_what_all_have_scored():
@@ -155,5 +155,5 @@ def test_the_ladder_tells_the_gain_of_every_step_over_what_all_have_scored():
 def test_runs_that_differ_in_more_than_tools_are_no_ladder():
     low, other = rung("a", "none", [0.0] * 8), rung("b", "measure", [0.0] * 8)
     assert ladder([low]) is ladder([low, low]) is None
-    assert ladder([low, Side("c", other.results, {}, {**other.options, "model": "n"})]) is None
+    assert ladder([low, Side("c", other.results, {**other.options, "model": "n"})]) is None
     assert ladder([low, rung("d", "brought", [0.0] * 8)]) is None

@@ -14,11 +14,6 @@ from render_agent.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from render_agent.runs.read import RunData
-    from render_agent.score.comparison import Side
-
-POWER = 0.8  # of the planned comparison
-
 
 @click.command("compare", panel="Inspect runs")
 @click.argument(
@@ -63,19 +58,21 @@ def compare_command(
     """
     if power is None:
         place = None if page is None else Path(page)
-        compare_runs(Path(output), runs, anyway, place, not no_diagnosis, as_json)
+        print_comparison(Path(output), runs, anyway, place, not no_diagnosis, as_json)
         return
+    from render_agent.report.compare_runs import plan_power
+    from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
 
-    figures = plan_power(Path(output), runs, power)
+    figures = plan_power([find_run(Path(output), name) for name in runs], power)
     if as_json:
         click.echo(json_text(figures))
     else:
         plain_console().print(power_table(figures))
 
 
-def compare_runs(
+def print_comparison(
     output: Path,
     names: Sequence[str],
     anyway: bool,
@@ -88,10 +85,10 @@ def compare_runs(
     An empty path stands for a folder beside the first run. UsageError if runs are not comparable.
     """
     from render_agent.extras import require
-    from render_agent.runs.read import compared_beliefs, find_run
+    from render_agent.report.compare_runs import compare_runs, sides_of
+    from render_agent.runs.read import find_run
     from render_agent.score.beliefs.belief_summary import WORDS
-    from render_agent.score.comparison import correct, ladder
-    from render_agent.score.intervals import add_holm
+    from render_agent.score.comparison import ladder
     from render_agent.score.tables import (
         changed_table,
         compared_beliefs_table,
@@ -110,16 +107,8 @@ def compare_runs(
     folders = [find_run(output, name) for name in names]
     if repeated := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{repeated[0]} would be compared with itself: name another run")
-    alike = len({folder.name for folder in folders}) < len(folders)
-    sides = [_side(folder, by_path=alike) for folder in folders]
-    first, *others = sides
-    steps = ladder(sides)
-    pairs = [_pair(first, other, anyway=anyway) for other in others]
-    correct(pairs)
-    for comparison, folder in zip(pairs, folders[1:], strict=True):
-        if beliefs := compared_beliefs(folders[0], folder):
-            comparison["beliefs"] = beliefs
-    add_holm([entry for comparison in pairs for entry in comparison.get("beliefs", {}).values()])
+    steps = ladder(sides_of(folders))
+    pairs = compare_runs(folders, anyway=anyway, way_out="--anyway")
     if page is not None:
         from render_agent.report.pages.comparison.comparison_page import (
             comparison_folder,
@@ -145,21 +134,6 @@ def compare_runs(
             console.print(compared_beliefs_table(comparison, WORDS))
     if steps is not None:
         console.print(ladder_table(steps))
-
-
-def plan_power(output: Path, names: Sequence[str], difference: float) -> dict[str, Any]:
-    """Return the scenes and questions needed to detect a difference from the first of one or two runs."""
-    from render_agent.runs.read import find_run
-    from render_agent.score.comparison import compare, incomparable
-    from render_agent.score.power import plan
-
-    if len(names) > 2:
-        raise UsageError("--power takes one run, or two of the same questions")
-    sides = [_side(find_run(output, name), by_path=False) for name in names]
-    if len(sides) == 2 and (reasons := incomparable(*sides)):
-        raise UsageError(f"{' and '.join(names)} are not comparable: {'; '.join(reasons)}")
-    compared = compare(*sides) if len(sides) == 2 else None
-    return plan(sides[0].results, difference, POWER, compared)
 
 
 def power_table(figures: Mapping[str, Any]) -> Table:
@@ -193,30 +167,4 @@ def power_table(figures: Mapping[str, Any]) -> Table:
 def _is_run(output: Path, place: Path) -> bool:
     return place.name == "recent" or any(
         (path / "config.json").is_file() for path in (output / place, place)
-    )
-
-
-def _pair(first: Side, second: Side, *, anyway: bool) -> dict[str, Any]:
-    """Compare one run with another. UsageError if they are not comparable."""
-    from render_agent.score.comparison import compare_alike, differing
-
-    sides = (("a", first.results), ("b", second.results))
-    return {
-        **compare_alike(first, second, anyway=anyway, way_out="--anyway"),
-        "options": differing(first, second),
-        "work": {side: results["totals"]["per_question"] for side, results in sides},
-        "notes": {side: results["notes"] for side, results in sides},
-    }
-
-
-def _side(folder: RunData, *, by_path: bool) -> Side:
-    from render_agent.config import fixed_options
-    from render_agent.score.comparison import Side
-
-    config = folder.config
-    return Side(
-        str(folder.path) if by_path else folder.name,
-        folder.results,
-        {"--subset": config.subset},
-        fixed_options(config.to_json()),
     )

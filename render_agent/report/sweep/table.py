@@ -95,7 +95,7 @@ def side_of(folders: Sequence[RunData]) -> Side:
         (folder.saved_results if is_complete(folder) else None) or folder.results
         for folder in folders
     ]
-    subset = {"--subset": folders[0].config.subset}
+    subset = {"subset": folders[0].config.subset}
     name = " ".join(folder.name for folder in folders)
     if len(folders) == 1:
         return Side(name, results[0], subset)

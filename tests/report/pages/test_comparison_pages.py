@@ -71,7 +71,7 @@ def changed(page):
 
 def test_the_table_holds_what_compare_says(page, runs, two):
     output, names = runs
-    sides = [Side(name, RunData(output / name).results, {}) for name in names[:2]]
+    sides = [Side(name, RunData(output / name).results) for name in names[:2]]
     found = compare(*sides)["differences"]["official"]
     page.goto(two.as_uri())
     cells = page.locator(".scores tr.mean td").all_inner_texts()

@@ -84,7 +84,7 @@ def test_every_combination_is_a_run_and_a_row(done):
         assert row["per_question"]["tokens_in"] == results["totals"]["tokens"]["in"] / 4
         assert (row["status"], row["scored"], row["failed"]) == ("complete", 4, 0)
         if path is not runs[0]:
-            sides = (Side(one.name, one.saved_results, {}) for one in (first, folder))
+            sides = (Side(one.name, one.saved_results) for one in (first, folder))
             expected = compare(*sides)["differences"]["official"]["difference"]
             assert row["difference"] == expected
     assert "difference" not in rows[0]

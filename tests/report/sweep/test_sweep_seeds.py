@@ -77,7 +77,7 @@ def test_differences_are_paired_seed_by_seed(done):
     base, _ = runs_of(place, "by chance", told)
     ours, row = runs_of(place, "as many turns", told)
     paired = [
-        compare(Side("a", base[seed], {}), Side("b", ours[seed], {}))["differences"]["official"]
+        compare(Side("a", base[seed]), Side("b", ours[seed]))["differences"]["official"]
         for seed in (3, 5)
     ]
     assert row["difference"] == pytest.approx(sum(one["difference"] for one in paired) / 2)
