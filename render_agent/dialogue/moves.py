@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -26,14 +25,6 @@ AXES = (
     ("z_delta_meters", "up", "down"),
 )
 """The axes of `Steps`: the field of the reply, and the names of a positive and a negative step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one turn: metres in each direction, and degrees of rotation."""
-
-    metres: float = MAX_MOVE_METRES
-    rotation: float = MAX_ROTATION_DEGREES
 
 
 class Outcome(Struct, frozen=True):
@@ -68,11 +59,11 @@ def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera,
     rotation and pitch. Then it moves level in its new heading, then up or down. With `look_at` it turns to
     the point again from where it ended.
     """
-    limits, limited = Limits(), []
+    limited: list[str] = []
     if action.look_at is None:
-        turned = _clamped(action.rotation, limits.rotation)
+        turned = _clamped(action.rotation, MAX_ROTATION_DEGREES)
         heading = camera.turned(turned, action.pitch)
-        if abs(action.rotation) > limits.rotation:
+        if abs(action.rotation) > MAX_ROTATION_DEGREES:
             limited.append("rotation_angle_degrees")
         if action.pitch and not _tilts_fully(action.pitch, camera, heading):
             limited.append("pitch_degrees")
@@ -80,8 +71,8 @@ def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera,
         heading = camera.looking_at(action.look_at)
         turned = wrapped(heading.yaw - camera.yaw)
     asked = _asked_steps(action)
-    limited += [AXES[axis][0] for axis in range(3) if abs(asked[axis]) > limits.metres]
-    forward, left, up = (_clamped(metres, limits.metres) for metres in asked)
+    limited += [AXES[axis][0] for axis in range(3) if abs(asked[axis]) > MAX_MOVE_METRES]
+    forward, left, up = (_clamped(metres, MAX_MOVE_METRES) for metres in asked)
     after, level, level_obstacle = _advanced(heading, (forward, left, 0.0), space)
     after, vertical, vertical_obstacle = _advanced(after, (0.0, 0.0, up), space)
     if action.look_at is not None and after.position != camera.position:

@@ -228,8 +228,10 @@ class ReplyField:
     amount: Amount | None = None
 
 
-def describe_action(action: Action) -> list[str]:
-    """Return what an action asks for, one clause per field, in the order in which it is carried out."""
+def describe_action(action: Action | Malformed) -> list[str]:
+    """Return what a reply asks for, one clause per field, in the order in which it is carried out."""
+    if isinstance(action, Malformed):
+        return [f"nothing that could be read: {action.reason}"]
     fields = sorted(FIELDS, key=lambda field: field.name != "look_at")  # turns before it moves
     return [words for field in fields if (words := field.describe(action)) is not None]
 

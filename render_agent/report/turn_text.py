@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from render_agent.dialogue.evidence import Evidence
+from render_agent.dialogue.reply import describe_action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine
 from render_agent.errors import QuestionsError
@@ -14,7 +15,6 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import belief_words, cause_words
 from render_agent.report.pages.maps.belief_marks import worth_words
 from render_agent.report.pages.maps.path_marks import where
-from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
@@ -92,7 +92,7 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
     for standing in standings(evidence):
         candidate = standing.candidate
         mark = ">" if standing.chosen else " "
-        move = "; ".join(action_words(candidate.action)) or "nothing"
+        move = "; ".join(describe_action(candidate.action)) or "nothing"
         if candidate.group:
             move += f" (wording {candidate.group + 1})"
         if candidate.outcome is not None and candidate.outcome.is_short:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.evidence import Candidate
-from render_agent.dialogue.moves import Limits
-from render_agent.dialogue.reply import KINDS, Action
+from render_agent.dialogue.reply import KINDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.scans.camera import MAX_PITCH, Camera, wrapped
 
 ENDS = ("from", "to")
@@ -93,11 +92,10 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     if action.look_at is not None and camera is not None:
         turned = camera.looking_at(action.look_at)
         rotation, pitch = wrapped(turned.yaw - camera.yaw), turned.pitch - camera.pitch
-    limits = Limits()
-    steps = np.array([action.forward, action.left, action.up]) / limits.metres
+    steps = np.array([action.forward, action.left, action.up]) / MAX_MOVE_METRES
     if not np.isfinite([rotation, pitch, *steps]).all():
         raise ValueError("a move has a number that is not finite")
-    turn = math.radians(max(-limits.rotation, min(limits.rotation, rotation)))
+    turn = math.radians(max(-MAX_ROTATION_DEGREES, min(MAX_ROTATION_DEGREES, rotation)))
     flags = [
         action.look_at is not None,
         *(action.view == kind for kind in KINDS),

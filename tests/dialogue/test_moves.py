@@ -10,8 +10,8 @@ from factories.scans import as_scene, block, joined, rectangle, room
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from render_agent.dialogue.moves import MIN_MOVE, Limits, Outcome, carry_out, describe
-from render_agent.dialogue.reply import Action
+from render_agent.dialogue.moves import MIN_MOVE, Outcome, carry_out, describe
+from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.dialogue.wording import general
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -199,14 +199,13 @@ def test_there_and_back_is_the_identity(rotation, forward, left, up):
 def test_the_outcome_agrees_with_the_action_and_the_poses(action, start):
     camera = Camera(start, 30.0)
     after, outcome, feedback = move(action, camera)
-    limits = Limits()
     for asked, requested, moved in zip(
         (action.forward, action.left, action.up), outcome.requested, outcome.moved, strict=True
     ):
-        assert abs(requested) == (min(abs(asked), limits.metres) if abs(asked) >= MIN_MOVE else 0)
+        assert abs(requested) == (min(abs(asked), MAX_MOVE_METRES) if abs(asked) >= MIN_MOVE else 0)
         assert abs(moved) <= abs(requested) + 1e-9
         assert min(asked * requested, requested * moved) >= 0
-    assert abs(outcome.turned) <= limits.rotation
+    assert abs(outcome.turned) <= MAX_ROTATION_DEGREES
     heading = camera.turned(outcome.turned)
     walked = np.array(camera.position) + heading.offset(*outcome.moved)
     assert np.allclose(after.position, walked, atol=1e-6)
@@ -214,10 +213,11 @@ def test_the_outcome_agrees_with_the_action_and_the_poses(action, start):
     assert (outcome.level_obstacle is None) == np.allclose(level, level_moved, atol=1e-12)
     assert (outcome.vertical_obstacle is None) == (up == up_moved)
     exceeded = {
-        "forward_meters": abs(action.forward) > limits.metres,
-        "left_meters": abs(action.left) > limits.metres,
-        "z_delta_meters": abs(action.up) > limits.metres,
-        "rotation_angle_degrees": not action.look_at and abs(action.rotation) > limits.rotation,
+        "forward_meters": abs(action.forward) > MAX_MOVE_METRES,
+        "left_meters": abs(action.left) > MAX_MOVE_METRES,
+        "z_delta_meters": abs(action.up) > MAX_MOVE_METRES,
+        "rotation_angle_degrees": not action.look_at
+        and abs(action.rotation) > MAX_ROTATION_DEGREES,
         "pitch_degrees": not action.look_at and abs(action.pitch) > 60 + 1e-9,
     }
     assert set(outcome.limits) == {field for field, is_exceeded in exceeded.items() if is_exceeded}

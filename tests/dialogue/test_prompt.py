@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from render_agent.dialogue.chat import pictures
-from render_agent.dialogue.moves import Limits
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import KINDS, Action, Malformed
+from render_agent.dialogue.reply import (
+    KINDS,
+    MAX_MOVE_METRES,
+    MAX_ROTATION_DEGREES,
+    Action,
+    Malformed,
+)
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
@@ -207,15 +212,17 @@ def test_a_view_that_is_shown_at_once_says_where_it_was_taken():
 
 
 def test_the_limits_in_the_instructions_are_those_of_the_moves():
-    instructions, limits = Prompt(9, 75.0).instructions, Limits()
-    assert f"at most {limits.rotation:g} a turn" in instructions
-    assert f"at most {limits.metres:g} a turn" in instructions
+    instructions = Prompt(9, 75.0).instructions
+    assert f"at most {MAX_ROTATION_DEGREES:g} a turn" in instructions
+    assert f"at most {MAX_MOVE_METRES:g} a turn" in instructions
     assert f"keeps {CLEARANCE_METRES:g} m away" in instructions
     assert f"within {MAX_PITCH:g} up and {MAX_PITCH:g} down" in instructions
     fields = reply_schema(KINDS)["properties"]
-    assert fields["rotation_angle_degrees"]["maximum"] == limits.rotation
+    assert fields["rotation_angle_degrees"]["maximum"] == MAX_ROTATION_DEGREES
     assert (
-        fields["forward_meters"]["maximum"] == fields["z_delta_meters"]["maximum"] == limits.metres
+        fields["forward_meters"]["maximum"]
+        == fields["z_delta_meters"]["maximum"]
+        == MAX_MOVE_METRES
     )
     assert fields["pitch_degrees"]["maximum"] == 2 * MAX_PITCH
 

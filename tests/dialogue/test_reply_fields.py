@@ -5,16 +5,18 @@ import json
 import pytest
 from factories import TREE, states
 from factories.replies import read, reply_schema
+from factories.scans import as_scene, room
 from msgspec import structs
 
 from render_agent.dialogue import reply, wording
 from render_agent.dialogue.json_object import last_object
-from render_agent.dialogue.moves import Limits
+from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import FIELDS, KINDS, Action, Malformed, ReplyForm, describe_action
 from render_agent.dialogue.reply_protocol import ReplyProtocol, read_fields
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording
-from render_agent.report.pages.question.action_text import action_words
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
 
 STRIDE = reply._amount(
     "stride_meters", "forward", "stride", reply.Amount(3, "m", "stride", "ahead", "backwards")
@@ -43,10 +45,13 @@ def test_every_attribute_of_an_action_has_one_declaration():
     assert {*declared} | {"answer_text", "notes"} == {*Action.__struct_fields__}
 
 
-def test_the_limits_of_the_moves_are_those_of_the_declarations():
-    limits, amounts = Limits(), {f.attribute: f.amount for f in FIELDS if f.amount is not None}
-    assert amounts["rotation"].limit == limits.rotation
-    assert {amounts[way].limit for way in ("forward", "left", "up")} == {limits.metres}
+def test_moves_are_clamped_to_the_declared_limits():
+    space, here = FreeSpace.of(as_scene(*room(size=(20, 20, 20)))), Camera((10.0, 10.0, 10.0))
+    for field in FIELDS:
+        if field.amount is not None:
+            asked = Action(**{field.attribute: field.amount.limit + 1})
+            limits = carry_out(asked, here, space)[1].limits
+            assert limits == (field.name,)
 
 
 def test_a_declared_field_is_read_asked_for_explained_and_described(new_field):
@@ -58,7 +63,7 @@ def test_a_declared_field_is_read_asked_for_explained_and_described(new_field):
     assert '"pitch_degrees": 0, "stride_meters": 0,\n "forward_meters": 0' in instructions
     assert "\n- stride_meters: one stride of at most 3.\n" in instructions
     assert "stride_meters" not in Prompt(9, 75.0, ()).instructions
-    assert "stride 1.5 m backwards" in action_words(Action(forward=-1.5))
+    assert "stride 1.5 m backwards" in describe_action(Action(forward=-1.5))
 
 
 def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_path):
@@ -87,6 +92,7 @@ def test_a_field_whose_sentence_a_model_leaves_empty_does_not_exist_for_it(tmp_p
          ["measure at (1, 2), pixel (5, 6) of view 0"]),
         (Action(answer="B", answer_text="(B)"), ["answer so far: B"]),
         (Action(answer="B", done=True), ["answer: B", "done"]),
+        (Malformed("it is empty"), ["nothing that could be read: it is empty"]),
         (Action(answer_text="maybe", done=True), ["an answer that could not be read: maybe", "done"]),
     ],
 )  # fmt: skip

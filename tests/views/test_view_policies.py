@@ -10,7 +10,7 @@ import pytest
 from conftest import mostly_slow
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.moves import Limits
+from render_agent.dialogue.reply import MAX_MOVE_METRES
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.start_pose import start_camera, surface
 from render_agent.render.visibility.object_visibility import Sight
@@ -18,6 +18,7 @@ from render_agent.scans.boxes import upright
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import vertical_from_horizontal
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.ground_truth import known_facts, placed
 from render_agent.tasks.mentions import named_categories
 from render_agent.tasks.rooms import bundled
@@ -98,7 +99,7 @@ def test_as_many_free_and_different_views_as_the_budget_has(views, room):
             cameras = chooser.further(question, here).cameras
             assert len(cameras) == len(set(cameras)) == count
             for camera in cameras:
-                assert here.space.clearance(camera.position) > Limits().clearance - 1e-9
+                assert here.space.clearance(camera.position) > CLEARANCE_METRES - 1e-9
                 assert camera.vertical_fov == here.start.vertical_fov
 
 
@@ -117,7 +118,7 @@ def test_a_walk_goes_as_far_as_a_model_may_and_is_drawn_from_seed_and_id():
     assert not walk.shared
     way = [here.start, *walk.cameras]
     steps = [math.dist(a.position, b.position) for a, b in pairwise(way)]
-    assert max(steps) <= Limits().metres + 1e-9
+    assert max(steps) <= MAX_MOVE_METRES + 1e-9
     assert sum(steps) > 1
     assert walk.cameras != policy("random-walk").further(second, here).cameras
     assert walk.cameras != policy("random-walk", seed=1).further(first, here).cameras

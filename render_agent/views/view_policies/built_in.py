@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.moves import Limits, carry_out
+from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Action
+from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.views.view_policies.view_policy import (
     FurtherViews,
     Policy,
@@ -130,11 +130,11 @@ class RandomWalk:
         """Return the cameras of the walk from the start; each question has its own, a pair one."""
         words = f"{self.seed} {question.chance_id}".encode("utf-8", "backslashreplace")
         chance = random.Random(hashlib.sha256(words).digest())
-        limits, camera, cameras = Limits(), context.start, []
+        camera, cameras = context.start, []
         for _ in range(self.count):
             action = Action(
-                rotation=chance.uniform(-limits.rotation, limits.rotation),
-                forward=chance.uniform(MIN_STEP_METRES, limits.metres),
+                rotation=chance.uniform(-MAX_ROTATION_DEGREES, MAX_ROTATION_DEGREES),
+                forward=chance.uniform(MIN_STEP_METRES, MAX_MOVE_METRES),
             )
             camera = carry_out(action, camera, context.space)[0]
             cameras.append(camera)

@@ -14,7 +14,7 @@ from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import Message, thinking_and_rest
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Malformed
+from render_agent.dialogue.reply import Malformed, describe_action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
@@ -31,7 +31,6 @@ from render_agent.report.pages.maps.path_marks import (
     marks,
     where,
 )
-from render_agent.report.pages.question.action_text import action_words
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
@@ -285,7 +284,7 @@ class QuestionView:
         rest = rest.strip("\n")
         return [block.strip() for block in blocks if block.strip()], rest, _pretty(rest)
 
-    asked = staticmethod(action_words)
+    asked = staticmethod(describe_action)
     where = staticmethod(where)
     standings = staticmethod(standings)
     how_chosen = staticmethod(how_chosen)
