@@ -32,10 +32,13 @@ def check_format(path: Path, record: Any) -> None:
     # 0.1.0 had a format 1 of its own
     if number == FORMAT and not program.startswith("0.1."):
         return
-    age = "newer" if number > FORMAT else "older"
+    if number > FORMAT:
+        age, way_out = "newer", "Upgrade render_agent to read it."
+    else:
+        age, way_out = "older", "Use the version that wrote it, or start a new run."
     raise RunLogError(
         f"{path} was written by render_agent {program} in {age} format {short_repr(number, 40)}; render_agent"
-        f" {__version__} reads only format {FORMAT} of 0.2.0 and later. Use the version that wrote it, or start a new run.",
+        f" {__version__} reads only format {FORMAT} of 0.2.0 and later. {way_out}",
         f"{age} format",
     )
 

@@ -76,6 +76,24 @@ def continued(path):
     go_on(path, walking(4))
 
 
+def test_fields_that_a_later_version_added_are_left_out(finished):
+    """Such a folder has the same format, so it is read."""
+    run = RunData(finished)
+    for name in ("turns.jsonl", "questions.jsonl", "config.json", "results.json"):
+        lines = (
+            (finished / name).read_text().splitlines()
+            if name.endswith("l")
+            else [(finished / name).read_text()]
+        )
+        more = [json.dumps(json.loads(line) | {"added": {"later": 1}}) for line in lines]
+        (finished / name).write_text("\n".join(more) + "\n")
+    later = RunData(finished)
+    assert (later.questions, later.turns, later.config) == (run.questions, run.turns, run.config)
+    assert later.results == run.results
+    assert later.saved_results.pop("added") == {"later": 1}
+    resume_run(later, {}).close()
+
+
 def test_a_torn_last_line_is_dropped_and_its_turn_taken_again(finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     cut(copy, 6)
@@ -139,10 +157,11 @@ def test_an_edited_config_is_refused(finished):
     ("content", "said"),
     [
         (b"", "cannot read"),
-        (b"{}", "format None"),
-        (b"[]", "format None"),
-        (b'{"format": true}', "format True"),
-        (b'{"format": 99}', "format 99"),
+        (b"{}", "not a run folder"),
+        (b"[]", "not a run folder"),
+        (b'{"format": true}', "not a run folder.*format True"),
+        (b'{"format": 0}', "older format 0.*Use the version"),
+        (b'{"format": 99}', "newer format 99.*Upgrade"),
     ],
 )
 def test_a_config_that_is_none_is_refused(finished, content, said):
