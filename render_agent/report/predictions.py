@@ -13,7 +13,7 @@ from render_agent.errors import QuestionsError
 from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO, Scored
 from render_agent.score.parsers import PARSERS
-from render_agent.score.questions import is_scorable, score_answer, scored_question
+from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL, ORDER_NOTE, figures, means
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
@@ -65,11 +65,11 @@ def score_predictions(
     """Score the predictions over all the questions; one without a prediction scores 0.
 
     `official` is always the official parser's; the other means, `tasks` and `types` (type → score in
-    percent) are those of `parser`. Questions without a truth are left out.
+    percent) are those of `parser`; `metrics` as in the results of a run. Questions without a truth are left out.
     """
     known = [question for question in questions if is_scorable(question)]
     macro = OFFICIAL if parser == OFFICIAL else MACRO
-    scores = figures(_scored_question(known, predictions, parser), macro)
+    scores = figures(_scored_answers(known, predictions, parser), macro)
     missing = sum(question.id not in predictions for question in known)
     empty = sum(not (predictions[q.id] or "").strip() for q in known if q.id in predictions)
     notes = [f"{missing} of {len(known)} questions have no prediction: they score 0"] * bool(
@@ -77,7 +77,7 @@ def score_predictions(
     )
     notes += [ORDER_NOTE] * any(question.type == ORDER for question in known)
     others = {
-        name: means(_scored_question(known, predictions, name))
+        name: means(_scored_answers(known, predictions, name))
         for name in PARSERS
         if name != OFFICIAL
     }
@@ -86,12 +86,13 @@ def score_predictions(
         "notes": notes,
         "parser": parser,
         **scores,
-        OFFICIAL: means(_scored_question(known, predictions, OFFICIAL))[MACRO],
+        OFFICIAL: means(_scored_answers(known, predictions, OFFICIAL))[MACRO],
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
             name: {MACRO: other[MACRO], MICRO: other[MICRO]} for name, other in others.items()
         },
         "chance": chance_levels(known),
+        **metric_means(known, predictions),
         "counts": {
             "questions": len(known),
             "predictions": len(known) - missing,
@@ -119,7 +120,7 @@ def _read_line(line: str, where: str) -> Prediction:
     return row
 
 
-def _scored_question(
+def _scored_answers(
     questions: Sequence[Question], predictions: Mapping[str, str | None], parser: str
 ) -> list[Scored]:
     return [scored_question(q, score_answer(q, predictions.get(q.id), parser)) for q in questions]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from render_agent import registry
 from render_agent.dialogue.question import Question
+from render_agent.score.intervals import ratio
 from render_agent.score.means import Scored
 from render_agent.score.metrics import Metric
 from render_agent.score.parsers import PARSERS
@@ -49,3 +54,34 @@ def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL)
 def scored_question(question: Question, score: float) -> Scored:
     """Return a score with the type, data set and scene of its question."""
     return Scored(question.type, question.dataset, question.scene, score, question.pruned)
+
+
+def metric_means(
+    questions: Sequence[Question], answers: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return `metrics` of results: the mean of each metric over the questions that name it, or a metric beside it.
+
+    Args:
+        questions: Questions with a ground truth; those that name no metric are left out.
+        answers: Answers in the model's own words by question id.
+
+    Returns:
+        `score` and `interval` in percent and `n` by metric, under the key `metrics`; {} if no question names a metric.
+    """
+    named: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.metric is not None and not metric_of(question).judged:
+            for name in (question.metric, *metric_of(question).beside):
+                named.setdefault(name, []).append(replace(question, metric=name))
+    metrics = {}
+    for name in filter(named.__contains__, registry.names("metric")):
+        own = named[name]
+        scores = [score_answer(question, answers.get(question.id)) for question in own]
+        mean = ratio(scores, [(q.dataset, q.scene) for q in own])
+        if mean is not None:
+            metrics[name] = {
+                "score": 100 * float(mean.mean),
+                "interval": mean.interval(share=True),
+                "n": len(own),
+            }
+    return {"metrics": metrics} if metrics else {}

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from conftest import test_data
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.report.predictions import read_predictions, score_predictions
+from render_agent.score.tables import overall_lines
 from render_agent.tasks.question_files import load_questions
 
 NUMBERS = {
@@ -250,3 +252,16 @@ def test_order_is_reported_apart_with_the_reason():
     found = score_predictions([made(0), order], {"0": "2", "3": "B"})
     assert (found["official"], found["without_order"]) == (50, 100)
     assert not math.isnan(found["types"]["obj_appearance_order"])
+
+
+def test_metrics_that_questions_name_are_reported_beside_the_means():
+    named = replace(made(3), type="what", wanted="text", truth="a chair", metric="exact-match")
+    found = score_predictions([made(0), named], {"0": "2", "3": "armchair"})
+    assert {name: entry["score"] for name, entry in found["metrics"].items()} == {
+        "exact-match": 0,
+        "refined-match": 100,
+    }
+    assert "metrics" not in score_predictions([made(0)], {"0": "2"})
+    labels = [line.label for line in overall_lines(found)]
+    assert "exact-match" in labels[0]
+    assert not [label for label in labels if "official" in label]

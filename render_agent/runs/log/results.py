@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from render_agent import registry
-from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import QuestionsError
@@ -29,10 +26,9 @@ from render_agent.score.beliefs.belief_summary import (
 )
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import chance_levels
-from render_agent.score.intervals import ratio
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
-from render_agent.score.questions import metric_of, score_answer, scored_question
+from render_agent.score.questions import metric_means, metric_of, scored_question
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
@@ -102,7 +98,9 @@ def results(
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
         "parsers": {name: _overall(scored, name, marks) for name in PARSERS if name != OFFICIAL},
         "chance": chance_levels([state.question for state in scored]),
-        **metric_means(scored),
+        **metric_means(
+            [state.question for state in scored], {state.id: state.answer_text for state in scored}
+        ),
         **({} if stress is None else stress.figures(scored)),
         **_beliefs(states, stress, annotations),
         **({} if causal is None else {"causal": causal}),
@@ -177,31 +175,6 @@ def counts(states: Sequence[QuestionState]) -> dict[str, int]:
         "repairs": sum(repairs),
         "repaired": sum(number > 0 for number in repairs),
     }
-
-
-def metric_means(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return `metrics`: the mean of every metric over the questions that name it, or one beside it; {} if none does.
-
-    An entry has `score` and `interval` in percent and `n`; answers count as the model gave them.
-    """
-    named: dict[str, list[Question]] = {}
-    answers = {state.id: state.answer_text for state in states}
-    for question in (state.question for state in states):
-        if question.metric is not None and not metric_of(question).judged:
-            for name in (question.metric, *metric_of(question).beside):
-                named.setdefault(name, []).append(replace(question, metric=name))
-    metrics = {}
-    for name in filter(named.__contains__, registry.names("metric")):
-        questions = named[name]
-        scores = [score_answer(question, answers[question.id]) for question in questions]
-        mean = ratio(scores, [(q.dataset, q.scene) for q in questions])
-        if mean is not None:
-            metrics[name] = {
-                "score": 100 * float(mean.mean),
-                "interval": mean.interval(share=True),
-                "n": len(questions),
-            }
-    return {"metrics": metrics} if metrics else {}
 
 
 def _own_notes(states: Sequence[QuestionState]) -> list[str]:
