@@ -18,8 +18,8 @@ from render_agent.report.pages.maps.path_marks import where
 from render_agent.report.standings import Standing, how_chosen, members, standings
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_summary import ScoredProbe
 from render_agent.score.beliefs.matching import fates
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 PLACE = " " * 6 + "at "
 """What a line begins with that says where a candidate leads."""

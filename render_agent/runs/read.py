@@ -21,7 +21,8 @@ from render_agent.runs.log.results import beliefs_of, results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
-from render_agent.score.beliefs.belief_summary import ScoredProbe, belief_differences, last_steps
+from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.contained_paths import refuse_ways_out
 from render_agent.util.reasons import shortened

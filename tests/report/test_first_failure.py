@@ -17,7 +17,7 @@ from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_summary import WORDS
+from render_agent.score.beliefs.belief_figures import LABELS
 
 FEW = {
     "id": ("62", "63", "64", "69", "76", "79"),
@@ -112,9 +112,9 @@ def test_the_beliefs_of_two_runs_are_compared(runs, type_in, tmp_path):
     differences = {name: entry["difference"] for name, entry in compared.items()}
     assert differences == {name: entry["difference"] for name, entry in beliefs.items()}
     page = (tmp_path / "index.html").read_text()
-    assert all(f'<th scope="row">{WORDS[name]}</th>' in page for name in beliefs)
+    assert all(f'<th scope="row">{LABELS[name]}</th>' in page for name in beliefs)
     code, out, _ = type_in(*words[:3], folder=tmp_path)
-    assert all(WORDS[name] in out for name in beliefs)
+    assert all(LABELS[name] in out for name in beliefs)
 
 
 def test_black_pictures_give_an_empty_map(tmp_path):

@@ -87,7 +87,7 @@ def print_comparison(
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
     from render_agent.runs.read import find_run
-    from render_agent.score.beliefs.belief_summary import WORDS
+    from render_agent.score.beliefs.belief_figures import LABELS
     from render_agent.score.comparison import ladder
     from render_agent.score.tables import (
         changed_table,
@@ -131,7 +131,7 @@ def print_comparison(
         changed = comparison["changed"]
         console.print(changed_table(comparison) if changed else "no question changed sides")
         if "beliefs" in comparison:
-            console.print(compared_beliefs_table(comparison, WORDS))
+            console.print(compared_beliefs_table(comparison, LABELS))
     if steps is not None:
         console.print(ladder_table(steps))
 

@@ -24,7 +24,7 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
-from render_agent.score.beliefs.belief_summary import summed_up
+from render_agent.score.beliefs.belief_figures import summed_up
 from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
 from render_agent.util.display import counted, shown_on

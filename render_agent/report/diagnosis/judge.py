@@ -11,8 +11,8 @@ from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosi
 from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import TurnVisibility, Visibility
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.belief_summary import ScoredProbe, scored_probes
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
+from render_agent.score.beliefs.scored_probe import ScoredProbe, scored_probes
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import kind_of, named_categories

@@ -12,7 +12,7 @@ from msgspec import Struct
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
-from render_agent.score.beliefs.belief_summary import ScoredProbe
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 
 class Cause(StrEnum):

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
-from render_agent.score.beliefs.belief_summary import ScoredProbe, written
+from render_agent.score.beliefs.belief_figures import written
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.util.console import plain_table

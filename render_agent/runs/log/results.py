@@ -18,12 +18,8 @@ from render_agent.runs.log.row import (
     score_of,
     scored_answers,
 )
-from render_agent.score.beliefs.belief_summary import (
-    ScoredProbe,
-    belief_figures,
-    probe_totals,
-    probes_of,
-)
+from render_agent.score.beliefs.belief_figures import belief_figures
+from render_agent.score.beliefs.scored_probe import ScoredProbe, probe_totals, probes_of
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import chance_levels
 from render_agent.score.means import MACRO, MICRO

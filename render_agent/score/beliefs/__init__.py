@@ -1,4 +1,4 @@
 """Scores of beliefs: what a model said about a room, compared with the boxes of its scene.
 
-Start with `map_score.py`, which scores one belief, then `belief_summary.py`.
+Start with `map_score.py`, which scores one belief, then `belief_figures.py`.
 """

@@ -16,16 +16,16 @@ from render_agent.dialogue.turn import Turn
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit
-from render_agent.score.beliefs.belief_summary import (
+from render_agent.score.beliefs.belief_figures import (
     Step,
     belief_differences,
     calibration,
     figures,
-    scored_probe,
 )
 from render_agent.score.beliefs.map_score import relations, score_map
 from render_agent.score.beliefs.matching import assigned, match
 from render_agent.score.beliefs.own_answer import own_answer
+from render_agent.score.beliefs.scored_probe import score_probe
 
 CAMERA = Camera((1.0, 1.0, 1.5), yaw=170.0)
 
@@ -135,7 +135,7 @@ def test_an_own_answer_is_scored_by_the_metric_of_its_question(metric, worth):
     asked = question("object_counting", "How many sofa(s) are in this room?", truth="4")
     sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
-    found = scored_probe(replace(asked, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4")
+    found = score_probe(replace(asked, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4")
     assert (found.answer, found.worth) == ("3", worth)
 
 
@@ -145,7 +145,7 @@ def step(scene, now, before=None):
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     scored = [
-        None if some is None else scored_probe(asked, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
+        None if some is None else score_probe(asked, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
         for some in (now, before)
     ]  # fmt: skip
     return Step(asked, *scored)
@@ -172,7 +172,7 @@ def test_figures_of_counts_and_of_where_it_stands():
     asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", stood=CAMERA, camera=CAMERA)  # fmt: skip
     steps = [
-        Step(asked, scored_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
+        Step(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))
     ]  # fmt: skip
     found = figures(steps)

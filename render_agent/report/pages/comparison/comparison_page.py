@@ -33,7 +33,7 @@ from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.pages.words import in_order, type_words
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_summary import WORDS
+from render_agent.score.beliefs.belief_figures import LABELS
 from render_agent.score.summary import OFFICIAL, row_names
 from render_agent.score.tables import belief_cells, figure, interval, probability, signed, took
 from render_agent.util.display import tracked
@@ -338,8 +338,8 @@ def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:
 def _beliefs(pairs: Pairs) -> list[tuple[str, str, list[str]]]:
     """Return a row a figure of beliefs and run but the first: what it is, the pair, how many questions, its cells."""
     return [
-        (WORDS[name], f"{letter} − {LETTERS[0]}", [f"{entry['n']:,}", *belief_cells(entry)])
-        for name in WORDS
+        (LABELS[name], f"{letter} − {LETTERS[0]}", [f"{entry['n']:,}", *belief_cells(entry)])
+        for name in LABELS
         for letter, pair in zip(LETTERS[1:], pairs, strict=False)
         if (entry := pair.get("beliefs", {}).get(name)) is not None
     ]

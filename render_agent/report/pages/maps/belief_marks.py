@@ -17,8 +17,8 @@ from render_agent.report.pages.maps.path_marks import (
     svg_points,
     towards,
 )
-from render_agent.score.beliefs.belief_summary import ScoredProbe
 from render_agent.score.beliefs.matching import fates
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 ARROW_PIXELS = 46.0  # length of the arrow of a direction of view
 

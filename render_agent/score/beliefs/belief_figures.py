@@ -4,38 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import Turn
-from render_agent.score.beliefs.map_score import MapScore, score_map
-from render_agent.score.beliefs.matching import RADIUS_METRES, Boxes, FloatArray
-from render_agent.score.beliefs.own_answer import own_answer
+from render_agent.score.beliefs.matching import RADIUS_METRES, FloatArray
+from render_agent.score.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.score.intervals import Estimate, add_holm, jackknifed, ratio
-from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.ground_truth import Facts, Frame, placed
-from render_agent.tasks.mentions import named_categories
-from render_agent.util.safe_parse import plain
+from render_agent.tasks.ground_truth import Facts
 
 BINS = 10
 """Of a calibration: beliefs sure of 0 to 10 %, 10 to 20 % …"""
 
-SHARES = (
-    "readable", "found", "right", "invented", "doubled", "sides", "nearer", "kept", "corrected", "exact_counts",
-    "own_answer",
-)  # fmt: skip
-"""The figures in percent."""
-
-OTHERS = ("position_metres", "brier", "ece", "self_metres", "self_degrees", "counts_off")
-"""The figures in metres, degrees, objects, and of 0 to 1."""
-
-WORDS = {
+SHARES = {
     "readable": "could be read, %",
     "found": "named, on the map, %",
     "right": "on the map, true, %",
@@ -47,6 +31,10 @@ WORDS = {
     "corrected": "missing, added, %",
     "exact_counts": "exact counts, %",
     "own_answer": "own answers’ score",
+}
+"""The figures in percent, and their labels; `_parts` computes them."""
+
+OTHERS = {
     "position_metres": "objects off, m",
     "brier": "Brier score",
     "ece": "calibration error",
@@ -54,22 +42,9 @@ WORDS = {
     "self_degrees": "itself turned off, °",
     "counts_off": "counts off, objects",
 }
-"""What the figures are called where a person reads them."""
+"""The figures in metres, degrees, objects, or from 0 to 1."""
 
-
-@dataclass(frozen=True, slots=True)
-class ScoredProbe:
-    """One probe set against the truth.
-
-    turn: after which it was asked. score: None where its reply could not be read. answer: what follows from its map,
-    worth: the official score of that, 0 to 1; None where nothing follows, or the question has no truth.
-    """
-
-    turn: int
-    probe: Probe
-    score: MapScore | None
-    answer: str | None = None
-    worth: float | None = None
+LABELS = SHARES | OTHERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,49 +54,6 @@ class Step:
     question: Question
     now: ScoredProbe
     before: ScoredProbe | None
-
-
-def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, dict[str, int]]:
-    """Return boxes and counts of the categories that a question names, in the frame in which it was shown."""
-    known = {label.lower(): some for label, some in placed(facts, frame).boxes.items()}
-    counts = {label.lower(): number for label, number in facts.counts.items()}
-    names = [name for name in named_categories(question) if name in known]
-    return {name: known[name] for name in names}, {
-        name: counts.get(name, len(known[name])) for name in names
-    }
-
-
-def scored_probes(
-    state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
-) -> list[ScoredProbe]:
-    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
-    return [
-        scored_probe(state.question, turn, turn.probe, boxes, counts, truth)
-        for turn in state.turns
-        if turn.probe is not None
-    ]
-
-
-def scored_probe(
-    question: Question,
-    turn: Turn,
-    probe: Probe,
-    boxes: Boxes,
-    counts: Mapping[str, int],
-    truth: str | None,
-) -> ScoredProbe:
-    """Return one probe against the truth."""
-    belief = probe.read
-    if belief is None:
-        return ScoredProbe(turn.number, probe, None)
-    answer = own_answer(question, belief, boxes)
-    worth = None
-    as_shown = replace(question, truth=truth)
-    if answer is not None and is_scorable(as_shown):
-        worth = score_answer(as_shown, answer)
-    return ScoredProbe(
-        turn.number, probe, score_map(belief, boxes, counts, turn.camera), answer, worth
-    )
 
 
 def belief_figures(
@@ -177,7 +109,7 @@ def belief_differences(a: Mapping[str, Step], b: Mapping[str, Step]) -> dict[str
     of the difference, the jackknife over scenes with one degree of freedom less than these; `p_holm`; `n`: questions.
     """
     differences: dict[str, dict[str, Any]] = {}
-    for name in (*SHARES, *OTHERS):
+    for name in LABELS:
         both = [
             (a[n], b[n]) for n in a if n in b and _terms(a[n], name)[1] and _terms(b[n], name)[1]
         ]
@@ -229,34 +161,6 @@ def _bin(confidence: float) -> int:
     return min(int(confidence * BINS), BINS - 1)
 
 
-def probes_of(
-    state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
-) -> list[ScoredProbe]:
-    """Return the scored probes of a question; empty where no boxes of its scene are known.
-
-    truths: what is right, by question id.
-    """
-    frame = next((turn.probe for turn in state.turns if turn.probe), None)
-    if frame is None or state.question.scene not in facts:
-        return []
-    question = state.question
-    boxes, counts = named_truth(question, facts[question.scene], frame)
-    return scored_probes(state, boxes, counts, truths.get(state.id))
-
-
-def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
-    """Return the cost of probes, which is in no other total: their number, unreadable and failed ones, calls, tokens, seconds."""
-    probes = [turn.probe for state in states for turn in state.turns if turn.probe]
-    return {
-        "asked": len(probes),
-        "unreadable": sum(probe.read is None and probe.error is None for probe in probes),
-        "failed": sum(probe.error is not None for probe in probes),
-        "calls": round(sum(1 / probe.batch_size for probe in probes)),
-        "tokens": plain(Tokens.total(probe.tokens for probe in probes)),
-        "seconds": round(sum(probe.seconds / probe.batch_size for probe in probes), 3),
-    }
-
-
 def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
     """Return every figure that some probes tell: its value, its 95 % interval over scenes, and over how many it is.
 
@@ -268,7 +172,7 @@ def figures(steps: Sequence[Step | None]) -> dict[str, Any]:
         for name, (top, bottom) in _parts(step).items():
             columns[name].append((top, bottom, step.question.scene))
     summary: dict[str, Any] = {}
-    for name in (*SHARES, *OTHERS):
+    for name in LABELS:
         if name == "ece":
             estimate, number = _ece(known)
         else:

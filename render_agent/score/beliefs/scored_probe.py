@@ -1,0 +1,108 @@
+"""The probes of a question, scored against the boxes of its scene."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from render_agent.dialogue.probe import Probe
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Turn
+from render_agent.score.beliefs.map_score import MapScore, score_map
+from render_agent.score.beliefs.matching import Boxes
+from render_agent.score.beliefs.own_answer import own_answer
+from render_agent.score.questions import is_scorable, score_answer
+from render_agent.tasks.ground_truth import Facts, Frame, placed
+from render_agent.tasks.mentions import named_categories
+from render_agent.util.safe_parse import plain
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredProbe:
+    """One probe set against the truth.
+
+    turn: after which it was asked. score: None where its reply could not be read. answer: what follows from its map,
+    worth: the official score of that, 0 to 1; None where nothing follows, or the question has no truth.
+    """
+
+    turn: int
+    probe: Probe
+    score: MapScore | None
+    answer: str | None = None
+    worth: float | None = None
+
+
+def named_truth(question: Question, facts: Facts, frame: Frame) -> tuple[Boxes, dict[str, int]]:
+    """Return boxes and counts of the categories that a question names, in the frame in which it was shown."""
+    known = {label.lower(): some for label, some in placed(facts, frame).boxes.items()}
+    counts = {label.lower(): number for label, number in facts.counts.items()}
+    names = [name for name in named_categories(question) if name in known]
+    return {name: known[name] for name in names}, {
+        name: counts.get(name, len(known[name])) for name in names
+    }
+
+
+def scored_probes(
+    state: QuestionState, boxes: Boxes, counts: Mapping[str, int], truth: str | None
+) -> list[ScoredProbe]:
+    """Return the probes of a question against boxes and counts of what it names; truth: what is right there."""
+    return [
+        score_probe(state.question, turn, turn.probe, boxes, counts, truth)
+        for turn in state.turns
+        if turn.probe is not None
+    ]
+
+
+def score_probe(
+    question: Question,
+    turn: Turn,
+    probe: Probe,
+    boxes: Boxes,
+    counts: Mapping[str, int],
+    truth: str | None,
+) -> ScoredProbe:
+    """Return the probe after a turn with its score; `truth` is the right answer in the room as it was shown."""
+    belief = probe.read
+    if belief is None:
+        return ScoredProbe(turn.number, probe, None)
+    answer = own_answer(question, belief, boxes)
+    as_shown = replace(question, truth=truth)
+    has_worth = answer is not None and is_scorable(as_shown)
+    return ScoredProbe(
+        turn.number,
+        probe,
+        score_map(belief, boxes, counts, turn.camera),
+        answer,
+        score_answer(as_shown, answer) if has_worth else None,
+    )
+
+
+def probes_of(
+    state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
+) -> list[ScoredProbe]:
+    """Return the scored probes of a question; empty where no boxes of its scene are known.
+
+    truths: what is right, by question id.
+    """
+    frame = next((turn.probe for turn in state.turns if turn.probe), None)
+    if frame is None or state.question.scene not in facts:
+        return []
+    question = state.question
+    boxes, counts = named_truth(question, facts[question.scene], frame)
+    return scored_probes(state, boxes, counts, truths.get(state.id))
+
+
+def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
+    """Return the cost of probes, which is in no other total: their number, unreadable and failed ones, calls, tokens, seconds."""
+    probes = [turn.probe for state in states for turn in state.turns if turn.probe]
+    return {
+        "asked": len(probes),
+        "unreadable": sum(probe.read is None and probe.error is None for probe in probes),
+        "failed": sum(probe.error is not None for probe in probes),
+        "calls": round(sum(1 / probe.batch_size for probe in probes)),
+        "tokens": plain(Tokens.total(probe.tokens for probe in probes)),
+        "seconds": round(sum(probe.seconds / probe.batch_size for probe in probes), 3),
+    }
