@@ -210,7 +210,8 @@ class ReplyField:
         example: Value in the example of the instructions.
         describe: What an action asks for with the field, in a few words; None for nothing.
         used: "exploring" if only a model that chooses its views has the field, "measuring" if it also needs
-            `--tools measure`. Fields that are always used are required by the schema.
+            `--tools measure`.
+        required: True if the schema requires the field.
         begins_line: True if the field begins a line of the example.
         amount: Limit, unit and words of a number.
     """
@@ -224,6 +225,7 @@ class ReplyField:
     describe: Callable[[Action], str | None]
     example: Callable[[ReplyForm], object] = lambda form: None
     used: Literal["always", "exploring", "measuring"] = "always"
+    required: bool = False
     begins_line: bool = False
     amount: Amount | None = None
 
@@ -378,7 +380,7 @@ def _answer_words(action: Action) -> str | None:
 
 FIELDS: tuple[ReplyField, ...] = (
     ReplyField("reasoning", "reasoning", None, "", lambda form: {"type": "string"}, None, lambda action: None,
-               example=lambda form: form.say("reasoning_example")),
+               example=lambda form: form.say("reasoning_example"), required=True),
     _amount("rotation_angle_degrees", "rotation", "rotation", Amount(MAX_ROTATION_DEGREES, "°", "turn", "left", "right"),
             begins_line=True),
     _amount("pitch_degrees", "pitch", "pitch", Amount(round(2 * MAX_PITCH), "°", "tilt", "up", "down")),
@@ -393,8 +395,9 @@ FIELDS: tuple[ReplyField, ...] = (
     ReplyField("measure", "measure", _places, "places", _places_schema, "measure", _measure_words,
                used="measuring", begins_line=True),
     ReplyField("answer", "answer", None, "", lambda form: {"anyOf": [{"type": t} for t in ("string", "number", "null")]},
-               "answer", _answer_words, lambda form: form.say("answer_example") if form.mode == "passive" else None),
+               "answer", _answer_words, lambda form: form.say("answer_example") if form.mode == "passive" else None,
+               required=True),
     ReplyField("done", "done", _truth, "truth", lambda form: {"type": "boolean"}, "done",
-               lambda action: "done" if action.done else None, lambda form: form.mode == "passive"),
+               lambda action: "done" if action.done else None, lambda form: form.mode == "passive", required=True),
 )  # fmt: skip
 """The fields of a reply, in the order in which the instructions and the schema have them."""

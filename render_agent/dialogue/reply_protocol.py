@@ -82,7 +82,7 @@ class JsonProtocol(ReplyProtocol):
         fields = form.requested_fields
         return object_schema(
             {field.name: field.schema(form) for field in fields},
-            [field.name for field in fields if field.used == "always"],
+            [field.name for field in fields if field.required],
         )
 
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:

@@ -14,7 +14,7 @@ from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.chat import pictures
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.reply import FIELDS, Action, Malformed
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -52,7 +52,7 @@ def test_the_prompt_says_that_nothing_is_shown_and_offers_no_moves():
 
 def test_the_schema_holds_no_moves():
     schema = reply_schema(())
-    assert schema["properties"].keys() == {"reasoning", "answer", "done"}
+    assert [*schema["properties"]] == [field.name for field in FIELDS if field.used == "always"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"reasoning": "", "answer": "A", "done": True, "view": "top"}, schema)
 

@@ -168,17 +168,14 @@ def test_a_measurement_alone_asks_for_something_and_nothing_else_changes():
     assert read('{"measure": [1, 2]}', "text", measures=True).measures_only
     assert isinstance(read('{"measure": [1, 2]}', "text"), Malformed)
     nothing = read("{}", "text", measures=True)
-    assert (
-        nothing.reason == "it asks for nothing: give a move, look_at, view, measure, answer or done"
-    )
+    assert ", view, measure, answer" in nothing.reason
 
 
 def test_the_prompt_names_measure_only_where_it_may_be_asked_for():
     plain, measuring = Prompt(9, 75.0), Prompt(9, 75.0, picture_size=(640, 480))
     assert "measure" not in plain.instructions
     assert "640x480" in measuring.instructions
-    said = measuring.instructions.replace(' "measure": null,\n', "")
-    for line in said.splitlines():  # one line more, and all others as they were
+    for line in measuring.instructions.splitlines():  # two lines more, and all others as they were
         assert (
             line in plain.instructions.splitlines()
             or "measure" in line
