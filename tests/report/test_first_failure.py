@@ -16,6 +16,7 @@ from render_agent.report.pages.maps.floor_plan import bare_plan, cameras_of
 from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg
 from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 
@@ -54,9 +55,8 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     _, folder = runs("misperceiver")
     state = next(state for state in folder.states if state.id == "63")
     diagnosis = diagnose_run(folder, 1, [state])["63"]
-    row = {"score": 0.0, "renders": 1, "status": "answered"}
     plan = bare_plan(cameras_of(state), diagnosis)
-    part = QuestionView(state, row, diagnosis, plan, folder.config)
+    part = QuestionView(state, row_of(state), diagnosis, plan, folder.config)
     page = question_html({"name": "run", "stamps": [], "notes": []}, part)
     svgs = re.findall(
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL
