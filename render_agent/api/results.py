@@ -108,7 +108,7 @@ class Dialogue:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns as the run's log has them: reply, action, feedback, poses, tokens, evidence."""
+        """The turns as the run's log has them: reply, action, feedback, outcome, poses, tokens, evidence."""
         return tuple(self.state.turns)
 
     @property

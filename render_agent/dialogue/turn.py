@@ -46,7 +46,7 @@ class Turn(Struct, frozen=True):
         feedback: What the action led to, in the words that the model reads next (`happened` in the log).
         stood: The pose in which its views were taken.
         camera: The pose after the action.
-        outcome: What its move did; None if no move was made, and in logs older than this field.
+        outcome: What its move did; None if it is malformed, ends the dialogue or has no free camera, and in old logs.
         tokens: Tokens of all its replies and verifiers.
         seconds: Where its time went.
         batch_size: Requests in the call of the model that its reply came from.

@@ -94,7 +94,7 @@ class TurnRow(Cost, frozen=True, kw_only=True):
     done: bool
     happened: str
     rotation_degrees: float | None = None
-    """Outcome of the move, empty if none was made: the rotation before it, positive to the left."""
+    """Outcome of the move, empty if none was carried out: the rotation before it, positive to the left."""
     requested_forward_metres: float | None = None
     """What was attempted, within the limits of a turn."""
     requested_left_metres: float | None = None

@@ -221,7 +221,7 @@ def read_candidates(
 
 
 class StepResult(NamedTuple):
-    """The camera after an action, what the model is told, and the outcome of the move, None if none was made."""
+    """The camera after an action, what the model is told, and the outcome of the move if it was carried out."""
 
     camera: Camera
     feedback: str
