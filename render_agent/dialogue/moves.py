@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
+from render_agent.dialogue.reply import FIELDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.camera import MAX_PITCH, Camera, Vector, wrapped
 from render_agent.scans.free_space.free_space import FreeSpace, Obstacle
@@ -19,12 +19,11 @@ MIN_MOVE = 0.005
 Steps = tuple[Finite, Finite, Finite]
 """Metres forward, left and up, in the heading after the rotation."""
 
-AXES = (
-    ("forward_meters", "forward", "back"),
-    ("left_meters", "left", "right"),
-    ("z_delta_meters", "up", "down"),
-)
-"""The axes of `Steps`: the field of the reply, and the names of a positive and a negative step."""
+AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
+"""The axes of `Steps`: the attribute of `Action`, which is the name of a positive step, and that of a negative one."""
+
+FIELD_NAMES = {field.attribute: field.name for field in FIELDS}
+"""The field of the reply that each attribute of `Action` is read from."""
 
 
 class Outcome(Struct, frozen=True):
@@ -59,20 +58,20 @@ def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera,
     rotation and pitch. Then it moves level in its new heading, then up or down. With `look_at` it turns to
     the point again from where it ended.
     """
-    limited: list[str] = []
+    limited = []
     if action.look_at is None:
         turned = _clamped(action.rotation, MAX_ROTATION_DEGREES)
         heading = camera.turned(turned, action.pitch)
         if abs(action.rotation) > MAX_ROTATION_DEGREES:
-            limited.append("rotation_angle_degrees")
-        if action.pitch and not _tilts_fully(action.pitch, camera, heading):
-            limited.append("pitch_degrees")
+            limited.append("rotation")
+        tilt = heading.pitch - camera.pitch
+        if action.pitch and not math.isclose(tilt, action.pitch, abs_tol=1e-9):
+            limited.append("pitch")
     else:
         heading = camera.looking_at(action.look_at)
         turned = wrapped(heading.yaw - camera.yaw)
-    asked = _asked_steps(action)
-    limited += [AXES[axis][0] for axis in range(3) if abs(asked[axis]) > MAX_MOVE_METRES]
-    forward, left, up = (_clamped(metres, MAX_MOVE_METRES) for metres in asked)
+    limited += [axis for axis, _ in AXES if abs(getattr(action, axis)) > MAX_MOVE_METRES]
+    forward, left, up = (_clamped(getattr(action, axis), MAX_MOVE_METRES) for axis, _ in AXES)
     after, level, level_obstacle = _advanced(heading, (forward, left, 0.0), space)
     after, vertical, vertical_obstacle = _advanced(after, (0.0, 0.0, up), space)
     if action.look_at is not None and after.position != camera.position:
@@ -81,23 +80,15 @@ def carry_out(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera,
         turned,
         (forward, left, up),
         (level[0], level[1], vertical[2]),
-        tuple(limited),
+        tuple(FIELD_NAMES[attribute] for attribute in limited),
         level_obstacle,
         vertical_obstacle,
     )
 
 
-def _asked_steps(action: Action) -> Steps:
-    return action.forward, action.left, action.up
-
-
 def _clamped(value: float, limit: float) -> float:
     """Return a value within ±limit, or 0 if it is too small to be a move."""
-    return max(-limit, min(limit, value)) if abs(value) >= MIN_MOVE else 0.0
-
-
-def _tilts_fully(pitch: float, before: Camera, after: Camera) -> bool:
-    return math.isclose(after.pitch - before.pitch, pitch, abs_tol=1e-9)
+    return math.copysign(min(abs(value), limit), value) if abs(value) >= MIN_MOVE else 0.0
 
 
 def _advanced(
@@ -143,7 +134,7 @@ def _describe_rotation(
         yield wording("moves.turned_to_point", point=f"({point})")
         return
     degrees = _number(abs(outcome.turned))
-    if (field := "rotation_angle_degrees") in outcome.limits:
+    if (field := FIELD_NAMES["rotation"]) in outcome.limits:
         asked = _number(action.rotation)
         yield wording("moves.degrees_limited", field=field, value=asked, limit=degrees)
     if outcome.turned:
@@ -156,7 +147,7 @@ def _describe_rotation(
         return
     key = f"moves.tilted_{'up' if action.pitch > 0 else 'down'}"
     tilted = wording(key, degrees=_number(abs(after.pitch - before.pitch)), pitch=pitch)
-    if "pitch_degrees" in outcome.limits:
+    if FIELD_NAMES["pitch"] in outcome.limits:
         tilted = wording("moves.tilted_short", tilted=tilted, limit=limit)
     yield tilted
 
@@ -166,13 +157,14 @@ def _describe_steps(
 ) -> Iterator[str]:
     """Describe the steps along some of AXES, which one obstacle may have stopped."""
     steps = []
-    values = zip(AXES, _asked_steps(action), outcome.requested, outcome.moved, strict=True)
-    for (field, *sides), asked, requested, moved in [*values][axes]:
-        if field in outcome.limits:
-            limit = _number(abs(requested))
-            yield wording("moves.metres_limited", field=field, value=_number(asked), limit=limit)
+    values = [*zip(AXES, outcome.requested, outcome.moved, strict=True)]
+    for directions, requested, moved in values[axes]:
+        attribute, metres = directions[0], _number(abs(requested))
+        if (field := FIELD_NAMES[attribute]) in outcome.limits:
+            asked = _number(getattr(action, attribute))
+            yield wording("moves.metres_limited", field=field, value=asked, limit=metres)
         if requested:
-            steps.append((sides[requested < 0], _number(abs(requested)), moved))
+            steps.append((directions[requested < 0], metres, moved))
     if not steps:
         return
     key, way = ("moved", "way") if obstacle is None else ("moved_short", "way_short")
