@@ -11,20 +11,14 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from render_agent.config import RunConfig
-from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.errors import RenderError, SceneError
 from render_agent.report.diagnosis.judge import diagnose
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.diagnosis.visibility_pass import (
-    ShownViews,
-    Visibility,
-    measure_scene,
-    new_views,
-)
+from render_agent.report.diagnosis.path import steps
+from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.read import RunData
 from render_agent.tasks.ground_truth import Facts, known_facts, placed
-from render_agent.tasks.mentions import named_categories
 from render_agent.util.display import stage
 from render_agent.util.processes import cores, map_in_processes
 
@@ -69,27 +63,22 @@ def diagnose_run(
     states = run.states if states is None else states
     progress = {state.id: (len(state.turns), state.status) for state in states}
     new = [s for s in states if s.id not in known or known[s.id][0] != progress[s.id]]
-    parts = _parts_of(config, new)
+    facts = known_facts([s.question for s in new], config.annotations) if config.faithful else {}
+    parts = [Part(config, own, facts.get(own[0].question.scene)) for own in by_scene(new)]
     with stage("measuring what the views of each scene showed", len(new)) as shown:
-        measured = [state.question for state in new if config.faithful]
-        count = min(processes or worthwhile(measured), len(parts) or 1)
+        count = min(processes or worthwhile(new if config.faithful else ()), len(parts) or 1)
         for part, found in zip(parts, map_in_processes(_diagnosed, parts, count), strict=True):
             known |= {name: (progress[name], diagnosis) for name, diagnosis in found.items()}
             shown.advance(len(part.states))
     return {name: known[name][1] for name in progress}
 
 
-def _parts_of(config: RunConfig, states: Sequence[QuestionState]) -> list[Part]:
-    """Return the questions of a run by scene, the scene with the most questions first."""
-    questions = [state.question for state in states]
-    facts = known_facts(questions, config.annotations) if config.faithful else {}
+def by_scene(states: Sequence[QuestionState]) -> list[list[QuestionState]]:
+    """Return the questions by scene, the scene with the most questions first."""
     scenes = defaultdict(list)
     for state in states:
         scenes[state.question.scene].append(state)
-    return [
-        Part(config, own, facts.get(scene))
-        for scene, own in sorted(scenes.items(), key=lambda entry: -len(entry[1]))
-    ]
+    return sorted(scenes.values(), key=len, reverse=True)
 
 
 def _diagnosed(part: Part) -> dict[str, Diagnosis]:
@@ -99,7 +88,7 @@ def _diagnosed(part: Part) -> dict[str, Diagnosis]:
     return {
         state.id: diagnose(
             state,
-            visibility.get(state.id, Visibility()),
+            visibility.get(state.id) or Visibility((), steps(state.turns)),
             config.image_size,
             truth=config.picture_stress.truth(state.question),
             passive=config.passive,
@@ -113,15 +102,7 @@ def _measured(part: Part) -> dict[str, Visibility]:
     from render_agent.render.rasteriser.rasteriser import Rasteriser
 
     config, questions = part.config, [state.question for state in part.states]
-    shown = [
-        ShownViews(
-            state.id,
-            named_categories(state.question),
-            new_views([turn.views for turn in state.turns]),
-        )
-        for state in part.states
-        if state.turns
-    ]
+    shown = [state for state in part.states if state.turns]
     first = questions[0]
     if not shown or first.scan is None or not first.scan.exists():
         return {}
@@ -136,8 +117,8 @@ def _measured(part: Part) -> dict[str, Visibility]:
             return {}
 
 
-def worthwhile(questions: Collection[Question]) -> int:
+def worthwhile(states: Collection[QuestionState]) -> int:
     """Return how many processes are worth starting for some questions."""
-    scenes = len({question.scene for question in questions})
-    worth = max(scenes // SCENES_PER_PROCESS, len(questions) // QUESTIONS_PER_PROCESS)
+    scenes = len({state.question.scene for state in states})
+    worth = max(scenes // SCENES_PER_PROCESS, len(states) // QUESTIONS_PER_PROCESS)
     return max(1, min(cores(), worth, scenes))

@@ -8,8 +8,7 @@ from dataclasses import replace
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
-from render_agent.report.diagnosis.path import steps
-from render_agent.report.diagnosis.visibility_pass import TurnVisibility, Visibility
+from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
 from render_agent.score.beliefs.scored_probe import ScoredProbe, scored_probes
@@ -155,16 +154,11 @@ def diagnose(
 ) -> Diagnosis:
     """Return the diagnosis of one question.
 
-    visibility: what its views showed, empty where nobody could tell. size: of the pictures. truth:
+    visibility: its turns, and what their views showed if it was measured. size: of the pictures. truth:
     what is right in what was shown. passive: whether its views were chosen for it, so that nothing moves.
     """
     question = state.question
-    path = steps(state.turns)
-    unmeasured = [TurnVisibility()] * len(path)
-    turns = tuple(
-        replace(turn, sightings=seen.sightings, coverage=seen.coverage)
-        for turn, seen in zip(path, [*visibility.turns, *unmeasured], strict=False)
-    )
+    turns = tuple(visibility.turns)
     named = named_categories(question)
     when = seen_well_in(turns, size)
     first_seen = first_shown(question, [box.category for box in visibility.boxes], when)

@@ -7,46 +7,33 @@ counts as its four views.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 from numpy.typing import NDArray
 
+from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, colourless
 from render_agent.render.visibility.object_visibility import Sighting
 from render_agent.render.visibility.room_visibility import NOTHING, Room
-from render_agent.report.diagnosis.model import NamedBox
+from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
+from render_agent.report.diagnosis.path import steps
 from render_agent.scans.camera import Camera, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.mentions import named_categories
 
 
-@dataclass(frozen=True)
-class ShownViews:
-    """What one question names, and the views that were new in each of its turns, in order."""
+class Visibility(NamedTuple):
+    """The known boxes of what a question names, and its turns with what their new views showed."""
 
-    question_id: str
-    named: tuple[str, ...]
-    views: tuple[tuple[View, ...], ...]
-
-
-class TurnVisibility(Struct, frozen=True, array_like=True):
-    """What one turn's new views showed; coverage up to here, None where no scene was there."""
-
-    coverage: float | None = None
-    sightings: tuple[Sighting, ...] = ()
-
-
-@dataclass(frozen=True)
-class Visibility:
-    """What one question's views showed of what it names."""
-
-    boxes: tuple[NamedBox, ...] = ()
-    turns: tuple[TurnVisibility, ...] = ()
+    boxes: tuple[NamedBox, ...]
+    turns: Sequence[TurnDiagnosis]
 
 
 def measure_scene(
@@ -55,26 +42,41 @@ def measure_scene(
     space: Callable[[], FreeSpace],
     facts: Facts | None,
     size: tuple[int, int],
-    questions: Sequence[ShownViews],
+    states: Sequence[QuestionState],
 ) -> dict[str, Visibility]:
-    """Return what the views of every question about a scene showed, by the question's id.
+    """Return the visibility of every question about a scene, by its id.
 
-    space: gives its free space, where it is needed. facts: what is known of it, in its frame. size: of the pictures. RenderError where it cannot be drawn.
+    Args:
+        renderer: Draws the views again.
+        scene: The scene.
+        space: Returns its free space.
+        facts: Ground truth of the scene, in its frame.
+        size: Width and height of the views in pixels.
+        states: The questions with their turns.
+
+    Raises:
+        RenderError: The scene cannot be drawn.
     """
     room, renderer = Room(scene, space, facts or NOTHING, size), colourless(renderer)
-    known = boxes_by_name(facts, questions)
+    named = {state.id: named_categories(state.question) for state in states}
+    known = boxes_by_name(facts, {name for names in named.values() for name in names})
     return {
-        shown.question_id: Visibility(named_boxes(shown, known), _turns(shown, room, renderer))
-        for shown in questions
+        state.id: Visibility(
+            tuple(box for name in named[state.id] for box in known.get(name, ())),
+            _measured_turns(state, named[state.id], room, renderer),
+        )
+        for state in states
     }
 
 
-def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisibility, ...]:
-    """Return what the views of one question's turns showed."""
-    which = [n for name in shown.named for n, label in enumerate(room.labels) if label == name]
+def _measured_turns(
+    state: QuestionState, named: Sequence[str], room: Room, renderer: Renderer
+) -> list[TurnDiagnosis]:
+    which = [n for name in named for n, label in enumerate(room.labels) if label == name]
     covered = room.covered((), renderer)
     turns = []
-    for views in shown.views:
+    views_by_turn = new_views([turn.views for turn in state.turns])
+    for turn, views in zip(steps(state.turns), views_by_turn, strict=True):
         taken = [view for view in views if view.kind != "top" and isinstance(view.camera, Camera)]
         sightings: list[Sighting] = []
         for view in taken:
@@ -90,8 +92,8 @@ def _turns(shown: ShownViews, room: Room, renderer: Renderer) -> tuple[TurnVisib
             )
             covered |= room.covered_by(view, renderer)
         coverage = round(float(covered.mean()), 4) if len(covered) else None
-        turns.append(TurnVisibility(coverage, tuple(sightings)))
-    return tuple(turns)
+        turns.append(replace(turn, sightings=tuple(sightings), coverage=coverage))
+    return turns
 
 
 def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
@@ -104,15 +106,8 @@ def new_views(turns: Sequence[Sequence[View]]) -> tuple[tuple[View, ...], ...]:
     return tuple(new)
 
 
-def named_boxes(shown: ShownViews, known: Mapping[str, Sequence[NamedBox]]) -> tuple[NamedBox, ...]:
-    """Return the boxes that a question names; known: as `boxes_by_name` gives them."""
-    return tuple(box for name in shown.named for box in known.get(name, ()))
-
-
-def boxes_by_name(
-    facts: Facts | None, questions: Iterable[ShownViews]
-) -> dict[str, tuple[NamedBox, ...]]:
-    """Return the boxes of all that questions name, in the frame of `facts`, to tenths of a millimetre."""
+def boxes_by_name(facts: Facts | None, names: Iterable[str]) -> dict[str, tuple[NamedBox, ...]]:
+    """Return the boxes of some categories, in the frame of `facts`, to tenths of a millimetre."""
     boxes = {} if facts is None else {label.lower(): some for label, some in facts.boxes.items()}
     return {
         name: tuple(
@@ -120,7 +115,7 @@ def boxes_by_name(
             for number, box in enumerate(boxes.get(name, ()))
             for x, y, z in [map(_rounded, box.axes)]
         )
-        for name in {name for shown in questions for name in shown.named}
+        for name in names
     }
 
 

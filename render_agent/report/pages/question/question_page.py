@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.diagnosis.diagnose import worthwhile
+from render_agent.report.diagnosis.diagnose import by_scene, worthwhile
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.report.pages.page import frame, neighbours, page_of, write_page
@@ -48,9 +47,6 @@ def write_pages(
     processes: how many write at once; None chooses by the number of scenes.
     """
     beside = neighbours(state.id for state in run.states)
-    scenes = defaultdict(list)
-    for state in run.states:
-        scenes[state.question.scene].append(state)
     tasks = [
         PageTask(
             run.config,
@@ -62,9 +58,9 @@ def write_pages(
             {s.id: diagnoses[s.id] for s in own if s.id in diagnoses},
             {s.id: beside[s.id] for s in own},
         )
-        for own in sorted(scenes.values(), key=len, reverse=True)
+        for own in by_scene(run.states)
     ]
-    count = min(processes or worthwhile(run.questions), len(tasks) or 1)
+    count = min(processes or worthwhile(run.states), len(tasks) or 1)
     with stage("writing pages", len(run.states)) as shown:
         for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
             shown.advance(len(task.states))
