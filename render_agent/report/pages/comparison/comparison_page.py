@@ -12,8 +12,10 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 from urllib.parse import quote
 
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import Change, changed_questions
 from render_agent.report.pages.index.index_page import write_plots
@@ -174,26 +176,13 @@ def _write_changed(
         ]
         for change in tracked(changes, "writing pages"):
             name = change.question_id
-            sides = []
-            for run, letter, own, found, drawn in zip(
-                runs, LETTERS, states, diagnoses, plans, strict=False
-            ):
-                q = None
-                if state := own.get(name):
-                    diagnosis = found.get(name)
-                    plan = drawn.of(state, diagnosis)
-                    q = QuestionView(state, run.rows[name], diagnosis, plan, run.config)
-                sides.append(
-                    _head(run, letter)
-                    | {
-                        "q": q,
-                        "stamps": stamps(run),
-                        "page": q and _own_page(run, page_of(name), folder / "questions"),
-                        "prefix": f"{letter.lower()}-",  # of ids on the page
-                        "pictures": f"{_way(run.path, folder / 'questions')}/",
-                        "plans": f"../{_scene_set(run)}/",
-                    }
+            sides = [
+                _side(run, letter, _question(run, own.get(name), found, drawn), folder)
+                for run, letter, own, found, drawn in zip(
+                    runs, LETTERS, states, diagnoses, plans, strict=False
                 )
+            ]
+            turns = (side["q"].state.turns if side["q"] else () for side in sides)
             before, after = beside[name]
             write_page(
                 folder / page_of(name),
@@ -202,12 +191,37 @@ def _write_changed(
                 root="../",
                 change=change,
                 sides=sides,
-                rows=list(
-                    zip_longest(*(side["q"].state.turns if side["q"] else () for side in sides))
-                ),
+                rows=list(zip_longest(*turns)),
                 before=before,
                 after=after,
             )
+
+
+def _question(
+    run: RunData,
+    state: QuestionState | None,
+    diagnoses: Mapping[str, Diagnosis],
+    plans: Plans,
+) -> QuestionView | None:
+    """Return what the page shows of a question in one run, None if the run does not have it."""
+    if state is None:
+        return None
+    diagnosis = diagnoses.get(state.id)
+    plan = plans.of(state, diagnosis)
+    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.config)
+
+
+def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> dict[str, Any]:
+    """Return one run's part of the page of a question; paths are relative to the page."""
+    place = folder / "questions"
+    return _head(run, letter) | {
+        "q": q,
+        "stamps": stamps(run),
+        "page": q and _own_page(run, page_of(q.question.id), place),
+        "prefix": f"{letter.lower()}-",  # of ids on the page
+        "pictures": f"{_way(run.path, place)}/",
+        "plans": f"../{_scene_set(run)}/",
+    }
 
 
 def _scene_set(run: RunData) -> str:
