@@ -1,4 +1,4 @@
-"""Four directions in one picture, each labelled with its name and yaw."""
+"""Four directions in one image, each labelled with its name and yaw."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera, vertical_from_horizontal
 from render_agent.scans.scene import Scene
 
+# Horizontal field of view of each direction; together they cover the horizon.
 QUARTER_DEGREES = 90.0
-"""The horizontal field of view of each direction in degrees: together they show the whole horizon."""
+GAP_PIXELS = 4  # between the four cells
 
-GAP_PIXELS = 4
-"""Pixels between the four."""
-
+# Layouts: directions in reading order, with their yaw relative to the camera.
 SQUARE = (("ahead", 0.0), ("right", -90.0), ("left", 90.0), ("behind", 180.0))
-"""Ahead above behind, left on the left, right on the right."""
-
+# For very wide images.
 STRIP = (("left", 90.0), ("ahead", 0.0), ("right", -90.0), ("behind", 180.0))
-"""One turn to the right, for pictures more than twice as wide as high."""
 
 
 def draw_around(
     renderer: Renderer, scene: Scene, camera: Camera, size: tuple[int, int]
 ) -> tuple[NDArray[np.uint8], Camera]:
-    """Return the picture, (H, W, 3) uint8, and the camera of the direction ahead.
+    """Return the image, (H, W, 3) uint8, and the camera of the direction ahead.
 
-    size: width and height of the whole in pixels; each direction keeps the pitch of `camera`.
+    Args:
+        renderer: Draws the four views.
+        scene: The scene.
+        camera: Its position, yaw and pitch are used for the direction ahead.
+        size: Width and height of the whole image in pixels.
     """
     directions, _, _ = _layout(size)
     ahead = camera_ahead(camera, size)
@@ -48,17 +49,17 @@ def draw_around(
 
 
 def camera_ahead(camera: Camera, size: tuple[int, int]) -> Camera:
-    """Return the camera of the direction ahead in a picture of this size."""
+    """Return the camera of the direction ahead in an image of this size."""
     return replace(camera, vertical_fov=vertical_from_horizontal(QUARTER_DEGREES, *cell_size(size)))
 
 
 def cameras_of(ahead: Camera) -> list[Camera]:
-    """Return the four cameras of the picture whose direction ahead has this camera."""
+    """Return the cameras of the four directions, given that of the direction ahead."""
     return [ahead.turned(left) for _, left in SQUARE]
 
 
 class Cell(NamedTuple):
-    """One direction's part of the picture: its number, its size in pixels, and a pixel in it."""
+    """One direction's cell in the image: its number, its size in pixels, and a pixel in it."""
 
     number: int
     size: tuple[int, int]
@@ -66,7 +67,7 @@ class Cell(NamedTuple):
 
 
 def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
-    """Return the part of a picture of this size in which a pixel (column, row) lies; None between two."""
+    """Return the cell that contains a pixel (column, row) of an image of this size; None if it is in a gap."""
     _, columns, rows = _layout(size)
     cell = cell_size(size)
     (column, u), (row, v) = (
@@ -78,13 +79,13 @@ def cell_at(pixel: tuple[int, int], size: tuple[int, int]) -> Cell | None:
 
 
 def direction_of(ahead: Camera, size: tuple[int, int], number: int) -> Camera:
-    """Return the camera of one direction of a picture of this size whose direction ahead has this camera."""
+    """Return the camera of direction `number` in an image of this size, given that of the direction ahead."""
     directions, _, _ = _layout(size)
     return ahead.turned(directions[number][1])
 
 
 def cell_places(size: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return the left and upper pixel of each direction in a picture of this size, in the order of their numbers."""
+    """Return the top left pixel of each direction's cell in an image of this size, by number."""
     directions, columns, _ = _layout(size)
     width, height = (side + GAP_PIXELS for side in cell_size(size))
     places = (divmod(number, columns) for number in range(len(directions)))
@@ -92,12 +93,12 @@ def cell_places(size: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 def _layout(size: tuple[int, int]) -> tuple[tuple[tuple[str, float], ...], int, int]:
-    """Return the directions row by row, the columns and the rows."""
+    """Return the directions in reading order, the number of columns and the number of rows."""
     return (STRIP, 4, 1) if size[0] > 2 * size[1] else (SQUARE, 2, 2)
 
 
 def cell_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Return the width and height in pixels of one direction in a picture of this size."""
+    """Return the width and height in pixels of a cell in an image of this size."""
     _, columns, rows = _layout(size)
     return (size[0] - GAP_PIXELS * (columns - 1)) // columns, (
         size[1] - GAP_PIXELS * (rows - 1)

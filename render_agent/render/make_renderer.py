@@ -1,4 +1,4 @@
-"""The renderer that an option names, and what the machine must have for it."""
+"""Create the renderer selected by an option, and check its system requirements."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from render_agent.render.renderer import Renderer
 
 
 def make_renderer(name: str = "rasteriser") -> Renderer:
-    """Return the renderer that the registry has under a name.
+    """Create a renderer by its name in the registry.
 
-    Raises SetupError where there is no such renderer, or where this machine lacks what it needs.
+    Raises:
+        SetupError: There is no such renderer, or this machine does not meet its requirements.
     """
     renderer: Renderer = registry.load("renderer", name)()
     return renderer
 
 
 def check_renderer(name: str) -> None:
-    """Raise SetupError where a renderer of the program lacks a library here; nothing is loaded or begun."""
+    """Raise SetupError if a built-in renderer lacks a library on this machine; loads nothing."""
     if name == "pyrender":
         require_opengl(name)
 
 
 def require_opengl(name: str) -> None:
-    """Raise SetupError where a renderer by OpenGL lacks its package or libEGL."""
+    """Raise SetupError if an OpenGL renderer lacks its package or libEGL."""
     require(f"the renderer {name}", name)
     if not ctypes.util.find_library("EGL"):
         raise SetupError(
-            f"The renderer {name} needs the system library libEGL; on Debian: "
-            "apt-get install libegl1 libgl1-mesa-dri; or use the renderer rasteriser."
+            f"the renderer {name} needs the system library libEGL: on Debian or Ubuntu, run: apt-get install"
+            " libegl1 libgl1-mesa-dri; or use --renderer rasteriser"
         )

@@ -1,4 +1,4 @@
-"""From a camera to the one matrix that the kernels draw with."""
+"""Projection matrices: convert a camera to the matrix used by the kernels."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from render_agent.scans.camera import Camera, FloatArray, MapCamera
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A camera and a picture size as the kernels need them.
+    """A camera and an image size in the form used by the kernels.
 
-    matrix: (4, 4) float64, takes (x, y, z, 1) in metres, world frame, to (u w, v w, w, depth): the
-    homogeneous pixel and the depth in metres. perspective: whether w is the depth; otherwise w is
-    1. near: metres; nothing of a smaller depth is drawn.
+    Attributes:
+        matrix: (4, 4) float64, maps (x, y, z, 1) in metres, world frame, to (u w, v w, w, depth): the homogeneous
+            pixel, and the depth in metres.
+        perspective: True if w is the depth; otherwise w is 1 (orthographic).
+        near: Near plane in metres; nothing closer is drawn.
     """
 
     matrix: FloatArray
@@ -26,7 +28,7 @@ class Projection:
 
 
 def projection(camera: Camera | MapCamera, width: int, height: int) -> Projection:
-    """Return the projection of `camera` for a picture of `width` × `height` pixels."""
+    """Return the projection of `camera` for an image of `width` × `height` pixels."""
     if isinstance(camera, MapCamera):
         return Projection(_map_matrix(camera, width, height), False, 0.0)
     turn = camera.pose[:3, :3].T
@@ -50,14 +52,14 @@ def _map_matrix(camera: MapCamera, width: int, height: int) -> FloatArray:
 
 
 def focal_scale(camera: Camera | MapCamera, height: int) -> float:
-    """Return pixels per metre (at a depth of one metre in perspective)."""
+    """Return pixels per metre (at 1 m depth for a perspective camera)."""
     if isinstance(camera, MapCamera):
         return 1 / camera.metres_per_pixel
     return camera.focal(height)
 
 
 def box_corners(points: NDArray[np.float32]) -> FloatArray:
-    """Return the corners, (8, 3) metres, of the bounding box of points (n, 3)."""
+    """Return the corners, (8, 3) metres, of the bounding box of points, (n, 3)."""
     low, high = points.min(axis=0), points.max(axis=0)
     return np.array(
         [np.where([i & 1, i & 2, i & 4], high, low) for i in range(8)], dtype=np.float64
@@ -65,7 +67,7 @@ def box_corners(points: NDArray[np.float32]) -> FloatArray:
 
 
 def furthest(corners: FloatArray, view: Projection) -> float:
-    """Return a depth in metres beyond which nothing within corners (8, 3) lies."""
+    """Return a depth in metres beyond everything inside the corners, (8, 3)."""
     depths = corners @ view.matrix[3, :3] + view.matrix[3, 3]
     return max(float(depths.max()) * 1.01, view.near + 1.0)
 
@@ -77,9 +79,14 @@ def points_under(
     depth: FloatArray,
     size: tuple[int, int],
 ) -> FloatArray:
-    """Return the points under pixels of a picture, (n, 3) metres, world frame.
+    """Return the world points at some pixels, (n, 3) metres.
 
-    u, v: (n,) columns and rows. depth: (n,) metres as a frame has it. size: width and height, pixels.
+    Args:
+        camera: Camera of the image.
+        u: Columns, (n,).
+        v: Rows, (n,).
+        depth: Depths as in a frame, (n,) metres.
+        size: Width and height of the image in pixels.
     """
     right, down = u + 0.5 - size[0] / 2, v + 0.5 - size[1] / 2
     if isinstance(camera, MapCamera):

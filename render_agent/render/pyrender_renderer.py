@@ -1,9 +1,8 @@
-"""OpenGL through pyrender and EGL: for machines with a graphics card; no display is needed.
+"""OpenGL renderer using pyrender and EGL, for machines with a GPU; needs no display.
 
-pyrender takes four samples a pixel: edges are blends of both sides, and a depth is that of one
-sample, up to half a pixel off the centre. Its points have one size a picture: near ones leave
-gaps, far ones are coarse; the rasteriser draws clouds better. It knows no holes by a picture's alpha
-and draws them closed.
+Differences from the rasteriser: edges are antialiased with four samples per pixel, so a depth may be up to half a pixel
+off the centre. All points of an image have the same size, so near ones leave gaps and far ones are coarse; use the
+rasteriser for clouds. Alpha cutoffs are ignored, so holes in textures are filled.
 """
 
 from __future__ import annotations
@@ -32,58 +31,54 @@ from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.scene import Scene
 from render_agent.scans.texture import Material, Texture
 
-TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])
-"""From OpenCV's camera frame (y down, z forward) to OpenGL's (y up, z backward)."""
-
-METRES_ABOVE_SCENE = 1.0
-"""A map's camera stands this far, in metres, above its cut, which is its near plane."""
-
-NEAREST_SHARE = 0.1
-"""The share of a cloud's visible points that may be nearer than the depth which sets their size."""
+TO_OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])  # OpenCV camera frame (y down, z forward) to OpenGL's
+METRES_ABOVE_SCENE = 1.0  # distance of a map's camera from its cut, which is the near plane
+NEAREST_SHARE = 0.1  # quantile of the visible points' depth at which points have their exact size
 
 
 class Pyrender:
-    """Draws meshes, and clouds as squares of one size a picture, with pyrender (see Renderer).
+    """Draws meshes, and clouds as squares of one size per image, with pyrender; see `Renderer`.
 
-    All OpenGL calls run in one thread, which owns the context. Frames have no primitives.
+    All OpenGL calls run in one thread that owns the context. Frames have no primitives.
     """
 
     name = "pyrender"
 
     def __init__(self) -> None:
-        """Start OpenGL. SetupError if that fails, or a package or library is missing."""
+        """Start OpenGL; raise SetupError if that fails, or a package or library is missing."""
         require_opengl(self.name)
         self._uploaded: WeakKeyDictionary[Scene, Any] = WeakKeyDictionary()
         self._owner = ThreadPoolExecutor(1, self.name)
         try:
             self._owner.submit(self._start).result()
-        except Exception as error:  # drivers and bindings raise anything, AssertionError included
+        except Exception as error:  # drivers and bindings raise arbitrary exceptions
             self._owner.shutdown()
             raise SetupError(
-                f"The renderer {self.name} could not start OpenGL through EGL "
-                f"({type(error).__name__}: {error}); use the renderer rasteriser."
+                f"the renderer {self.name} could not start OpenGL through EGL"
+                f" ({type(error).__name__}: {error}); use --renderer rasteriser"
             ) from error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+        """Draw the scene as seen by the camera.
 
-        Raises RenderError if the picture has no pixels or OpenGL refuses.
+        Raises:
+            RenderError: The image has no pixels, or OpenGL fails.
         """
         check_size(width, height)
         try:
             return self._owner.submit(self._draw, scene, camera, width, height).result()
         except self._error as error:
             raise RenderError(
-                f"OpenGL could not draw {scene.id} ({error}); use the renderer rasteriser."
+                f"OpenGL could not draw {scene.id} ({error}); use --renderer rasteriser"
             ) from error
 
     def close(self) -> None:
-        """Free the graphics card's memory and end the thread."""
+        """Release GPU memory and stop the thread."""
         self._owner.submit(self._release).result()
         self._owner.shutdown()
 
     def _start(self) -> None:
-        # pyrender chooses its platform by this variable, when it is imported
+        # pyrender selects its platform by this variable on import.
         os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
         import pyrender
         from OpenGL.error import Error
@@ -101,36 +96,36 @@ class Pyrender:
 
     def _draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
         refuse_splat(scene)
-        empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
-        if empty:
-            return _nothing(width, height)
+        is_empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
+        if is_empty:
+            return _background_frame(width, height)
         uploaded = self._uploaded.get(scene)
         if uploaded is None:
             uploaded = self._uploaded[scene] = (self._scene(scene), box_corners(scene.points))
-        drawn, corners = uploaded
+        gl_scene, corners = uploaded
         far = furthest(corners, projection(camera, width, height))
-        lens, pose = self._camera(camera, width, height, far)
+        gl_camera, pose = self._camera(camera, width, height, far)
         self._renderer.viewport_width, self._renderer.viewport_height = width, height
         if scene.is_cloud:
             self._renderer.point_size = _point_size(scene, camera, width, height)
-        node = drawn.add(lens, pose=pose)
-        drawn.main_camera_node = node
+        node = gl_scene.add(gl_camera, pose=pose)
+        gl_scene.main_camera_node = node
         try:
-            colours, depth = self._renderer.render(drawn, flags=self._flags)
+            colours, depth = self._renderer.render(gl_scene, flags=self._flags)
         finally:
-            drawn.remove_node(node)
-        seen = depth > 0
+            gl_scene.remove_node(node)
+        is_hit = depth > 0
         if isinstance(camera, MapCamera):
             depth = (
                 _flat_depth(depth, METRES_ABOVE_SCENE, far + METRES_ABOVE_SCENE)
                 - METRES_ABOVE_SCENE
             )
         colours = np.array(colours)
-        colours[~seen] = BACKGROUND
-        return Frame(colours, np.where(seen, depth, np.inf).astype(np.float32))
+        colours[~is_hit] = BACKGROUND
+        return Frame(colours, np.where(is_hit, depth, np.inf).astype(np.float32))
 
     def _scene(self, scene: Scene) -> Any:
-        """Return a pyrender scene of one unlit cloud, or of a mesh with a primitive a material."""
+        """Return a pyrender scene: an unlit cloud, or a mesh with one primitive per material."""
         texture = scene.texture
         if scene.is_cloud or texture is None:
             faces = None if scene.is_cloud else sound_faces(scene)
@@ -138,17 +133,17 @@ class Pyrender:
         else:
             faces, parts = sound_faces(scene), []
             for number, material in enumerate(texture.materials):
-                mine = faces[texture.face_materials == number]
-                if len(mine):
-                    parts.append(self._of_material(scene, texture, material, mine))
-        drawn = self._pyrender.Scene(bg_color=[*(np.array(BACKGROUND) / 255), 1.0])
-        drawn.add(self._pyrender.Mesh(parts))
-        return drawn
+                material_faces = faces[texture.face_materials == number]
+                if len(material_faces):
+                    parts.append(self._of_material(scene, texture, material, material_faces))
+        gl_scene = self._pyrender.Scene(bg_color=[*(np.array(BACKGROUND) / 255), 1.0])
+        gl_scene.add(self._pyrender.Mesh(parts))
+        return gl_scene
 
     def _of_material(
         self, scene: Scene, texture: Texture, material: Material, faces: NDArray[np.int32]
     ) -> Any:
-        """Return the faces of one material as a primitive with vertices of its own."""
+        """Return the faces of one material as a primitive with its own vertices."""
         used, corners = np.unique(faces, return_inverse=True)
         faces = corners.reshape(-1, 3).astype(np.int32)
         points = scene.points[used]
@@ -163,31 +158,31 @@ class Pyrender:
         faces: NDArray[np.int32] | None,
         colours: NDArray[np.uint8] | None,
         uv: NDArray[np.float32] | None = None,
-        look: Material | None = None,
+        textured: Material | None = None,
     ) -> Any:
-        """Return a primitive of vertex colours, or of a picture that they multiply."""
+        """Return a primitive with vertex colours, or with a texture multiplied by them."""
         shades = None
         if colours is not None:
             shades = np.ones((len(points), 4), np.float32)
             shades[:, :3] = colours / np.float32(255)
         material = self._pyrender.MetallicRoughnessMaterial(
-            doubleSided=True, baseColorTexture=None if look is None else self._picture(look)
+            doubleSided=True, baseColorTexture=None if textured is None else self._picture(textured)
         )
         return self._pyrender.Primitive(
             positions=points,
             indices=faces,
             color_0=shades,
-            # pyrender's pictures begin at the bottom
+            # pyrender's texture coordinates start at the bottom.
             texcoord_0=None if uv is None else np.column_stack([uv[:, 0], 1 - uv[:, 1]]),
             mode=0 if faces is None else 4,
             material=material,
         )
 
     def _picture(self, material: Material) -> Any:
-        """Return a material's picture for pyrender, its mip levels ours once it is on the card."""
+        """Return a material's texture for pyrender, with our mip levels uploaded instead of OpenGL's."""
         from OpenGL import GL
 
-        ways = {
+        wrap_modes = {
             "repeat": GL.GL_REPEAT,
             "clamp": GL.GL_CLAMP_TO_EDGE,
             "mirror": GL.GL_MIRRORED_REPEAT,
@@ -210,8 +205,8 @@ class Pyrender:
         sampler = self._pyrender.Sampler(
             magFilter=GL.GL_LINEAR,
             minFilter=GL.GL_LINEAR_MIPMAP_LINEAR,
-            wrapS=ways[material.wrap[0]],
-            wrapT=ways[material.wrap[1]],
+            wrapS=wrap_modes[material.wrap[0]],
+            wrapT=wrap_modes[material.wrap[1]],
         )
         return Mipmapped(source=levels[0], source_channels="RGBA", sampler=sampler)
 
@@ -221,43 +216,43 @@ class Pyrender:
         """Return pyrender's camera and its pose, (4, 4), in OpenGL's convention."""
         if isinstance(camera, MapCamera):
             half = camera.metres_per_pixel / 2
-            lens = self._pyrender.OrthographicCamera(
+            gl_camera = self._pyrender.OrthographicCamera(
                 width * half, height * half, znear=METRES_ABOVE_SCENE, zfar=far + METRES_ABOVE_SCENE
             )
             pose = np.eye(4)
             pose[:3, 3] = [*camera.centre, camera.height + METRES_ABOVE_SCENE]
-            return lens, pose
+            return gl_camera, pose
         focal = camera.focal(height)
-        lens = self._pyrender.IntrinsicsCamera(
+        gl_camera = self._pyrender.IntrinsicsCamera(
             focal, focal, width / 2, height / 2, znear=NEAR_METRES, zfar=far
         )
-        return lens, camera.pose @ TO_OPENGL
+        return gl_camera, camera.pose @ TO_OPENGL
 
 
 def _point_size(scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> float:
-    """Return the side in pixels that squares of the cloud's spacing have close by."""
+    """Return the side of the squares in pixels, based on the cloud's spacing and its near points."""
     sample = scene.points[:: max(1, len(scene.points) // 20_000)].astype(float)
     view = projection(camera, width, height)
     homogeneous = np.column_stack([sample, np.ones(len(sample))]) @ view.matrix.T
     u, v, w, depth = homogeneous.T
-    shown = (depth > view.near) & (u > 0) & (v > 0) & (u < w * width) & (v < w * height)
-    if not shown.any():
+    is_visible = (depth > view.near) & (u > 0) & (v > 0) & (u < w * width) & (v < w * height)
+    if not is_visible.any():
         return 1.0
     area = np.prod(np.sort(np.ptp(sample, axis=0))[1:])
     spacing = 2 * np.sqrt(max(float(area), 1e-12) / len(scene.points))
-    close = np.quantile(depth[shown], NEAREST_SHARE) if view.perspective else 1.0
-    scale = focal_scale(camera, height) / close
+    near_depth = np.quantile(depth[is_visible], NEAREST_SHARE) if view.perspective else 1.0
+    scale = focal_scale(camera, height) / near_depth
     return float(np.clip(2 * spacing * scale, 1.0, 64.0))
 
 
 def _flat_depth(depth: FloatArray, near: float, far: float) -> FloatArray:
-    """Return metres of an orthographic picture, which pyrender reads as if it were in perspective."""
+    """Convert pyrender's depths of an orthographic image, which it decodes as perspective, to metres."""
     with np.errstate(divide="ignore", invalid="ignore"):
         clip = (far + near - 2 * near * far / depth) / (far - near)
     return (clip * (far - near) + far + near) / 2
 
 
-def _nothing(width: int, height: int) -> Frame:
+def _background_frame(width: int, height: int) -> Frame:
     colours = np.empty((height, width, 3), np.uint8)
     colours[:] = BACKGROUND
     return Frame(colours, np.full((height, width), np.inf, np.float32))

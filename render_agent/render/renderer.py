@@ -1,4 +1,4 @@
-"""The protocol of renderers: a scene, a camera and a picture size become a frame."""
+"""The renderer protocol: draw a scene with a camera and an image size, giving a frame."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from render_agent.errors import RenderError
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
 
-BACKGROUND = (216, 219, 224)
-"""The colour of a pixel in which nothing was scanned."""
-
-NEAR_METRES = 0.05
-"""Nothing nearer to the camera than this, in metres along the optical axis, is drawn."""
+BACKGROUND = (216, 219, 224)  # RGB of pixels where nothing was scanned
+NEAR_METRES = 0.05  # near plane; nothing closer along the optical axis is drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What a renderer drew.
+    """The output of a renderer.
 
-    colours: (H, W, 3) uint8, the unlit vertex colours, BACKGROUND where nothing is. depth: (H, W)
-    float32, metres along the optical axis (below the cut for a MapCamera), inf where nothing is.
-    primitive: (H, W) int32, index of the face (mesh) or point (cloud) under the pixel, -1 where
-    nothing is; None from a renderer that does not know it.
+    Attributes:
+        colours: (H, W, 3) uint8, unlit surface colours; BACKGROUND where nothing was scanned.
+        depth: (H, W) float32, metres along the optical axis (below the cut for a `MapCamera`); inf where nothing was
+            scanned.
+        primitive: (H, W) int32, index of the face (mesh) or point (cloud) at each pixel, -1 where nothing was
+            scanned; None if the renderer does not provide it.
     """
 
     colours: NDArray[np.uint8]
@@ -35,57 +34,72 @@ class Frame:
 
 
 def refuse_splat(scene: Scene) -> None:
-    """Raise RenderError where a scene is a splat, which only the default renderer draws as one."""
+    """Raise RenderError if a scene is a splat, which only the default renderer supports."""
     if scene.gaussians is not None:
         raise RenderError(
-            f"{scene.id} is a splat, which this renderer cannot draw; use the renderer rasteriser."
+            f"{scene.id} is a splat, which this renderer does not support; use --renderer rasteriser"
         )
 
 
 def check_size(width: int, height: int) -> None:
-    """Raise RenderError where a picture of this size, in pixels, has no pixels."""
+    """Raise RenderError if an image of this size has no pixels."""
     if width < 1 or height < 1:
-        raise RenderError(f"A picture of {width}x{height} pixels cannot be drawn.")
+        raise RenderError(f"cannot draw an image of {width}x{height} pixels")
 
 
 def sound_faces(scene: Scene) -> NDArray[np.int32]:
-    """Return the faces of a mesh, (m, 3) int32, all within its points.
+    """Return the faces of a mesh, (m, 3) int32, with valid vertex indices.
 
-    Raises RenderError where a face names a vertex that the scene does not have, and for a cloud.
+    Raises:
+        RenderError: A face refers to a vertex that does not exist, or the scene is a point cloud.
     """
     if scene.faces is None:
         raise RenderError(
-            f"{scene.id} is a point cloud, which this renderer cannot draw; "
-            "use the renderer rasteriser."
+            f"{scene.id} is a point cloud, which this renderer does not support; use --renderer"
+            " rasteriser"
         )
     faces = np.ascontiguousarray(scene.faces, np.int32)
     if len(faces) and (faces.min() < 0 or faces.max() >= len(scene.points)):
         raise RenderError(
-            f"{scene.id} has faces that name vertices which it does not have; "
-            "export the scan again."
+            f"{scene.id} has faces that refer to vertices that do not exist; export the scan again"
         )
     return faces
 
 
 class Renderer(Protocol):
-    """Draws scenes; made once a process, used by one thread at a time.
+    """Draws scenes. Created once per process and used by one thread at a time.
 
-    Pictures depend on scene, camera and size alone: not on what was drawn before, nor on how many
-    threads draw.
+    Frames must depend only on scene, camera and size, not on earlier calls or the number of threads.
+
+    Attributes:
+        name: Value of `--renderer`.
     """
 
     name: str
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees. RenderError where it cannot be drawn."""
+        """Draw the scene as seen by the camera.
+
+        Args:
+            scene: Mesh, point cloud or splat in metres, z up.
+            camera: Perspective camera, or the orthographic camera of a map.
+            width: Image width in pixels.
+            height: Image height in pixels.
+
+        Returns:
+            Colours, depths and, if available, primitives of the pixels.
+
+        Raises:
+            RenderError: The scene cannot be drawn; only the affected question fails.
+        """
         ...
 
     def close(self) -> None:
-        """Free its memory; it draws no more."""
+        """Release all resources; `draw` is not called afterwards."""
         ...
 
 
 def colourless(renderer: Renderer) -> Renderer:
-    """Return a renderer that shares all with this one and may leave the colours of frames empty; itself where it cannot."""
-    made: Renderer = getattr(renderer, "colourless", lambda: renderer)()
-    return made
+    """Return a renderer that shares its state with this one and may omit the colours of frames, if it supports that."""
+    shared: Renderer = getattr(renderer, "colourless", lambda: renderer)()
+    return shared

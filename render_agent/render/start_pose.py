@@ -1,4 +1,4 @@
-"""Where the camera begins: in free space near the middle, facing the view with the most to see."""
+"""The start pose: a free place near the middle of the room, facing the direction with the most visible surface."""
 
 from __future__ import annotations
 
@@ -27,24 +27,16 @@ if TYPE_CHECKING:
 Start = str | tuple[Vector, float]
 """`best`, `middle`, or a position in metres, world frame, with a yaw in degrees."""
 
-CANDIDATE_YAWS = (0.0, 90.0, 180.0, 270.0)
-"""The yaws that `best` compares; of equals the first is taken."""
-
-PREVIEW_PIXELS = (160, 120)
-"""Width and height in pixels of the views that are compared."""
-
-FAR_METRES = 8.0
-"""What is further away than this, in metres along the optical axis, is not counted as seen."""
-
+CANDIDATE_YAWS = (0.0, 90.0, 180.0, 270.0)  # degrees, compared by `best`; ties go to the first
+PREVIEW_PIXELS = (160, 120)  # width and height of the views that are compared
+FAR_METRES = 8.0  # surface farther along the optical axis does not count as seen
+# Visible surface is counted in cubes of this size, so that near walls do not dominate.
 PATCH_METRES = 0.1
-"""Metres: seen surface is counted in cubes of this size, so that near walls do not outweigh far rooms."""
-
-EYE_HEIGHT_METRES = 1.6
-"""Metres above the floor."""
+EYE_HEIGHT_METRES = 1.6  # above the floor
 
 
 def parse_start(text: str) -> Start:
-    """Return what `--start` asks for. UsageError where it is neither a word nor a pose."""
+    """Parse the value of `--start`; raise UsageError if it is neither a known word nor a pose."""
     if text in ("best", "middle"):
         return text
     with suppress(ValueError):
@@ -52,13 +44,13 @@ def parse_start(text: str) -> Start:
         if all(map(math.isfinite, (x, y, z, yaw))):
             return (x, y, z), yaw
     raise UsageError(
-        f'the start "{text}" is neither best nor middle nor a pose: write x,y,z,yaw in metres'
-        " and degrees, as in 1.5,-0.2,1.6,90"
+        f'invalid start "{text}": write best, middle, or a pose x,y,z,yaw in metres and degrees,'
+        " such as 1.5,-0.2,1.6,90"
     )
 
 
 def refuse_outside(scene: Scene, where: str) -> None:
-    """Raise UsageError where `--start` names a place outside a scene: the camera would begin elsewhere."""
+    """Raise UsageError if `--start` is a position outside the scene, where no camera can start."""
     parsed = parse_start(where)
     if isinstance(parsed, str):
         return
@@ -66,16 +58,15 @@ def refuse_outside(scene: Scene, where: str) -> None:
     if not all(a <= at <= b for a, at, b in zip(low, parsed[0], high, strict=True)):
         room = ", ".join(f"{a:.1f} to {b:.1f}" for a, b in zip(low, high, strict=True))
         raise UsageError(
-            f"--start {where} lies outside the scan, whose x, y and z go from {room} metres: choose a place within"
+            f"--start {where} is outside the scan: choose x, y and z within {room} metres"
         )
 
 
 def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
-    """Return where a question's own pose is in its scene: metres, world frame, and the yaw in degrees.
+    """Return a question's own pose in its scene: position in metres, world frame, and yaw in degrees.
 
-    Of a scene that is mirrored it is where it would be in the scene as it was. A centred pose (SQA3D) counts from
-    the middle of the bounds of the scan before ScanNet's alignment; it is turned as the scan was aligned, and
-    stands at the height of the eyes.
+    In a mirrored scene this is the pose before mirroring. A centred pose (SQA3D) is relative to the middle of the
+    scan's bounds before ScanNet's alignment. It is transformed by the alignment and placed at eye height.
     """
     origin = np.array(scene.origin)
     if not pose.centred:
@@ -84,10 +75,10 @@ def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
     points = scene.points.astype(np.float64)
     if scene.mirrored_at is not None:
         points = points * (-1, 1, 1) + (2 * scene.mirrored_at, 0, 0)
-    read = None if scene.source is None else read_alignment(Path(scene.source))
-    aligned = np.eye(4) if read is None else read
+    alignment = None if scene.source is None else read_alignment(Path(scene.source))
+    aligned = np.eye(4) if alignment is None else alignment
     turn, shift = aligned[:3, :3], aligned[:3, 3]
-    raw = (points + origin - shift) @ turn  # the inverse of a turn is its transpose
+    raw = (points + origin - shift) @ turn  # the inverse of a rotation is its transpose
     position = (raw.min(axis=0) + raw.max(axis=0)) / 2 + pose.position
     x, y, _ = (float(value) for value in turn @ position + shift - origin)
     yaw = math.degrees(math.atan2(turn[1, 0], turn[0, 0]))
@@ -97,12 +88,20 @@ def situated(scene: Scene, pose: StartPose) -> tuple[Vector, float]:
 def start_camera(
     scene: Scene, renderer: Renderer, space: FreeSpace, where: Start, vertical_fov: float
 ) -> Camera:
-    """Return the first camera of every question about `scene`.
+    """Return the first camera of every question about a scene.
 
-    where: as `parse_start` gives or reads it; a pose that is not free is moved to the nearest that
-    is. vertical_fov: degrees. In a mirrored scene it is the mirror image of the camera that the scene
-    as it was would have. UsageError for another text, RenderError where the views that are to be
-    compared cannot be drawn.
+    In a mirrored scene it is the mirror image of the camera in the original scene.
+
+    Args:
+        scene: The scene.
+        renderer: Draws the views that are compared.
+        space: Free space of the scene.
+        where: Value of `--start`, parsed or not; a pose that is not free is moved to the nearest free place.
+        vertical_fov: Degrees.
+
+    Raises:
+        UsageError: `where` is invalid.
+        RenderError: The views cannot be drawn.
     """
     parsed = parse_start(where) if isinstance(where, str) else where
     if not isinstance(parsed, str):
@@ -120,25 +119,27 @@ def start_camera(
 
 
 def seen_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
-    """Return how many cubes of PATCH_METRES hold a surface that the camera sees within FAR_METRES."""
+    """Return the number of cubes of PATCH_METRES with surface that the camera sees within FAR_METRES."""
     width, height = PREVIEW_PIXELS
     depth = renderer.draw(scene, camera, width, height).depth
-    # Rounding, not cutting off, keeps walls and floors at whole decimetres clear of the cubes' sides.
+    # Rounding instead of truncating keeps walls and floors at whole decimetres away from the cube faces.
     points = surface(depth, camera)
-    if scene.mirrored_at is not None:  # the cubes are those of the scene as it was
+    if scene.mirrored_at is not None:  # use the cubes of the original scene
         points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
     patches = np.rint(points / PATCH_METRES).astype(np.int64)
     if not len(patches):
         return 0
     patches -= patches.min(axis=0)
-    # One number a cube: numbers are sorted many times faster than rows are.
+    # One integer per cube, because sorting integers is much faster than sorting rows.
     return len(np.unique(np.ravel_multi_index(patches.T, patches.max(axis=0) + 1)))
 
 
 def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
-    """Return the points, (n, 3) metres, world frame, of the pixels of `depth` nearer than FAR_METRES.
+    """Return the points of the pixels closer than FAR_METRES, (n, 3) metres, world frame.
 
-    depth: (H, W), metres along the optical axis, inf where nothing is.
+    Args:
+        depth: (H, W) metres along the optical axis, inf where nothing was scanned.
+        camera: Camera of the image.
     """
     height, width = depth.shape
     rows, columns = np.nonzero(depth < FAR_METRES)
@@ -147,12 +148,12 @@ def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
 
 
 def _yaw(yaw: float, scene: Scene) -> float:
-    """Return the yaw, degrees, that stands in a scene for `yaw` in it before it was mirrored."""
+    """Return the yaw, in degrees, that corresponds to `yaw` in the scene before it was mirrored."""
     return wrapped(yaw if scene.mirrored_at is None else 180.0 - yaw)
 
 
 def moved_start(scene: Scene, where: Start, camera: Camera) -> tuple[str, ...]:
-    """Return a sentence where the first camera is not at the place that was asked for; else nothing."""
+    """Return a sentence for the model if the first camera is not at the requested position; else nothing."""
     parsed = parse_start(where) if isinstance(where, str) else where
     if isinstance(parsed, str):
         return ()

@@ -1,4 +1,4 @@
-"""A renderer in a process of its own: if its library crashes or hangs, the run goes on."""
+"""Run a renderer in a child process, so that the run survives a crash or hang of its library."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
 from render_agent.util.processes import signal_name, start_child
 
-MAX_SECONDS = 300.0
-"""A view that takes longer never comes: the largest scans take seconds, without a graphics card too."""
-
-MAX_SECONDS_TO_START = 300.0
-"""A renderer that takes longer to be made never is: large libraries may come off a slow disk."""
-
-MAX_TRIES = 2
-"""How often a view is drawn before its question fails."""
+MAX_SECONDS = 300.0  # timeout of one view; the largest scans take seconds, even without a GPU
+MAX_SECONDS_TO_START = 300.0  # timeout of start-up; large libraries may load from a slow disk
+MAX_TRIES = 2  # attempts per view before its question fails
 
 logger = logging.getLogger(__name__)
 
 Result = Frame | RenderAgentError | MemoryError
-"""What the child process sends for a job: the picture, or the error."""
+"""The child process's answer to a job: the frame or the error."""
 
 
 def make_guarded(name: str) -> Renderer:
-    """Return the renderer called `name`, in a process of its own unless it is the built-in one. SetupError as it has it.
+    """Create the renderer `name`, in a child process unless it is the built-in rasteriser.
 
-    The program's own draws in this process: nothing in it can crash, and nothing is handed to and fro.
+    The rasteriser runs in this process: it cannot crash, and no data needs to be copied.
+
+    Raises:
+        SetupError: The renderer cannot be created.
     """
     return make_renderer(name) if name == "rasteriser" else SubprocessRenderer(name)
 
 
 class RendererCrashed(Exception):
-    """The drawing process ended, or was killed."""
+    """The child process died or was killed."""
 
 
 class SubprocessRenderer:
-    """Draws with the renderer `name` in a process of its own, begun anew where it ended (see Renderer).
+    """Draws with the renderer `name` in a child process, restarting it if it dies; see `Renderer`.
 
-    SetupError where the renderer cannot be made.
+    Raises:
+        SetupError: The renderer cannot be created.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,13 +59,14 @@ class SubprocessRenderer:
             self._process: DrawingProcess | None = DrawingProcess(name)
         except RendererCrashed as how:
             raise SetupError(
-                f"The renderer {name} {how} when it was started; use the renderer rasteriser."
+                f"the renderer {name} {how} at start-up; use --renderer rasteriser"
             ) from None
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+        """Draw the scene as seen by the camera.
 
-        Raises RenderError where the renderer does, and where its process ended MAX_TRIES times.
+        Raises:
+            RenderError: The renderer raises it, or its process died MAX_TRIES times.
         """
         how = ""
         for _ in range(MAX_TRIES):
@@ -75,21 +75,21 @@ class SubprocessRenderer:
             except RendererCrashed as death:
                 self._end()
                 if self._stopped:
-                    raise RenderError("The run was stopped while this was drawn.") from None
+                    raise RenderError("the run was stopped while this view was drawn") from None
                 how = str(death)
-                logger.warning("the renderer %s %s when it drew %s", self.name, how, scene.id)
+                logger.warning("the renderer %s %s while drawing %s", self.name, how, scene.id)
         raise RenderError(
-            f"The renderer {self.name} {how} when it drew {scene.id}; use the renderer rasteriser."
+            f"the renderer {self.name} {how} while drawing {scene.id}; use --renderer rasteriser"
         )
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def stop(self) -> None:
-        """End the process at once, whatever it does; may be called from any thread."""
+        """Kill the process immediately. Thread-safe."""
         self._stopped = True
         if (process := self._process) is not None:
             process.kill()
@@ -99,13 +99,13 @@ class SubprocessRenderer:
             raise RendererCrashed
         if self._process is None:
             self._process = DrawingProcess(self.name)
-            if self._stopped:  # meanwhile
+            if self._stopped:  # by another thread in the meantime
                 raise RendererCrashed
         try:
             result = self._process.draw(scene, camera, width, height)
         except RendererCrashed:
             raise
-        except BaseException:  # what was asked for and what is said would no longer fit together
+        except BaseException:  # the next answer would belong to this job
             self._end()
             raise
         if isinstance(result, Frame):
@@ -119,28 +119,30 @@ class SubprocessRenderer:
 
 
 class DrawingProcess:
-    """A process that draws, and the scenes that it was sent. RendererCrashed if it ends."""
+    """A child process that draws, and the scenes it has; raises RendererCrashed if it dies."""
 
     def __init__(self, name: str) -> None:
         self._connection, self._process = start_child(serve, name)
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
-        self._gone: list[int] = []
+        self._dropped: list[int] = []
         error = self._receive(MAX_SECONDS_TO_START)
         if error is not None:
             self.close()
             raise error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Result:
-        """Return the picture, or the error that the renderer raised."""
+        """Return the frame, or the error that the renderer raised."""
         number = self._numbers.get(scene)
-        new = number is None
+        is_new = number is None
         if number is None:
             self._next += 1
             number = self._numbers[scene] = self._next
-            finalize(scene, self._gone.append, number).atexit = False
-        gone, self._gone[:] = tuple(self._gone), []
-        job = Job(number, scene if new else None, gone, camera, width, height, 2 * MAX_SECONDS)
+            finalize(scene, self._dropped.append, number).atexit = False
+        dropped, self._dropped[:] = tuple(self._dropped), []
+        job = Job(
+            number, scene if is_new else None, dropped, camera, width, height, 2 * MAX_SECONDS
+        )
         try:
             self._connection.send(job)
         except OSError:
@@ -149,14 +151,14 @@ class DrawingProcess:
         return result
 
     def close(self) -> None:
-        """Let the process end, or end it."""
+        """Close the pipe so that the process exits; kill it after a timeout."""
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         self.kill()
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process immediately."""
         self._process.kill()
         self._process.wait()
 
@@ -164,7 +166,7 @@ class DrawingProcess:
         try:
             if not self._connection.poll(seconds):
                 self.kill()
-                raise RendererCrashed(f"gave nothing in {seconds:.0f} s")
+                raise RendererCrashed(f"did not answer within {seconds:.0f} s")
             return self._connection.recv()
         except (EOFError, OSError):
             raise self._death() from None
@@ -175,22 +177,28 @@ class DrawingProcess:
         self.kill()
         code = self._process.returncode
         if code >= 0:
-            return RendererCrashed(f"ended its process with exit code {code}")
-        memory = ", as where memory runs out" if -code == signal.SIGKILL else ""
-        return RendererCrashed(f"crashed its process ({signal_name(code)}{memory})")
+            return RendererCrashed(f"exited with code {code}")
+        memory = ", possibly out of memory" if -code == signal.SIGKILL else ""
+        return RendererCrashed(f"crashed ({signal_name(code)}{memory})")
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A picture that is asked for.
+    """A request to draw a view.
 
-    number: of the scene, which comes with the first picture of it only. gone: numbers of scenes that are
-    drawn no more. seconds: after which the drawing process ends itself, so that none is left over.
+    Attributes:
+        number: Number of the scene.
+        scene: The scene with its first request, None with later ones.
+        dropped: Numbers of scenes that are no longer needed.
+        camera: Camera of the view.
+        width: Image width in pixels.
+        height: Image height in pixels.
+        seconds: Time after which the process kills itself, so that no orphan remains.
     """
 
     number: int
     scene: Scene | None
-    gone: Sequence[int]
+    dropped: Sequence[int]
     camera: Camera | MapCamera
     width: int
     height: int
@@ -198,9 +206,11 @@ class Job:
 
 
 def serve(connection: int, name: str) -> None:
-    """Make the renderer `name`, send None or why it cannot be made, and draw with it until the other side is gone.
+    """Entry point of the child process: create the renderer, report success or the error, and draw until the pipe closes.
 
-    connection: its file descriptor.
+    Args:
+        connection: File descriptor of the pipe.
+        name: Name of the renderer.
     """
     pipe: Connection[Result | None, Job] = Connection(connection)
     try:
@@ -208,22 +218,22 @@ def serve(connection: int, name: str) -> None:
     except RenderAgentError as error:
         pipe.send(error)
         return
-    except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
+    except Exception as error:  # noqa: BLE001 - a renderer may be third-party code
         reason = f"{type(error).__name__}: {error}"
-        pipe.send(SetupError(f"the renderer {name!r} could not be made ({reason})"))
+        pipe.send(SetupError(f"cannot create the renderer {name!r} ({reason})"))
         return
     pipe.send(None)
     scenes: dict[int, Scene] = {}
     try:
         while True:
-            pipe.send(_done(pipe.recv(), renderer, scenes))
+            pipe.send(_draw_job(pipe.recv(), renderer, scenes))
     except (EOFError, OSError):
         renderer.close()
 
 
-def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
-    """Draw one picture; a timer of the system ends this process where that takes too long."""
-    for number in job.gone:
+def _draw_job(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
+    """Draw one view; a system timer kills this process if that takes too long."""
+    for number in job.dropped:
         scenes.pop(number, None)
     if job.scene is not None:
         scenes[job.number] = job.scene
@@ -232,7 +242,7 @@ def _done(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
         result: Result = renderer.draw(scenes[job.number], job.camera, job.width, job.height)
     except RenderAgentError as error:
         result = error
-    except Exception as error:  # noqa: BLE001 - a renderer may be anybody's code
+    except Exception as error:  # noqa: BLE001 - a renderer may be third-party code
         result = MemoryError() if isinstance(error, MemoryError) else RenderError(repr(error))
         result.add_note(traceback.format_exc())
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,4 +1,4 @@
-"""What the model sees: the camera's view, the map, and all four directions at once."""
+"""Draw the views that a model sees: the camera's view, the map, and all four directions in one image."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from render_agent.scans.scene import Scene
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A view as it was drawn, before it has a number and a file.
+    """A rendered view without a number and a file name.
 
-    picture: (H, W, 3) uint8. depth: (H, W) float32, metres along the optical axis, inf where nothing
-    is; None where what is shown is more than one camera's view. camera: what it was taken with (for
-    `around`, the direction ahead). kind: ego, top or around.
+    Attributes:
+        picture: (H, W, 3) uint8.
+        depth: (H, W) float32, metres along the optical axis, inf where nothing was scanned; None for views that are
+            not from a single perspective camera.
+        camera: Camera of the view; for `around`, that of the direction ahead.
+        kind: ego, top or around.
     """
 
     picture: NDArray[np.uint8]
@@ -32,9 +35,12 @@ class Picture:
 
 
 class Viewer:
-    """Draws every kind of view with one renderer at one size; like it, used by one thread at a time.
+    """Draws views of all kinds with one renderer at one size; used by one thread at a time.
 
-    size: width and height in pixels. horizontal_fov: of the camera's view, degrees.
+    Args:
+        renderer: Draws the frames.
+        size: Width and height of the views in pixels.
+        horizontal_fov: Field of view of the camera's view in degrees.
     """
 
     def __init__(self, renderer: Renderer, size: tuple[int, int], horizontal_fov: float) -> None:
@@ -46,41 +52,54 @@ class Viewer:
     def draw(
         self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera] = ()
     ) -> Picture:
-        """Return the view of that kind: ego, top or around. RenderError where it cannot be drawn.
+        """Draw a view of one kind.
 
-        trail: where the camera stood, oldest first.
+        Args:
+            kind: ego, top or around.
+            scene: The scene.
+            camera: Current camera.
+            trail: Earlier cameras, oldest first.
+
+        Raises:
+            RenderError: The view cannot be drawn.
         """
         if kind == "top":
             return self.top(scene, camera, trail)
         return self.around(scene, camera) if kind == "around" else self.ego(scene, camera)
 
     def stop(self) -> None:
-        """End a renderer that has a process of its own, at once; may be called from any thread."""
+        """Stop a renderer in a child process immediately. Thread-safe."""
         if isinstance(self.renderer, SubprocessRenderer):
             self.renderer.stop()
 
     def close(self) -> None:
-        """Give back what the renderer holds."""
+        """Release the renderer's resources."""
         self.renderer.close()
 
     def ego(self, scene: Scene, camera: Camera) -> Picture:
-        """Return what the camera sees, with nothing drawn over it. RenderError where it cannot be drawn."""
+        """Draw the camera's view without overlays; raise RenderError if it cannot be drawn."""
         frame = self.renderer.draw(scene, camera, *self.size)
         return Picture(frame.colours, frame.depth, camera, "ego")
 
     def top(self, scene: Scene, camera: Camera | None, trail: Sequence[Camera] = ()) -> Picture:
-        """Return the map with the camera and its trail. RenderError where it cannot be drawn.
+        """Draw the map with the camera and its trail.
 
-        trail: where the camera stood, oldest first; it may end with `camera`.
+        Args:
+            scene: The scene.
+            camera: Current camera; None draws the lowest storey without a camera.
+            trail: Earlier cameras, oldest first; may end with `camera`.
+
+        Raises:
+            RenderError: The map cannot be drawn.
         """
-        picture, shown = self._top.draw(scene, camera, trail)
-        return Picture(picture, None, shown, "top")
+        picture, map_camera = self._top.draw(scene, camera, trail)
+        return Picture(picture, None, map_camera, "top")
 
     def map_camera(self, scene: Scene, camera: Camera | None) -> MapCamera:
-        """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
+        """Return the map camera for the storey that contains `camera`; the lowest if None."""
         return self._top.camera_of(scene, camera)
 
     def around(self, scene: Scene, camera: Camera) -> Picture:
-        """Return the views ahead, right, left and behind. RenderError where they cannot be drawn."""
+        """Draw the views ahead, right, left and behind; raise RenderError if they cannot be drawn."""
         picture, ahead = draw_around(self.renderer, scene, camera, self.size)
         return Picture(picture, None, ahead, "around")

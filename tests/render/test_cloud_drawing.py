@@ -1,4 +1,4 @@
-"""Clouds: no holes at any distance, nothing shines through, and points are where they are."""
+"""Rendering point clouds: no holes, no bleed-through, and points in the right places."""
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ W, H = 640, 480
 
 @pytest.fixture(scope="module")
 def rasteriser():
-    made = Rasteriser(threads=2)
-    yield made
-    made.close()
+    renderer = Rasteriser(threads=2)
+    yield renderer
+    renderer.close()
 
 
 def cloud_of(points, colour=RED):
@@ -29,7 +29,7 @@ def cloud_of(points, colour=RED):
 
 @pytest.fixture(scope="module", params=[0.015, 0.04], ids=["dense", "sparse"])
 def house(request):
-    """A room with a wall of another colour close behind each wall, as a cloud of random points."""
+    """Return a room as a cloud of random points, with a second wall in another colour close behind each wall."""
     low, high = (-3.0, -3.0, 0.0), (3.0, 3.0, 2.7)
     outer = box(np.subtract(low, 0.5), np.add(high, 0.5), BLUE)
     return as_cloud(mesh([box(low, high, RED), outer]), spacing=request.param)
@@ -37,20 +37,20 @@ def house(request):
 
 @pytest.mark.parametrize("x", mostly_slow([-2.8, -1.0, 1.0, 2.5, 2.8], -2.8, 1.0))
 @pytest.mark.parametrize(("yaw", "pitch"), [(0.0, -35.0), (40.0, 0.0)])
-def test_no_holes_and_nothing_shines_through(rasteriser, house, x, yaw, pitch):
+def test_walls_have_no_holes_or_bleed_through(rasteriser, house, x, yaw, pitch):
     frame = rasteriser.draw(house, Camera((x, 0.4, 1.5), yaw, pitch), W, H)
     assert (frame.colours != RED).any(axis=2).mean() <= 0.0004
 
 
 @pytest.mark.parametrize("distance", [8.0, 20.0, 60.0])
-def test_no_holes_from_afar(rasteriser, house, distance):
+def test_distant_walls_have_no_holes(rasteriser, house, distance):
     frame = rasteriser.draw(house, Camera((-distance, 0.0, 1.35)), W, H)
     rows, columns = np.nonzero(frame.depth < np.inf)
     inside = frame.colours[rows.min() + 2 : rows.max() - 1, columns.min() + 2 : columns.max() - 1]
     assert (inside != BLUE).any(axis=2).mean() <= 0.0004
 
 
-def test_no_holes_on_the_map(rasteriser, house):
+def test_map_has_no_holes(rasteriser, house):
     camera = MapCamera((0.0, 0.0), 2.0, 7.0 / H)
     frame = rasteriser.draw(house, camera, H, H)
     floor = frame.colours[50:-50, 50:-50]
@@ -58,16 +58,16 @@ def test_no_holes_on_the_map(rasteriser, house):
     assert frame.depth[50:-50, 50:-50] == pytest.approx(2.0)
 
 
-def test_points_are_drawn_at_their_depth_and_known_by_their_index(rasteriser):
+def test_points_have_their_depth_and_index(rasteriser):
     scene = cloud_of(np.random.default_rng(3).uniform((2, -2, 0), (5, 2, 2.7), (3000, 3)))
     camera = Camera((0.0, 0.0, 1.4), 4.0, -3.0)
     frame = rasteriser.draw(scene, camera, W, H)
-    seen = frame.primitive >= 0
-    _, depth = camera.project(scene.points[frame.primitive[seen]], W, H)
-    np.testing.assert_allclose(frame.depth[seen], depth, rtol=1e-5)
+    is_hit = frame.primitive >= 0
+    _, depth = camera.project(scene.points[frame.primitive[is_hit]], W, H)
+    np.testing.assert_allclose(frame.depth[is_hit], depth, rtol=1e-5)
 
 
-def test_each_point_of_a_sparse_cloud_covers_its_own_pixel(rasteriser):
+def test_points_of_a_sparse_cloud_cover_their_own_pixel(rasteriser):
     y, z = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(0.5, 2.5, 9))
     scene = cloud_of(np.column_stack([np.full(81, 4.0), y.ravel(), z.ravel()]))
     camera = Camera((0.0, 0.0, 1.5))
@@ -78,14 +78,14 @@ def test_each_point_of_a_sparse_cloud_covers_its_own_pixel(rasteriser):
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_a_few_points_are_drawn(rasteriser, count):
+def test_very_small_clouds_are_drawn(rasteriser, count):
     scene = cloud_of([[2.0, 0.0, 1.5]] * count)
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
     assert set(np.unique(frame.primitive)) == {-1, 0}
     assert 9 <= (frame.primitive == 0).sum() <= 100
 
 
-def test_a_thing_in_front_keeps_its_outline(rasteriser):
+def test_object_in_front_keeps_its_outline(rasteriser):
     scene = as_cloud(room(box((2, -0.5, 0), (3, 0.5, 1), RED)))
     camera = Camera((0.0, 0.0, 1.5), 0.0, -10.0)
     frame = rasteriser.draw(scene, camera, W, H)
@@ -97,17 +97,17 @@ def test_a_thing_in_front_keeps_its_outline(rasteriser):
     assert abs(columns.max() - pixels[:, 0].max()) < 8
 
 
-def test_a_real_cloud_is_whole_around_its_scanner(rasteriser):
+def test_real_cloud_has_no_holes_around_its_scanner(rasteriser):
     scene = load_scene(test_data("scenes", "pcl_room_scan_nocolour.ply"))
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 0.3), 180.0, 0.0), W, H)
     assert (frame.depth < np.inf).mean() > 0.9
 
 
-def test_a_wall_far_from_the_scanner_closes_beside_what_is_dense(rasteriser):
-    dice = np.random.default_rng(8)
-    near = dice.uniform((3.0, 2.0, 0.0), (3.0, 2.4, 0.4), (60_000, 3))  # 1.6 mm apart
-    far = dice.uniform((4.0, -2.0, 0.0), (4.0, 1.5, 2.7), (7700, 3))  # 35 mm apart
-    behind = dice.uniform((4.6, -2.5, -0.5), (4.6, 2.0, 3.2), (15_000, 3))
+def test_sparse_wall_next_to_a_dense_area_has_no_holes(rasteriser):
+    rng = np.random.default_rng(8)
+    near = rng.uniform((3.0, 2.0, 0.0), (3.0, 2.4, 0.4), (60_000, 3))  # 1.6 mm apart
+    far = rng.uniform((4.0, -2.0, 0.0), (4.0, 1.5, 2.7), (7700, 3))  # 35 mm apart
+    behind = rng.uniform((4.6, -2.5, -0.5), (4.6, 2.0, 3.2), (15_000, 3))
     scene = cloud_of(np.concatenate([near, far, behind]))
     scene.colours[len(near) + len(far) :] = BLUE
     frame = rasteriser.draw(scene, Camera((1.0, -0.2, 1.35)), W, H)
@@ -115,12 +115,12 @@ def test_a_wall_far_from_the_scanner_closes_beside_what_is_dense(rasteriser):
     assert (middle != RED).any(axis=2).mean() <= 0.002
 
 
-def test_far_points_have_the_mean_colour_of_those_that_share_their_pixel(rasteriser):
-    dice = np.random.default_rng(9)
-    points = dice.uniform((8.0, -2.0, 0.0), (8.0, 2.0, 2.7), (400_000, 3))
+def test_points_that_share_a_pixel_are_averaged(rasteriser):
+    rng = np.random.default_rng(9)
+    points = rng.uniform((8.0, -2.0, 0.0), (8.0, 2.0, 2.7), (400_000, 3))
     scene = cloud_of(points)
-    scene.colours[:] = np.where(dice.random((len(points), 1)) < 0.5, 40, 200)
+    scene.colours[:] = np.where(rng.random((len(points), 1)) < 0.5, 40, 200)
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.35)), W, H)
     wall = frame.colours[200:280, 270:370].astype(float)
     assert wall.mean() == pytest.approx(120, abs=2)
-    assert wall.std() < 30  # of one point a pixel it would be 80
+    assert wall.std() < 30  # 80 without averaging

@@ -1,4 +1,4 @@
-"""What part of a room's surface was seen."""
+"""Surface coverage: the share of a room's visible surface that was seen."""
 
 import numpy as np
 import pytest
@@ -22,65 +22,65 @@ MIDDLE = (2.0, 1.5, 1.25)
 
 
 def scene(*others, cloud=False):
-    """Return an empty room of SIZE, with other boxes in it."""
+    """Return a room of SIZE with some boxes in it."""
     points, colours, faces = joined(box((0, 0, 0), SIZE, (200, 200, 200), cells=20), *others)
     bounds = np.array([np.zeros(3), SIZE])
     if cloud:
-        chance = np.random.default_rng(1)
+        rng = np.random.default_rng(1)
         corners = points[faces].astype(float)
         area = np.linalg.norm(
             np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
         )
-        which = chance.choice(len(faces), 60_000, p=area / area.sum())
-        a, b = chance.random((2, len(which), 1))
+        which = rng.choice(len(faces), 60_000, p=area / area.sum())
+        a, b = rng.random((2, len(which), 1))
         a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
         p, q, r = (corners[which, corner] for corner in range(3))
         points, faces = (p + a * (q - p) + b * (r - p)).astype(np.float32), None
         colours = np.full((len(points), 3), 200, np.uint8)
-    return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
+    return Scene("room", points, colours, faces, 0.0, 2.5, bounds)
 
 
 def surface_of(room, renderer):
     return Surface.of(room, FreeSpace.of(room), renderer)
 
 
-def look(surface, room, renderer, camera, side=120):
+def visible_points(surface, room, renderer, camera, side=120):
     return surface.seen(renderer.draw(room, camera, side, side), camera)
 
 
-def test_points_lie_on_the_surface_evenly_and_always_alike():
+def test_samples_are_on_the_surface_even_and_deterministic():
     room = scene()
     points = spread(room)
     assert (points == spread(room)).all()
-    on = [
+    on_sides = [
         np.isclose(points[:, axis], end, atol=1e-5) for axis in range(3) for end in (0, SIZE[axis])
     ]
-    assert np.any(on, axis=0).all()
+    assert np.any(on_sides, axis=0).all()
     areas = np.repeat([SIZE[1] * SIZE[2], SIZE[0] * SIZE[2], SIZE[0] * SIZE[1]], 2)
-    assert [side.mean() for side in on] == pytest.approx(areas / areas.sum(), abs=0.002)
+    assert [side.mean() for side in on_sides] == pytest.approx(areas / areas.sum(), abs=0.002)
 
 
 @pytest.mark.parametrize("cloud", [False, True])
-def test_an_empty_room_is_visible_whole_and_each_sixth_of_it_by_its_view(cloud):
+def test_empty_room_is_fully_visible_and_each_view_shows_its_part(cloud):
     room, renderer = scene(cloud=cloud), Rasteriser(1)
     surface = surface_of(room, renderer)
     assert len(surface.points) >= 0.97 * len(spread(room))
     views = [Camera(MIDDLE, yaw, pitch, 90.0) for yaw, pitch in DIRECTIONS]
-    seen = [look(surface, room, renderer, camera) for camera in views]
+    seen = [visible_points(surface, room, renderer, camera) for camera in views]
     assert np.any(seen, axis=0).mean() == pytest.approx(1.0, abs=0.01)
-    for camera, one in zip(views, seen, strict=True):
+    for camera, points in zip(views, seen, strict=True):
         local = camera.seen(surface.points)
         inside = (np.abs(local[:, :2]).max(axis=1) < local[:, 2]) & (local[:, 2] > 0)
-        assert (one != inside).mean() < 0.01
+        assert (points != inside).mean() < 0.01
 
 
-def test_hidden_and_far_surface_is_not_seen():
+def test_occluded_and_distant_surface_is_not_seen():
     renderer = Rasteriser(1)
     screen = box((2.5, 0.2, 0.0), (2.6, 2.8, 2.2), (10, 10, 10), cells=20)
     room = scene(screen)
     surface = surface_of(room, renderer)
     camera = Camera((0.5, 1.5, 1.2), 0.0, 0.0, 90.0)
-    seen = look(surface, room, renderer, camera)
+    seen = visible_points(surface, room, renderer, camera)
     behind = (surface.points[:, 0] > 2.7) & (surface.points[:, 2] < 1.2)
     behind &= np.abs(surface.points[:, 1] - 1.5) < 1.0
     assert behind.sum() > 100
@@ -88,10 +88,10 @@ def test_hidden_and_far_surface_is_not_seen():
     front = np.isclose(surface.points[:, 0], 2.5, atol=1e-4)
     assert seen[front].mean() > 0.95
     far = Surface(np.array([[0.5 + REACH_METRES + 0.1, 1.5, 1.2]]))
-    assert not look(far, room, renderer, camera).any()
+    assert not visible_points(far, room, renderer, camera).any()
 
 
-def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_drawn():
+def test_visible_surface_is_exact_with_few_images():
     room, renderer, drawn = (
         scene(box((1, 1, 0), (2, 2, 1.0), (90, 90, 90), cells=10)),
         Rasteriser(),
@@ -105,16 +105,18 @@ def test_the_visible_surface_is_what_pictures_all_around_show_though_few_are_dra
 
     space = FreeSpace.of(room)
     everywhere = Surface(spread(room))
-    cameras = [Camera(p, *way, 90.0) for p in free_places(space) for way in DIRECTIONS]
-    shown = [look(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras]
+    cameras = [Camera(p, *angles, 90.0) for p in free_places(space) for angles in DIRECTIONS]
+    visible = [
+        visible_points(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras
+    ]
     surface = Surface.of(room, space, Counting())
-    assert np.array_equal(surface.points, everywhere.points[np.any(shown, axis=0)])
+    assert np.array_equal(surface.points, everywhere.points[np.any(visible, axis=0)])
     assert 6 <= len(drawn) < len(cameras)
 
 
-def test_a_scene_without_area_has_no_surface():
-    nothing = Scene(
+def test_degenerate_scene_has_no_surface():
+    degenerate = Scene(
         "n", np.zeros((3, 3), np.float32), np.zeros((3, 3), np.uint8),
         np.array([[0, 1, 2]], np.int32), 0.0, 1.0, np.zeros((2, 3)),
     )  # fmt: skip
-    assert spread(nothing).shape == (0, 3)
+    assert spread(degenerate).shape == (0, 3)

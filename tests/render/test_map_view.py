@@ -1,4 +1,4 @@
-"""The map agrees with the truth to a pixel: grid, numbers, walls, furniture, camera and trail."""
+"""The map is accurate to a pixel: grid, labels, walls, furniture, camera and trail."""
 
 import gc
 import math
@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from render_agent.render.map_view.camera_path import Stop, arranged
-from render_agent.render.map_view.cut_faces import FACE_COLOUR, _filled, cut_faces
-from render_agent.render.map_view.distances import shrunk, squared_distances
+from render_agent.render.map_view.camera_path import Stop, arrange_marks
+from render_agent.render.map_view.cut_faces import FACE_COLOUR, _fill_cut_faces, cut_faces
+from render_agent.render.map_view.distances import downscale, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, Plot, write
@@ -41,78 +41,81 @@ RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)
 
 @pytest.fixture(scope="module")
 def renderer():
-    drawing = Rasteriser()
-    yield drawing
-    drawing.close()
+    rasteriser = Rasteriser()
+    yield rasteriser
+    rasteriser.close()
 
 
 class Counting:
-    """A renderer that counts what another draws."""
+    """Wraps a renderer and counts its frames."""
 
     def __init__(self, renderer):
-        self.renderer, self.drawn = renderer, 0
+        self.renderer, self.num_frames = renderer, 0
 
-    def draw(self, *asked):
-        self.drawn += 1
-        return self.renderer.draw(*asked)
+    def draw(self, *args):
+        self.num_frames += 1
+        return self.renderer.draw(*args)
 
 
-def read(picture, place, words, size, anchor="mm", reach=7):
-    """Return which of `words`, written at the pixel, looks most like what the picture shows there."""
+def read_label(image, place, words, size, anchor="mm", reach=7):
+    """Return the one of `words` that, written at a pixel, is most similar to the image there."""
     u, v = (math.floor(value) for value in place)
     left = max(u - (3 * reach if anchor == "rm" else reach), 0)
     part = np.s_[max(v - reach, 0) : v + reach + 1, left : u + reach + 1]
 
-    def likeness(word):
-        blank = Image.new("RGB", picture.shape[1::-1], PAPER)
+    def similarity(word):
+        blank = Image.new("RGB", image.shape[1::-1], PAPER)
         write(blank, place, word, size, anchor=anchor, edge=None)
-        greys = (Image.fromarray(np.array(image)).convert("L") for image in (blank, picture))
+        greys = (Image.fromarray(np.array(each)).convert("L") for each in (blank, image))
         return abs(np.corrcoef(*(np.array(grey)[part].ravel() for grey in greys))[0, 1])
 
-    return max(words, key=likeness)
+    return max(words, key=similarity)
 
 
 def tinted(colour):
     return np.rint(np.array(colour) * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH)
 
 
-def lines(row, colour):
-    """Return the indices at which a row of pixels is the floor's colour with the grid over it."""
+def grid_lines(row, colour):
+    """Return the indices of pixels in a row that have the given colour tinted by the grid."""
     return np.flatnonzero((row == tinted(colour)).all(axis=1))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_grid_lines_run_through_the_pixels_that_show_whole_metres(renderer, size):
+def test_grid_lines_are_at_whole_metres(renderer, size):
     floor = mesh([box((-4.3, -3.1, -0.1), (5.2, 4.4, 0), FLOOR)])
     picture, camera = TopView(renderer, size).draw(floor, None, ())
-    whole = np.arange(-9.0, 10.0)
-    nothing = np.zeros_like(whole)
-    u = camera.project(np.column_stack([whole, nothing, nothing]), *size)[0][:, 0]
-    v = camera.project(np.column_stack([nothing, whole, nothing]), *size)[0][:, 1]
+    metres = np.arange(-9.0, 10.0)
+    zeros = np.zeros_like(metres)
+    u = camera.project(np.column_stack([metres, zeros, zeros]), *size)[0][:, 0]
+    v = camera.project(np.column_stack([zeros, metres, zeros]), *size)[0][:, 1]
     between_u, between_v = int((u[9] + u[10]) / 2), int((v[9] + v[10]) / 2)
-    seen_u = lines(picture[between_v], FLOOR)
-    seen_v = lines(picture[:, between_u], FLOOR)
+    seen_u = grid_lines(picture[between_v], FLOOR)
+    seen_v = grid_lines(picture[:, between_u], FLOOR)
     step = round(float(np.diff(seen_u).mean()) * camera.metres_per_pixel)
     assert step in (1, 2)
     assert seen_u.tolist() == [
-        math.floor(p) for x, p in zip(whole, u, strict=True) if -4.3 < x < 5.2 and x % step == 0
+        math.floor(p) for x, p in zip(metres, u, strict=True) if -4.3 < x < 5.2 and x % step == 0
     ]
     assert seen_v.tolist() == [
         math.floor(p)
-        for y, p in zip(whole[::-1], v[::-1], strict=True)
+        for y, p in zip(metres[::-1], v[::-1], strict=True)
         if -3.1 < y < 4.4 and y % step == 0
     ]
 
 
-def test_a_box_stands_where_the_numbers_on_the_axes_say(renderer):
+def test_axis_labels_give_the_position_of_a_box(renderer):
     size = 640, 480
     picture, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
     plot = Plot.inside(*size)
     red = where_is(picture, RED, 60)
-    across, upwards = lines(picture[400], FLOOR) + 0.5, lines(picture[:, 480], FLOOR) + 0.5
+    across, upwards = (
+        grid_lines(picture[400], FLOOR) + 0.5,
+        grid_lines(picture[:, 480], FLOOR) + 0.5,
+    )
     words = [str(number) for number in range(-3, 8)]
-    x = [int(read(picture, (u, plot.bottom + 12), words, 15)) for u in across]
-    y = [int(read(picture, (plot.left - 7, v), words, 15, "rm")) for v in upwards]
+    x = [int(read_label(picture, (u, plot.bottom + 12), words, 15)) for u in across]
+    y = [int(read_label(picture, (plot.left - 7, v), words, 15, "rm")) for v in upwards]
     assert x == list(range(0, 5))
     assert y == list(range(2, -2, -1))
     centre_x, centre_y = (
@@ -126,37 +129,39 @@ def test_a_box_stands_where_the_numbers_on_the_axes_say(renderer):
 
 
 def wedge(top, camera):
-    """Return the pixels, relative to the camera's, that the camera's wedge changes on the map."""
-    picture, shown = top.draw(room(), camera, ())
+    """Return the pixels of the camera's wedge on the map, relative to the camera."""
+    picture, map_camera = top.draw(room(), camera, ())
     bare, _ = top.draw(room(), None, ())
     rows, columns = np.nonzero((picture != bare).any(axis=2))
-    place = shown.project(np.array([camera.position]), *top.size)[0][0]
-    away = np.column_stack([columns, rows]) + 0.5 - place
-    return away[np.hypot(*away.T) > 20]
+    place = map_camera.project(np.array([camera.position]), *top.size)[0][0]
+    offsets = np.column_stack([columns, rows]) + 0.5 - place
+    return offsets[np.hypot(*offsets.T) > 20]
 
 
 @pytest.mark.parametrize("yaw", mostly_slow([0, 45, 90, 180, -90, -150], 45, -150))
-def test_the_wedge_points_where_the_camera_looks(renderer, yaw):
+def test_wedge_points_in_the_viewing_direction(renderer, yaw):
     u, v = wedge(TopView(renderer, (640, 480)), Camera((2.0, 0.3, 1.6), yaw)).mean(axis=0)
     assert wrapped(math.degrees(math.atan2(-v, u)) - yaw) == pytest.approx(0, abs=0.6)
 
 
-def test_the_wedge_is_as_wide_as_the_field_of_view(renderer):
+def test_wedge_has_the_angle_of_the_field_of_view(renderer):
     camera = Camera((2.0, 0.3, 1.6), 90)
-    away = wedge(TopView(renderer, (640, 480)), camera)
-    far = away[np.hypot(*away.T) > 45]
+    offsets = wedge(TopView(renderer, (640, 480)), camera)
+    far = offsets[np.hypot(*offsets.T) > 45]
     angles = np.degrees(np.arctan2(-far[:, 1], far[:, 0]))
     assert np.ptp(angles) == pytest.approx(camera.horizontal_fov(640, 480), abs=8)
 
 
-def test_stops_are_numbered_at_their_places(renderer):
+def test_stops_are_numbered_at_their_positions(renderer):
     spots = [(0, -1.5), (4, -1.5), (4, 2), (2, 2), (0, 2), (0, 0.3), (2, 0.3), (4, 0.3)]
     trail = [Camera((x, y, 1.6), 90) for x, y in spots]
-    picture, shown = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
+    picture, map_camera = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
     for number, camera in enumerate(trail, 1):
-        place = shown.project(np.array([camera.position]), 640, 480)[0][0]
+        place = map_camera.project(np.array([camera.position]), 640, 480)[0][0]
         height = 15 if number == len(trail) else 13
-        assert read(picture, place, [str(n) for n in range(1, 10)], height, reach=5) == str(number)
+        assert read_label(picture, place, [str(n) for n in range(1, 10)], height, reach=5) == str(
+            number
+        )
     assert (
         TopView(renderer, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes()
         == picture.tobytes()
@@ -171,9 +176,9 @@ def test_stops_are_numbered_at_their_places(renderer):
         max_size=9,
     )
 )
-def test_every_number_is_there_once_and_none_hides_another(poses):
+def test_marks_show_every_stop_once_without_overlap(poses):
     stops = [Stop(n, (u, v), yaw, 75) for n, (u, v, yaw) in enumerate(poses, 1)]
-    marks = arranged(stops, Plot.inside(640, 480), 1.0)
+    marks = arrange_marks(stops, Plot.inside(640, 480), 1.0)
     assert sorted(s.number for mark in marks for s in mark.stops) == list(range(1, len(stops) + 1))
     boxes = [mark.box(mark.spot) for mark in marks]
     for index, a in enumerate(boxes):
@@ -181,34 +186,34 @@ def test_every_number_is_there_once_and_none_hides_another(poses):
             assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3]
 
 
-def test_stops_at_one_place_share_a_disc():
+def test_stops_at_one_place_share_a_mark():
     numbers = [1, 2, 3, 5, 7, 8]
     stops = [
         Stop(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75) for n in range(1, 9)
     ]
-    words = {mark.words for mark in arranged(stops, Plot.inside(640, 480), 1.0)}
+    words = {mark.words for mark in arrange_marks(stops, Plot.inside(640, 480), 1.0)}
     assert words == {"1-3,5,7,8", "4", "6"}
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_the_ceiling_is_cut_away_and_table_tops_stay(renderer, shape):
+def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
     scene = room(box((1.4, -0.4, 0.7), (2.6, 0.4, 0.75), GREEN), RED_BOX)
     if shape == "cloud":
         scene = as_cloud(scene)
-    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
     assert not len(where_is(picture, CEILING, 40))
-    corners = shown.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
+    corners = map_camera.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
     table = where_is(picture, GREEN, 30)
-    wanted = np.array(
+    expected = np.array(
         [corners[:, 0].min(), corners[:, 1].min(), corners[:, 0].max(), corners[:, 1].max()]
     )
-    found = np.array([*(table.min(axis=0) - 0.5), *(table.max(axis=0) + 0.5)])
-    assert np.abs(found - wanted).max() <= (1 if shape == "mesh" else 3.5)
+    actual = np.array([*(table.min(axis=0) - 0.5), *(table.max(axis=0) + 0.5)])
+    assert np.abs(actual - expected).max() <= (1 if shape == "mesh" else 3.5)
 
 
-def test_walls_are_dark_where_they_are_cut(renderer):
-    picture, shown = TopView(renderer, (640, 480)).draw(room(), None, ())
-    face, _ = shown.project(
+def test_cut_walls_are_dark(renderer):
+    picture, map_camera = TopView(renderer, (640, 480)).draw(room(), None, ())
+    face, _ = map_camera.project(
         np.array([[-1, 0.5, 0], [5, 0.5, 0], [2.5, -2, 0], [2.5, 2.5, 0]]), 640, 480
     )
     for u, v in np.floor(face).astype(int):
@@ -221,26 +226,26 @@ def test_walls_are_dark_where_they_are_cut(renderer):
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.0005])
-def test_distances_are_those_that_scipy_finds(share):
+def test_squared_distances_agree_with_scipy(share):
     for size in ((1, 9), (9, 1), (70, 110)):
         marked = np.random.default_rng(0).random(size) < share
         marked[0, -1] = True
         assert np.array_equal(np.sqrt(squared_distances(marked)), distance_transform_edt(~marked))
 
 
-def test_a_pixel_of_the_map_is_the_rounded_mean_of_what_was_drawn_for_it():
-    dice = np.random.default_rng(3)
-    colours = dice.integers(0, 256, (7 * SMOOTH, 9 * SMOOTH, 3)).astype(np.uint8)
-    lines, faces = dice.random(colours.shape[:2]) < 0.2, dice.random((7, 9)) < 0.3
-    painted = colours.astype(int)
-    painted[faces.repeat(SMOOTH, 0).repeat(SMOOTH, 1)] = FACE_COLOUR
-    painted[lines] = WALL_COLOUR
-    mean = painted.reshape(7, SMOOTH, 9, SMOOTH, 3).mean(axis=(1, 3))
-    picture = shrunk(colours, lines, faces, WALL_COLOUR, FACE_COLOUR, (0,) * SMOOTH)
+def test_map_pixels_are_rounded_means_of_their_subpixels():
+    rng = np.random.default_rng(3)
+    colours = rng.integers(0, 256, (7 * SMOOTH, 9 * SMOOTH, 3)).astype(np.uint8)
+    lines, faces = rng.random(colours.shape[:2]) < 0.2, rng.random((7, 9)) < 0.3
+    composed = colours.astype(int)
+    composed[faces.repeat(SMOOTH, 0).repeat(SMOOTH, 1)] = FACE_COLOUR
+    composed[lines] = WALL_COLOUR
+    mean = composed.reshape(7, SMOOTH, 9, SMOOTH, 3).mean(axis=(1, 3))
+    picture = downscale(colours, lines, faces, WALL_COLOUR, FACE_COLOUR, (0,) * SMOOTH)
     assert np.array_equal(picture, np.floor(mean + 0.5))
 
 
-def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():
+def test_cut_height_depends_on_ceiling_and_storey():
     storeys = Storeys()
     assert storeys.cut(room(ceiling=2.7), None) == (2.0, 2.7)
     assert storeys.cut(room(ceiling=2.2), None) == pytest.approx((1.85, 2.2))
@@ -248,50 +253,50 @@ def test_the_cut_follows_the_ceiling_the_scan_and_the_storey():
     assert storeys.cut(low_scan, None)[0] == 2.0
 
 
-def sheets(part, *kept):
-    """Return some sides of a `box`, by their number in SIDES: what a scan has of a thing."""
+def sheets(part, *sides):
+    """Return some sides of a `box`, by their index in SIDES, like an incompletely scanned object."""
     corners, colours, faces = part
-    return corners, colours, np.concatenate([faces[[side, 6 + side]] for side in kept])
+    return corners, colours, np.concatenate([faces[[side, 6 + side]] for side in sides])
 
 
-def seen_from_inside(part):
-    """Return sides whose fronts look inwards: those of a lowered ceiling and the walls below it."""
+def facing_inwards(part):
+    """Return sides that face inwards, like a lowered ceiling and the walls below it."""
     return *part[:2], part[2][:, ::-1]
 
 
 LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
 
 
-def test_the_top_of_a_thing_in_a_cloud_near_the_cut_is_no_section(renderer):
+def test_cloud_surface_just_below_the_cut_is_not_in_the_section(renderer):
     scene = as_cloud(room(box((1, 0, 0), (2, 1, 1.98), RED), box((3, 0, 0), (4, 1, 2.2), BLUE)))
-    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
-    (low, high), _ = shown.project(np.array([[1.5, 0.5, 2], [3.5, 0.0, 2]]), 640, 480)
+    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    (low, high), _ = map_camera.project(np.array([[1.5, 0.5, 2], [3.5, 0.0, 2]]), 640, 480)
     assert tuple(picture[int(low[1]), int(low[0])]) == RED
     edge = picture[int(high[1]) - 3 : int(high[1]) + 4, int(high[0])]
     assert np.abs(edge.astype(int) - WALL_COLOUR).max(axis=1).min() < 40
 
 
 @pytest.mark.parametrize("ceiling", [True, False])
-def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
+def test_objects_taller_than_the_cut_have_cut_faces(renderer, ceiling):
     scene = room(
         box((-1, -2, 0), (0, -1.7, 2.2), RED),  # a shelf
         box((1, -2, 0), (2, -1.7, 1.9), GREEN),  # a lower one
-        sheets(box((3, -2, 0), (4, -1.4, 2.3), RED), LOW_X, HIGH_X, HIGH_Y, HIGH_Z),  # of a scan
-        sheets(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not seen
+        sheets(box((3, -2, 0), (4, -1.4, 2.3), RED), LOW_X, HIGH_X, HIGH_Y, HIGH_Z),  # scanned incompletely
+        sheets(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not scanned
         box((2, 0, 0), (2.4, 0.4, 2.7), WALLS),  # a column
-        box((1, 1, 2.1), (1.6, 1.6, 2.3), BLUE),  # a lamp hangs
-        seen_from_inside(sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z)),
-        box((2.6, -1, 0), (3.7, 0.2, 2.3), BLUE),  # a closed box too deep for a shelf
+        box((1, 1, 2.1), (1.6, 1.6, 2.3), BLUE),  # a hanging lamp
+        facing_inwards(sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z)),
+        box((2.6, -1, 0), (3.7, 0.2, 2.3), BLUE),  # a closed box deeper than a shelf
     )  # fmt: skip
     if not ceiling:
         lid = (scene.points[scene.faces][:, :, 2] > 2.65).all(axis=1)
         scene = replace(scene, faces=scene.faces[~lid])
-    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
+    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
 
     def colour(x, y):
-        u, v = np.floor(shown.project(np.array([[x, y, 0]]), 640, 480)[0][0]).astype(int)
-        seen = picture[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
-        return tuple(np.median(seen, axis=0).astype(int))
+        u, v = np.floor(map_camera.project(np.array([[x, y, 0]]), 640, 480)[0][0]).astype(int)
+        pixels = picture[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3)
+        return tuple(np.median(pixels, axis=0).astype(int))
 
     for x, y in [(-0.5, -1.85), (3.5, -1.7), (-0.85, 1.7), (2.2, 0.2), (2.5, 2.55), (3.2, -0.4)]:
         assert colour(x, y) == FACE_COLOUR, (x, y)
@@ -301,55 +306,56 @@ def test_what_reaches_higher_than_the_cut_shows_its_cut_face(renderer, ceiling):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cut_faces_near_the_lines_are_those_of_the_whole_map(seed):
-    dice = np.random.default_rng(seed)
+def test_cropping_does_not_change_cut_faces(seed):
+    rng = np.random.default_rng(seed)
     size = (90, 120)
     lines, higher = np.zeros((2, *size), bool)
-    looks = dice.integers(-1, 2, size).astype(np.int8)
-    for _ in range(dice.integers(1, 5)):
-        top, left = dice.integers(0, 80), dice.integers(0, 110)
+    orientation = rng.integers(-1, 2, size).astype(np.int8)
+    for _ in range(rng.integers(1, 5)):
+        top, left = rng.integers(0, 80), rng.integers(0, 110)
         rows, columns = (
-            slice(top, top + dice.integers(3, 30)),
-            slice(left, left + dice.integers(3, 30)),
+            slice(top, top + rng.integers(3, 30)),
+            slice(left, left + rng.integers(3, 30)),
         )
         lines[rows, columns] = True
         lines[rows, columns][1:-1, 1:-1] = False
-        higher[rows, columns] |= dice.random() < 0.7
-    given = (lines, dice.random(size) < 0.6, higher, looks, 0.05, 0.05)
-    assert np.array_equal(cut_faces(*given), _filled(*given))
-    assert not cut_faces(np.zeros(size, bool), *given[1:2], np.zeros(size, bool), *given[3:]).any()
+        higher[rows, columns] |= rng.random() < 0.7
+    args = (lines, rng.random(size) < 0.6, higher, orientation, 0.05, 0.05)
+    assert np.array_equal(cut_faces(*args), _fill_cut_faces(*args))
+    empty = np.zeros(size, bool)
+    assert not cut_faces(empty, args[1], empty, *args[3:]).any()
 
 
-def test_the_walls_of_a_thin_cloud_wear_no_cut_faces(renderer):
+def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
     shelf = box((-1, -2, 0), (0, -1.2, 2.3), RED)
     scene = as_cloud(room(shelf), 0.1)
-    picture, shown = TopView(renderer, (640, 480)).draw(scene, None, ())
-    (low, high), _ = shown.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
-    found = where_is(picture[40:], FACE_COLOUR, 3) + np.array([0, 40])  # without the key
-    assert len(found) > 1000
-    assert ((found > low) & (found < high)).all()
+    picture, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    (low, high), _ = map_camera.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
+    pixels = where_is(picture[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
+    assert len(pixels) > 1000
+    assert ((pixels > low) & (pixels < high)).all()
 
 
 @pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])
-def test_the_key_says_at_which_height_the_map_is_cut(renderer, ceiling, height):
+def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
     picture, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
     words = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
     plot = Plot.inside(640, 480)
     place = (plot.left + 20, plot.top / 2)
-    assert read(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
+    assert read_label(picture, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
 
 
 @pytest.mark.parametrize(
-    ("size", "key"), [((160, 120), True), ((128, 96), True), ((96, 72), False)]
+    ("size", "has_key"), [((160, 120), True), ((128, 96), True), ((96, 72), False)]
 )
-def test_a_small_map_has_a_key_as_long_as_there_is_room(renderer, size, key):
+def test_key_is_omitted_on_very_small_maps(renderer, size, has_key):
     picture, _ = TopView(renderer, size).draw(room(), None, ())
     above = picture[: Plot.inside(*size).top - 1]
-    assert bool(len(where_is(above, FACE_COLOUR, 3))) == key
+    assert bool(len(where_is(above, FACE_COLOUR, 3))) == has_key
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_each_storey_of_a_house_has_its_map(renderer, shape):
+def test_each_storey_has_its_own_map(renderer, shape):
     slabs = [
         box((0, 0, z - 0.1), (6, 5, z), colour)
         for z, colour in ((0, FLOOR), (3, GREEN), (6, CEILING))
@@ -369,26 +375,26 @@ def test_each_storey_of_a_house_has_its_map(renderer, shape):
     assert top.draw(house, None, ())[1] == top.draw(house, Camera((3, 2.5, 1.0)), ())[1]
 
 
-def test_the_floor_plan_is_drawn_once_and_goes_with_its_scene(renderer):
+def test_floor_plan_is_cached_and_released_with_its_scene(renderer):
     counting = Counting(renderer)
     top = TopView(counting, (640, 480))
     scene = room(RED_BOX)
     first, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
     top.draw(scene, Camera((3, 0, 1.6), 70), [Camera((1, 0, 1.6))])
     again, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
-    assert counting.drawn == 3  # the map, and twice what stands above its cut
+    assert counting.num_frames == 3  # the map, and two frames of the surface above its cut
     assert first.tobytes() == again.tobytes()
-    gone = weakref.ref(scene)
+    reference = weakref.ref(scene)
     del scene
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
 @pytest.mark.parametrize(("side", "step"), [(3.0, 1), (12.0, 1), (60.0, 5), (0.8, 0.1)])
-def test_the_grid_suits_the_size_of_the_scene(renderer, side, step):
+def test_grid_spacing_depends_on_scene_size(renderer, side, step):
     floor = mesh([box((0, 0, -0.1), (side, side, 0), FLOOR)])
     picture, camera = TopView(renderer, (640, 480)).draw(floor, None, ())
     row = int(camera.project(np.array([[0, side * 0.47, 0]]), 640, 480)[0][0, 1])
-    rows = [lines(picture[row + offset], FLOOR) for offset in (0, 3)]
+    rows = [grid_lines(picture[row + offset], FLOOR) for offset in (0, 3)]
     gaps = np.diff(min(rows, key=len)) * camera.metres_per_pixel
     assert gaps == pytest.approx(step, abs=2 * camera.metres_per_pixel)

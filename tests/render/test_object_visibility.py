@@ -1,4 +1,4 @@
-"""What is seen of an object, against counts by rays that share no code with it."""
+"""Object visibility, compared with an independent ray-casting implementation."""
 
 import math
 from dataclasses import replace
@@ -24,21 +24,19 @@ from render_agent.scans.scene import Scene
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))
 SIZE = (160, 120)
-POSES = 13
-"""Poses in each room: 104 in all eight."""
+POSES = 13  # per room; 104 in all eight rooms
 
 TOLERANCE = 0.02
 
+# Objects that intersect another one: the sofa's arm extends into the box of its pillow, so boxes cannot separate them.
 LEANING = ("pillow",)
-"""Objects that lean into another: the arm of the sofa reaches into the box of its pillow, and no box
-tells them apart."""
 
 
 class Rays:
-    """The truth about a bundled room: what each ray hits, by Open3D.
+    """Ground truth for a bundled room, from Open3D ray casting.
 
-    An object is the connected pieces of the mesh that lie in its box, whole; of boxes one in another
-    the smallest, and those less than twice as large. No margin, no rule about what it touches.
+    An object consists of the connected mesh pieces entirely inside its box. A piece in nested boxes belongs to the
+    smallest and to those less than twice as large. There is no margin and no rule about touching surfaces.
     """
 
     def __init__(self, scene, boxes):
@@ -52,9 +50,9 @@ class Rays:
         piece = label[ends[:, 0]]
         holds = np.zeros((count, len(boxes)), bool)
         volumes = np.array([box.size.prod() for box in boxes])
-        for number, one in enumerate(boxes):
+        for number, each in enumerate(boxes):
             beyond = np.full(count, -np.inf)
-            outside = np.abs((self.points - one.centre) @ one.axes.T) - one.size / 2
+            outside = np.abs((self.points - each.centre) @ each.axes.T) - each.size / 2
             np.maximum.at(beyond, label[vertex.reshape(-1)], outside.max(axis=1))
             holds[:, number] = beyond < 0.003
         least = np.where(holds, volumes, np.inf).min(axis=1)
@@ -71,7 +69,7 @@ class Rays:
         return tree
 
     def count(self, camera, width, height):
-        """Return the pixels and the share of every box."""
+        """Return the number of pixels and the visible share of every box."""
         yaw, pitch = math.radians(camera.yaw), math.radians(camera.pitch)
         ahead = np.array([np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)])
         right = np.array([np.sin(yaw), -np.cos(yaw), 0])
@@ -80,16 +78,16 @@ class Rays:
         v, u = np.indices((height, width))
         x = ((u + 0.5) / width * 2 - 1) * half * width / height
         y = ((v + 0.5) / height * 2 - 1) * half
-        ways = (ahead + x[..., None] * right + y[..., None] * down).reshape(-1, 3)
-        angles = (2 * half / height) ** 2 / np.linalg.norm(ways, axis=1) ** 3
-        face, hit = cast(self.everything, camera.position, ways)
-        shows = np.zeros((len(ways), len(self.boxes)), bool)
+        directions = (ahead + x[..., None] * right + y[..., None] * down).reshape(-1, 3)
+        angles = (2 * half / height) ** 2 / np.linalg.norm(directions, axis=1) ** 3
+        face, hit = cast(self.everything, camera.position, directions)
+        shows = np.zeros((len(directions), len(self.boxes)), bool)
         shows[hit] = self.of_box[face[hit]]
         areas, seen = shows.sum(axis=0), angles @ shows
         return areas, np.array([self.share(n, seen[n], camera.position) for n in range(len(seen))])
 
     def share(self, number, seen, position, count=12000):
-        """Return a seen solid angle as a share of that of the object alone."""
+        """Return a solid angle as a share of that of the unoccluded object."""
         if not seen:
             return 0.0
         corners = self.boxes[number].grown(0.01).corners - position
@@ -97,41 +95,41 @@ class Rays:
         axis = corners.mean(axis=0)
         axis /= np.linalg.norm(axis)
         least = (corners @ axis).min() if np.linalg.norm(corners.mean(axis=0)) > 0.6 else -1.0
-        # directions spread evenly over the cap of the sphere that holds the box (Fibonacci)
+        # Evenly spaced directions in the spherical cap that contains the box (Fibonacci sphere).
         step = np.arange(count) + 0.5
         along, turn = 1 - (1 - least) * step / count, math.pi * (1 + math.sqrt(5)) * step
         side = np.cross(axis, [0.36, 0.48, 0.8])
         side /= np.linalg.norm(side)
         around = np.cos(turn)[:, None] * side + np.sin(turn)[:, None] * np.cross(axis, side)
-        ways = along[:, None] * axis + np.sqrt(1 - along**2)[:, None] * around
-        whole = cast(self.alone[number], position, ways)[1].mean() * 2 * math.pi * (1 - least)
+        directions = along[:, None] * axis + np.sqrt(1 - along**2)[:, None] * around
+        whole = cast(self.alone[number], position, directions)[1].mean() * 2 * math.pi * (1 - least)
         return min(1.0, seen / whole)
 
 
 def inside(box, points):
-    """Return which points lie in a box."""
+    """Return which points are inside a box."""
     return (np.abs((points - box.centre) @ box.axes.T) <= box.size / 2).all(axis=1)
 
 
-def cast(tree, position, ways):
-    """Return the face that each ray hits, and whether it hits one."""
+def cast(tree, position, directions):
+    """Return the face hit by each ray, and whether there is one."""
     import open3d
 
-    rays = np.concatenate([np.broadcast_to(position, ways.shape), ways], axis=1)
+    rays = np.concatenate([np.broadcast_to(position, directions.shape), directions], axis=1)
     hits = tree.cast_rays(open3d.core.Tensor(rays.astype(np.float32)), nthreads=1)
     return hits["primitive_ids"].numpy(), np.isfinite(hits["t_hit"].numpy())
 
 
 def poses(scene, boxes, count):
-    """Return cameras anywhere in the free space of a scene, but not in a cabinet, that look anywhere."""
-    space, chance = FreeSpace.of(scene), np.random.default_rng(5)
-    found = []
-    while len(found) < count:
-        place = space.nearest_free(chance.uniform(*space.bounds))
-        yaw, pitch = chance.uniform(-180, 180), chance.uniform(-40, 20)
+    """Return random cameras in the free space of a scene, but not inside boxes such as cabinets."""
+    space, rng = FreeSpace.of(scene), np.random.default_rng(5)
+    cameras = []
+    while len(cameras) < count:
+        place = space.nearest_free(rng.uniform(*space.bounds))
+        yaw, pitch = rng.uniform(-180, 180), rng.uniform(-40, 20)
         if not any(inside(box, place[None]).any() for box in boxes):
-            found.append(Camera(tuple(map(float, place)), yaw, pitch, 59.8))
-    return found
+            cameras.append(Camera(tuple(map(float, place)), yaw, pitch, 59.8))
+    return cameras
 
 
 @pytest.mark.parametrize(
@@ -142,36 +140,37 @@ def poses(scene, boxes, count):
     ],
     ids=lambda scan: scan.stem,
 )
-def test_area_and_share_agree_with_rays(scan):
+def test_area_and_share_agree_with_ray_casting(scan):
     scene = load_scene(scan, scan.stem)
     things = read_truth(scan.with_suffix(".json")).objects
     boxes = [thing.box for thing in things]
     rays, sight = Rays(scene, boxes), Sight(Rasteriser(1), scene, boxes, SIZE)
-    known = [number for number, thing in enumerate(things) if thing.label not in LEANING]
-    compared = hidden = 0
+    numbers = [number for number, thing in enumerate(things) if thing.label not in LEANING]
+    num_compared = num_occluded = 0
     for camera in poses(scene, boxes, POSES):
         areas, shares = rays.count(camera, *SIZE)
-        for number, seen in zip(known, sight.look(camera, known), strict=True):
+        for number, seen in zip(numbers, sight.look(camera, numbers), strict=True):
             which = things[number].label, camera
             assert seen.area == pytest.approx(areas[number], rel=TOLERANCE, abs=2), which
             assert seen.share == pytest.approx(shares[number], abs=TOLERANCE), which
-            compared += areas[number] > 0
-            hidden += 0 < shares[number] < 0.7
-    assert compared >= 3 * POSES
-    assert hidden >= POSES
+            num_compared += areas[number] > 0
+            num_occluded += 0 < shares[number] < 0.7
+    assert num_compared >= 3 * POSES
+    assert num_occluded >= POSES
 
 
 AHEAD = Camera((0.0, 0.0, 1.2), 0.0, 0.0, 60.0)
 TARGET = upright((3, -0.4, 0.6), (3.5, 0.4, 1.6))
 
 
-def one(sight, camera=AHEAD):
-    (seen,) = sight.look(camera)
-    return seen
+def look_at_one(sight, camera=AHEAD):
+    """Return the sighting of the only box."""
+    (sighting,) = sight.look(camera)
+    return sighting
 
 
 def target(*others):
-    """Return a room with a red object ahead, and others."""
+    """Return a room with a red object ahead, and some others."""
     return room(box((3, -0.4, 0.6), (3.5, 0.4, 1.6), RED), *others)
 
 
@@ -179,33 +178,33 @@ def sight_of(scene, *boxes, size=(320, 240), renderer=None):
     return Sight(renderer or Rasteriser(1), scene, boxes or (TARGET,), size)
 
 
-def test_an_object_with_nothing_in_the_way_is_seen_whole():
-    seen = one(Sight(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
+def test_unoccluded_object_is_fully_visible():
+    seen = look_at_one(Sight(Rasteriser(1), target(), [TARGET], (640, 480), widest=640))
     assert seen.share == pytest.approx(1.0, abs=0.01)
     assert seen.distance == pytest.approx(3.0)
     focal = 240 / math.tan(math.radians(30))
     assert seen.area == pytest.approx(0.8 * focal / 3 * focal / 3, rel=0.02)
 
 
-def test_half_of_an_object_behind_a_wall_is_seen():
+def test_half_occluded_object_has_half_the_share():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
-    assert one(sight_of(target(wall))).share == pytest.approx(0.5, abs=0.02)
+    assert look_at_one(sight_of(target(wall))).share == pytest.approx(0.5, abs=0.02)
 
 
-def test_an_object_behind_the_camera_is_not_seen():
-    assert one(sight_of(target()), AHEAD.turned(180)) == Sighting(
+def test_object_behind_the_camera_is_not_visible():
+    assert look_at_one(sight_of(target()), AHEAD.turned(180)) == Sighting(
         0, 0, 0.0, 0.0, pytest.approx(3.0)
     )
 
 
-def test_in_the_midst_of_an_object():
+def test_camera_inside_an_object():
     hollow = upright((-0.6, -0.6, 0.2), (0.6, 0.6, 2.2))
     scene = room(box(hollow.bounds[0], hollow.bounds[1], RED))
-    seen = one(sight_of(scene, hollow))
+    seen = look_at_one(sight_of(scene, hollow))
     assert seen.distance == 0
     assert seen.area == 320 * 240
     focal, half = AHEAD.focal(240), (160, 120)
-    # the solid angle of a rectangle, as part of the sphere that an object all around takes
+    # Solid angle of a rectangle; an object all around the camera has that of the whole sphere.
     u, v = (side / focal for side in half)
     angle = 4 * math.atan(u * v / math.sqrt(1 + u * u + v * v))
     assert seen.share == pytest.approx(angle / (4 * math.pi), rel=0.02)
@@ -217,36 +216,36 @@ FLAT = {"picture": (ON_THE_WALL, -2.0), "rug": (ON_THE_FLOOR, -20.0)}
 
 
 @pytest.mark.parametrize("name", FLAT)
-def test_neither_floor_nor_wall_belongs_to_what_lies_on_it(name):
-    one_box, pitch = FLAT[name]
-    scene = finely(room(box(one_box.bounds[0], one_box.bounds[1], RED)))
+def test_flat_objects_exclude_the_floor_or_wall_behind(name):
+    flat_box, pitch = FLAT[name]
+    scene = subdivided(room(box(flat_box.bounds[0], flat_box.bounds[1], RED)))
     camera = AHEAD.turned(up=pitch)
     red = red_pixels(scene, camera)
     assert red > 500
-    assert one(sight_of(scene, one_box), camera).area == pytest.approx(red, rel=0.005)
+    assert look_at_one(sight_of(scene, flat_box), camera).area == pytest.approx(red, rel=0.005)
 
 
 def red_pixels(scene, camera):
     return int((Rasteriser(1).draw(scene, camera, 320, 240).colours == RED).all(axis=2).sum())
 
 
-def test_what_stands_on_a_table_and_the_table():
+def test_table_and_object_on_it_are_separated():
     table, base, screen = (
         box((2, -0.8, 0.7), (3, 0.8, 0.75), GREEN),
         box((2.3, -0.2, 0.75), (2.6, 0.2, 0.765), RED),
         box((2.58, -0.2, 0.765), (2.6, 0.2, 1.0), RED),
     )
     laptop = upright((2.3, -0.2, 0.75), (2.6, 0.2, 1.0))
-    scene = finely(room(table, base, screen))
+    scene = subdivided(room(table, base, screen))
     camera = AHEAD.turned(up=-12)
     colours = Rasteriser(1).draw(scene, camera, 320, 240).colours
     counts = [int((colours == colour).all(axis=2).sum()) for colour in (GREEN, RED)]
     seen = sight_of(scene, upright((2, -0.8, 0.7), (3, 0.8, 0.75)), laptop).look(camera)
-    assert [one.area for one in seen] == pytest.approx(counts, rel=0.01)
+    assert [sighting.area for sighting in seen] == pytest.approx(counts, rel=0.01)
 
 
-def finely(scene):
-    """Return the same scene with every face cut into sixteen, as a scan's floor is of many."""
+def subdivided(scene):
+    """Return the scene with every face split into 1024, because a scan's floor has many faces."""
     points, colours, faces = scene.points, scene.colours, scene.faces
     for _ in range(5):
         a, b, c = (points[faces[:, corner]] for corner in range(3))
@@ -257,17 +256,17 @@ def finely(scene):
     return replace(scene, points=points, colours=colours, faces=faces.astype(np.int32))
 
 
-def test_objects_of_clouds_are_seen_as_those_of_meshes():
+def test_visibility_in_clouds_agrees_with_meshes():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
     whole, half = (as_cloud(target(*others)) for others in ((), (wall,)))
-    seen = one(sight_of(whole))
+    seen = look_at_one(sight_of(whole))
     assert seen.share == pytest.approx(1.0, abs=0.04)
     assert seen.area == pytest.approx(red_pixels(whole, AHEAD), rel=0.02)
-    assert one(sight_of(half)).share == pytest.approx(0.5, abs=0.04)
+    assert look_at_one(sight_of(half)).share == pytest.approx(0.5, abs=0.04)
 
 
 class DepthOnly:
-    """A renderer that does not know what lies under a pixel."""
+    """A renderer whose frames have no primitives."""
 
     name = "depth"
 
@@ -282,26 +281,28 @@ class DepthOnly:
         self.renderer.close()
 
 
-def test_depth_alone_tells_the_same():
+def test_depth_only_renderers_give_the_same_result():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
     scene = target(wall)
-    by_face, by_depth = (one(sight_of(scene, renderer=each)) for each in (None, DepthOnly()))
+    by_face, by_depth = (
+        look_at_one(sight_of(scene, renderer=each)) for each in (None, DepthOnly())
+    )
     assert by_depth.area == pytest.approx(by_face.area, rel=0.02)
     assert by_depth.share == pytest.approx(by_face.share, abs=0.02)
 
 
-def test_counting_coarsely_gives_the_area_of_the_whole_picture():
+def test_downscaled_counting_gives_the_full_size_area():
     scene = target()
-    coarse = one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=160))
-    fine = one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
+    coarse = look_at_one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=160))
+    fine = look_at_one(Sight(Rasteriser(1), scene, [TARGET], (640, 480), widest=640))
     assert coarse.area == pytest.approx(fine.area, rel=0.05)
     assert coarse.share == pytest.approx(fine.share, abs=0.02)
 
 
-def test_what_faces_cover_is_where_they_are_drawn():
-    """Also of faces that reach behind the camera and beyond every edge of the picture."""
-    chance = np.random.default_rng(3)
-    points = chance.normal(0, 1.5, (120, 3)).astype(np.float32)
+def test_cover_marks_the_pixels_that_are_drawn():
+    """Includes faces that extend behind the camera and beyond the image edges."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(0, 1.5, (120, 3)).astype(np.float32)
     faces = np.arange(120, dtype=np.int32).reshape(-1, 3)
     bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
     colours = np.zeros((120, 3), np.uint8)
@@ -318,6 +319,6 @@ def test_what_faces_cover_is_where_they_are_drawn():
     renderer.close()
 
 
-def test_without_boxes_nothing_is_looked_for():
+def test_without_boxes_there_are_no_sightings():
     assert sight_of(target()).sized((96, 72)).look(AHEAD, []) == []
     assert Sight(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []

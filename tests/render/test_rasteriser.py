@@ -1,4 +1,4 @@
-"""The rasteriser: exact coverage, the same pixels for any number of threads, flat memory."""
+"""The rasteriser: exact coverage, thread-independent pixels, and constant memory."""
 
 import gc
 import resource
@@ -27,51 +27,51 @@ W, H = 320, 240
 
 @pytest.fixture(scope="module")
 def rasteriser():
-    made = Rasteriser(threads=2)
-    yield made
-    made.close()
+    renderer = Rasteriser(threads=2)
+    yield renderer
+    renderer.close()
 
 
 def tessellated(count, seed=0, noise=0.0):
-    """A bumpy wall of 2 count² faces seen from x = 0, with colours of its own for each vertex."""
-    dice = np.random.default_rng(seed)
+    """Return a bumpy wall with 2 count² faces and random vertex colours, visible from x = 0."""
+    rng = np.random.default_rng(seed)
     y, z = np.meshgrid(np.linspace(-4, 4, count + 1), np.linspace(-3, 4, count + 1))
     points = np.column_stack([np.full(y.size, 3.0), y.ravel(), z.ravel()])
-    points += dice.normal(0, noise, points.shape)
+    points += rng.normal(0, noise, points.shape)
     first = (np.arange(count)[:, None] * (count + 1) + np.arange(count)).ravel()
     quads = np.column_stack([first, first + 1, first + count + 2, first + count + 1])
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
-    return mesh([(points, dice.integers(0, 256, points.shape), faces)])
+    return mesh([(points, rng.integers(0, 256, points.shape), faces)])
 
 
-def differing(one, other):
-    """The share of pixels whose colour (by more than 2) or depth (by more than 0.1 %) differ."""
-    colours = np.abs(one.colours.astype(int) - other.colours).max(axis=2) > 2
-    near = np.isclose(one.depth, other.depth, rtol=1e-3, atol=1e-4)
-    return (colours | ~near).mean()
+def differing_share(first, second):
+    """Return the share of pixels whose colours differ by more than 2 or depths by more than 0.1 %."""
+    colour_differs = np.abs(first.colours.astype(int) - second.colours).max(axis=2) > 2
+    depth_agrees = np.isclose(first.depth, second.depth, rtol=1e-3, atol=1e-4)
+    return (colour_differs | ~depth_agrees).mean()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 @pytest.mark.parametrize("count", mostly_slow([3, 40, 300], 3))
-def test_a_closed_surface_has_no_holes_and_is_what_rays_see(rasteriser, count, noise):
+def test_closed_surface_has_no_holes_and_agrees_with_ray_casting(rasteriser, count, noise):
     scene, camera = tessellated(count, noise=noise), Camera((0.0, 0.1, 1.4), 3.0, -4.0)
     frame = rasteriser.draw(scene, camera, W, H)
     assert (frame.depth < np.inf).all()
-    assert differing(frame, RayCaster().draw(scene, camera, W, H)) < 1e-3
+    assert differing_share(frame, RayCaster().draw(scene, camera, W, H)) < 1e-3
 
 
-def test_shared_edges_belong_to_one_triangle_whatever_the_order(rasteriser):
+def test_pixels_on_shared_edges_do_not_depend_on_face_order(rasteriser):
     scene, camera = tessellated(60), Camera((0.0, 0.0, 1.5))
     order = np.random.default_rng(1).permutation(len(scene.faces))
     shuffled = replace(scene, faces=np.roll(scene.faces[order], 1, axis=1))
-    one, other = (rasteriser.draw(s, camera, W, H) for s in (scene, shuffled))
-    assert (one.colours == other.colours).all()
-    assert (one.primitive == order[other.primitive]).all()
+    first, second = (rasteriser.draw(s, camera, W, H) for s in (scene, shuffled))
+    assert (first.colours == second.colours).all()
+    assert (first.primitive == order[second.primitive]).all()
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5, 0.25])
 def test_every_pixel_of_a_fan_belongs_to_exactly_one_triangle(rasteriser, shift):
-    """Edges run through pixel centres: on the map a pixel is 1 m, and the hub lies on a centre."""
+    """Edges pass through pixel centres: a map pixel is 1 m, and the hub is on a pixel centre."""
     rim = [(9, 0), (9, 9), (0, 9), (-9, 9), (-9, 0), (-9, -9), (0, -9), (9, -9), (5, -7)]
     points = np.array([(x + shift, y + shift, 0) for x, y in [(0, 0), *rim]])
     faces = np.array([[0, 1 + i, 1 + (i + 1) % 8] for i in range(8)])
@@ -86,24 +86,23 @@ def test_every_pixel_of_a_fan_belongs_to_exactly_one_triangle(rasteriser, shift)
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(8), 0, 1, 2))
-def test_random_triangles_on_all_sides_are_what_rays_see(rasteriser, seed):
-    dice = np.random.default_rng(seed)
-    points = dice.normal(0, 3, (40, 1, 3)) + dice.normal(0, dice.uniform(0.1, 4), (40, 3, 3))
+def test_random_triangles_agree_with_ray_casting(rasteriser, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(0, 3, (40, 1, 3)) + rng.normal(0, rng.uniform(0.1, 4), (40, 3, 3))
     faces = np.arange(120).reshape(40, 3)
-    scene = mesh([(points.reshape(-1, 3), dice.integers(0, 256, (120, 3)), faces)])
+    scene = mesh([(points.reshape(-1, 3), rng.integers(0, 256, (120, 3)), faces)])
     oracle = RayCaster()
     cameras = [Camera((0.0, 0.0, 0.5), yaw, pitch, 70.0) for yaw, pitch in ((0, 0), (130, -50))]
     for camera in (*cameras, MapCamera((0.0, 0.0), 0.3, 0.04)):
-        frame, truth = rasteriser.draw(scene, camera, W, H), oracle.draw(scene, camera, W, H)
-        assert (frame.primitive != truth.primitive).mean() < 1e-3
-        assert differing(frame, truth) < 1e-3
+        frame = rasteriser.draw(scene, camera, W, H)
+        expected = oracle.draw(scene, camera, W, H)
+        assert (frame.primitive != expected.primitive).mean() < 1e-3
+        assert differing_share(frame, expected) < 1e-3
 
 
-@pytest.mark.parametrize(
-    "parts", [30, 2]
-)  # of a few pixels, and so wide that many are drawn at a time
-def test_of_two_equal_faces_the_first_is_seen(rasteriser, parts):
-    scene = tessellated(parts)
+@pytest.mark.parametrize("count", [30, 2], ids=["narrow", "wide enough for SIMD"])
+def test_first_of_two_equal_faces_is_visible(rasteriser, count):
+    scene = tessellated(count)
     doubled = replace(scene, faces=np.concatenate([scene.faces, scene.faces]))
     frame = rasteriser.draw(doubled, Camera((0.0, 0.0, 1.5), 10.0), W, H)
     assert frame.primitive.max() < len(scene.faces)
@@ -118,7 +117,7 @@ REAL = [
 
 
 @pytest.mark.parametrize(("name", "turns"), REAL)
-def test_real_scans_are_what_rays_see(rasteriser, name, turns):
+def test_real_scans_agree_with_ray_casting(rasteriser, name, turns):
     scene = load_scene(Path(test_data("scenes", name)))
     x, y, _ = scene.bounds.mean(axis=0)
     cameras = [Camera((x, y, scene.floor + 1.5), yaw, pitch) for yaw, pitch in turns]
@@ -126,16 +125,17 @@ def test_real_scans_are_what_rays_see(rasteriser, name, turns):
     cameras.append(MapCamera((x, y), scene.ceiling - 0.35, extent / 300))
     oracle = RayCaster()
     for camera in cameras:
-        frame, truth = rasteriser.draw(scene, camera, W, H), oracle.draw(scene, camera, W, H)
-        assert differing(frame, truth) < 1e-3
-        assert (frame.primitive != truth.primitive).mean() < 1e-3
+        frame = rasteriser.draw(scene, camera, W, H)
+        expected = oracle.draw(scene, camera, W, H)
+        assert differing_share(frame, expected) < 1e-3
+        assert (frame.primitive != expected.primitive).mean() < 1e-3
 
 
 @pytest.mark.parametrize(
     "camera", [Camera((0.0, 0.0, 1.5), 20.0), MapCamera((2.0, 0.0), 2.0, 0.02)]
 )
 @pytest.mark.parametrize("cloud", [False, True])
-def test_the_same_pixels_for_any_number_of_threads_and_every_run(camera, cloud):
+def test_pixels_do_not_depend_on_threads_or_run(camera, cloud):
     scene = room(box((2, -0.5, 0), (3, 0.5, 1), RED))
     scene = as_cloud(scene) if cloud else tessellated(200, noise=0.01)
     frames = []
@@ -152,17 +152,18 @@ def test_the_same_pixels_for_any_number_of_threads_and_every_run(camera, cloud):
 @pytest.mark.parametrize(
     "camera", [Camera((0.0, 0.0, 0.0), 40.0, 10.0), MapCamera((0, 0), 0.5, 0.02)]
 )
-def test_without_colours_depth_and_faces_are_the_same_bits(rasteriser, camera):
+def test_colourless_frames_have_identical_depth_and_primitives(rasteriser, camera):
     scene = tessellated(3)
-    for shown in (scene, replace(scene, points=scene.points + 9, faces=scene.faces[:0])):
-        whole = rasteriser.draw(shown, camera, 90, 70)
-        plain = colourless(rasteriser).draw(shown, camera, 90, 70)
-        assert not plain.colours.size
-        assert plain.depth.tobytes() == whole.depth.tobytes()
-        assert plain.primitive.tobytes() == whole.primitive.tobytes()
+    empty = replace(scene, points=scene.points + 9, faces=scene.faces[:0])
+    for each in (scene, empty):
+        expected = rasteriser.draw(each, camera, 90, 70)
+        frame = colourless(rasteriser).draw(each, camera, 90, 70)
+        assert not frame.colours.size
+        assert frame.depth.tobytes() == expected.depth.tobytes()
+        assert frame.primitive.tobytes() == expected.primitive.tobytes()
 
 
-def test_degenerate_and_enormous_triangles_are_drawn(rasteriser):
+def test_degenerate_and_huge_triangles_are_drawn(rasteriser):
     points = np.array([[2, 0, 1], [2, 0, 1], [2, 1, 1], [2, 2, 1], [-9e4, -1e5, 1], [9e4, 0, 1]])
     points = np.vstack([points, [[-9e4, 1e5, 1], [3, 0, 1.5]]])
     faces = np.array([[0, 0, 0], [0, 1, 2], [0, 2, 3], [7, 7, 2], [4, 5, 6]])
@@ -175,46 +176,46 @@ def test_degenerate_and_enormous_triangles_are_drawn(rasteriser):
     assert (frame.colours == RED).all()
 
 
-def test_triangles_smaller_than_a_pixel_leave_no_holes(rasteriser):
+def test_subpixel_triangles_leave_no_holes(rasteriser):
     scene = tessellated(400)
     frame = rasteriser.draw(scene, Camera((-60.0, 0.0, 0.5)), 64, 48)
     rows, columns = np.nonzero(frame.depth < np.inf)
     assert len(rows) == (np.ptp(rows) + 1) * (np.ptp(columns) + 1)
 
 
-def test_a_hidden_block_is_not_drawn_and_one_through_the_camera_is(rasteriser):
+def test_block_around_the_camera_hides_the_one_behind(rasteriser):
     scene = mesh([box((-1, -1, 0), (1, 1, 2.5), RED), box((5, -1, 0), (6, 1, 1), (0, 0, 9))])
     frame = rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), W, H)
     assert (frame.colours == RED).all()
 
 
-def test_a_thousand_views_leave_memory_flat(rasteriser):
+def test_memory_stays_constant_over_many_views(rasteriser):
     scenes = tessellated(30), as_cloud(room(), spacing=0.1)
     cameras = [Camera((0.0, 0.0, 1.5), float(yaw)) for yaw in range(100)]
     for camera in cameras:
         for scene in scenes:
             rasteriser.draw(scene, camera, 80, 60)
-    grown = []
-    for _ in range(3):  # what leaks grows every time, what the process does besides does not
+    growth = []
+    for _ in range(3):  # a leak grows every time, other allocations do not
         gc.collect()
         before = resident()
         for turn in range(10):
             for camera in cameras:
                 rasteriser.draw(scenes[turn % 2], camera, 80, 60)
         gc.collect()
-        grown.append(resident() - before)
-        if grown[-1] < 8 * 2**20:
+        growth.append(resident() - before)
+        if growth[-1] < 8 * 2**20:
             break
-    assert min(grown) < 8 * 2**20
+    assert min(growth) < 8 * 2**20
 
 
 def resident():
-    """The memory in bytes that this process holds."""
+    """Return the resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
-def test_a_scene_that_is_dropped_frees_its_blocks(rasteriser):
+def test_blocks_are_released_with_their_scene(rasteriser):
     scene = tessellated(10)
     rasteriser.draw(scene, Camera((0.0, 0.0, 1.5)), 8, 8)
     blocks = weakref.ref(rasteriser._blocks[scene])
@@ -223,27 +224,27 @@ def test_a_scene_that_is_dropped_frees_its_blocks(rasteriser):
     assert blocks() is None
 
 
-def test_faces_out_of_range_are_an_error_not_a_crash(rasteriser):
+def test_faces_out_of_range_are_an_error(rasteriser):
     scene = replace(room(), faces=np.array([[0, 1, 10**6]], np.int32))
     for renderer in (rasteriser, RayCaster()):
         with pytest.raises(RenderError, match="vertices"):
             renderer.draw(scene, Camera((0.0, 0.0, 1.5)), 8, 8)
 
 
-def test_a_scene_of_nothing_is_background(rasteriser):
-    nothing = replace(
+def test_empty_scene_is_background(rasteriser):
+    empty = replace(
         room(), points=np.empty((0, 3), np.float32), colours=np.empty((0, 3), np.uint8), faces=None
     )
-    assert np.isinf(rasteriser.draw(nothing, Camera((0.0, 0.0, 1.5)), 8, 8).depth).all()
-    assert len(cloud_blocks(nothing).radii) == 0
+    assert np.isinf(rasteriser.draw(empty, Camera((0.0, 0.0, 1.5)), 8, 8).depth).all()
+    assert len(cloud_blocks(empty).radii) == 0
 
 
 @pytest.mark.parametrize(
-    ("kept", "kind"), [((), "mesh"), (("colour_points",), "mesh"), (("colour_faces",), None)]
+    ("cached", "kind"), [((), "mesh"), (("colour_points",), "mesh"), (("colour_faces",), None)]
 )
-def test_kernels_that_no_process_left_are_compiled_first(tmp_path, monkeypatch, kept, kind):
+def test_prepare_compiles_only_uncached_kernels(tmp_path, monkeypatch, cached, kind):
     (tmp_path / "rasteriser_0").mkdir()
-    for name in kept:
+    for name in cached:
         (tmp_path / "rasteriser_0" / f"zbuffer.{name}-1.py311.nbi").touch()
     monkeypatch.setattr("render_agent.render.rasteriser.kernels.FOLDER", tmp_path)
     compiled, printed = [], StringIO()
@@ -256,6 +257,6 @@ def test_kernels_that_no_process_left_are_compiled_first(tmp_path, monkeypatch, 
     assert bool(printed.getvalue()) == bool(kind)
 
 
-def test_no_scene_is_read_where_all_kernels_are_kept(monkeypatch):
+def test_prepare_does_not_load_a_scene_if_all_kernels_are_cached(monkeypatch):
     monkeypatch.setattr("render_agent.render.rasteriser.rasteriser.is_kept", lambda name: True)
     Rasteriser.prepare(lambda: pytest.fail("the scene was read"))

@@ -1,4 +1,4 @@
-"""Choosing a renderer, and saying what this machine lacks."""
+"""Choosing a renderer, checking its requirements, and caching compiled kernels."""
 
 import os
 import subprocess
@@ -25,24 +25,24 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser, compile_kernel
 from render_agent.scans.camera import Camera, MapCamera
 
 
-def test_the_default_is_the_rasteriser():
+def test_default_is_the_rasteriser():
     renderer = choose.make_renderer()
     assert isinstance(renderer, Rasteriser)
     renderer.close()
 
 
-def test_an_unknown_name_is_told_the_known_ones():
+def test_unknown_renderer_error_lists_the_known_ones():
     with pytest.raises(SetupError, match="rasteriser, pyrender"):
         choose.make_renderer("crayon")
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_missing_library_is_named(monkeypatch):
     monkeypatch.setattr(choose.ctypes.util, "find_library", lambda _: None)
     with pytest.raises(SetupError, match=r"libEGL.*libegl1"):
         choose.make_renderer("pyrender")
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("render_agent.extras.find_spec", lambda _: None)
     with pytest.raises(SetupError, match=r"pyrender.*pip install"):
         choose.make_renderer("pyrender")
@@ -51,7 +51,7 @@ def test_a_missing_package_is_named(monkeypatch):
 MODULES = (blocks, morton, splat_radii, zbuffer, face_colours, splats, blending, ewa)
 
 
-def compiled():
+def count_compilations():
     """Return how often each kernel was compiled."""
     return {
         f"{module.__name__}.{name}": len(kernel.signatures)
@@ -61,25 +61,25 @@ def compiled():
     }
 
 
-def test_compiling_ahead_leaves_nothing_to_compile():
+def test_compile_kernels_covers_all_kernels():
     compile_kernels()
-    before = compiled()
+    before = count_compilations()
     renderer, scene = Rasteriser(threads=2), room()
-    for drawn in (scene, as_cloud(scene, spacing=0.1), some_splat(50)):
+    for each in (scene, as_cloud(scene, spacing=0.1), some_splat(50)):
         for camera in (Camera((0.0, 0.0, 1.5)), MapCamera((0.0, 0.0), 2.0, 0.02)):
-            renderer.draw(drawn, camera, 160, 120)
+            renderer.draw(each, camera, 160, 120)
     renderer.close()
-    assert compiled() == before
+    assert count_compilations() == before
 
 
-def test_the_cache_is_named_after_every_file_with_kernels():
+def test_cache_name_depends_on_every_file_with_kernels():
     folder = Path(kernels.__file__).parent
     files = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.py")}
-    marked = {name for name, text in files.items() if "\n@kernel\n" in text}
-    assert marked | {"kernels.py"} == set(kernels.SOURCES)
+    with_kernels = {name for name, text in files.items() if "\n@kernel\n" in text}
+    assert with_kernels | {"kernels.py"} == set(kernels.SOURCES)
 
 
-def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
+def test_cache_is_optional_if_the_home_is_not_writable(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
@@ -88,11 +88,11 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path):
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
-def test_the_cache_lies_where_the_user_keeps_caches(tmp_path):
+def test_cache_is_in_the_users_cache_folder(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     environment |= {"XDG_CACHE_HOME": str(tmp_path)}
     code = "from render_agent.render.rasteriser import kernels; print(kernels.FOLDER)"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     )
-    assert told.stdout.startswith(str(tmp_path / "render_agent" / "numba-"))
+    assert process.stdout.startswith(str(tmp_path / "render_agent" / "numba-"))

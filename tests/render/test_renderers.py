@@ -1,4 +1,4 @@
-"""What every renderer promises, asked of each that works on this machine."""
+"""The contract of all renderers, tested for each one that works on this machine."""
 
 import threading
 from dataclasses import replace
@@ -19,21 +19,21 @@ FORWARD = Camera((0.0, 0.0, 1.5))
 @pytest.fixture(scope="module", params=RENDERERS)
 def renderer(request):
     try:
-        made = renderer_called(request.param)
+        instance = renderer_called(request.param)
     except SetupError as error:
         pytest.skip(str(error))
-    yield made
-    made.close()
+    yield instance
+    instance.close()
 
 
-def shown(frame, colour):
-    """The pixels (n, 2) of exactly this colour."""
+def pixels_of(frame, colour):
+    """Return the pixels of exactly this colour, (n, 2)."""
     return where_is(frame.colours, colour, tolerance=0)
 
 
 @pytest.mark.parametrize("yaw", [0.0, 17.0, -25.0])
 @pytest.mark.parametrize("pitch", [0.0, -20.0])
-def test_projected_corners_bound_the_mask_within_a_pixel(renderer, yaw, pitch):
+def test_drawn_object_is_bounded_by_its_projected_corners(renderer, yaw, pitch):
     scene = mesh([box((3, -0.4, 1), (3.6, 0.5, 1.6), RED)])
     camera = Camera((0.0, 0.0, 1.8), yaw, pitch)
     pixels, _ = camera.project(scene.points, W, H)
@@ -44,20 +44,20 @@ def test_projected_corners_bound_the_mask_within_a_pixel(renderer, yaw, pitch):
     np.testing.assert_allclose(edges[1], pixels.max(axis=0), atol=1)
 
 
-def test_on_the_map_east_is_right_and_north_is_up(renderer):
+def test_map_has_x_right_and_y_up(renderer):
     scene = mesh([box((1, 0, 0), (2, 1, 1), RED), box((-2, 1.5, 0), (-1, 2, 1), GREEN)])
     camera = MapCamera((0.0, 0.0), 2.0, 0.02)
     frame = renderer.draw(scene, camera, W, H)
     pixels, _ = camera.project(scene.points, W, H)
     for colour, corners in ((RED, pixels[:8]), (GREEN, pixels[8:])):
-        seen = shown(frame, colour)
+        seen = pixels_of(frame, colour)
         np.testing.assert_allclose(seen.min(axis=0) - 0.5, corners.min(axis=0), atol=1)
         np.testing.assert_allclose(seen.max(axis=0) + 0.5, corners.max(axis=0), atol=1)
     middle = frame.depth[H // 2 - 25, W // 2 + 75]
     assert middle == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_map_cuts_away_what_is_above_it(renderer):
+def test_map_cuts_away_surface_above_it(renderer):
     scene = mesh(
         [box((-1, -1, 0), (1, 1, 2.5), RED), box((-0.2, -0.2, 1.9), (0.2, 0.2, 2.4), BLUE)]
     )
@@ -67,10 +67,10 @@ def test_the_map_cuts_away_what_is_above_it(renderer):
     assert frame.depth[H // 2, W // 2] == pytest.approx(0.1, rel=2e-3)
 
 
-def test_depth_is_that_of_the_plane(renderer):
+def test_depth_is_exact_on_planes(renderer):
     floor = mesh([box((-20, -20, -0.1), (20, 20, 0.0), RED), box((4, -9, 0), (4.1, 9, 9), GREEN)])
     frame = renderer.draw(floor, Camera((0.0, 0.0, 1.5)), W, H)
-    # pyrender's depth is that of a sample up to half a pixel from the centre
+    # pyrender's depth is that of a sample up to half a pixel off the centre.
     slack = 0.5 if renderer.name == "pyrender" else 0.0
     nearest, furthest = (
         np.minimum(ground(np.arange(H) + 0.5 + shift), 4.0) for shift in (slack, -slack)
@@ -80,13 +80,13 @@ def test_depth_is_that_of_the_plane(renderer):
 
 
 def ground(v):
-    """The depth of the floor, 1.5 m below a level camera, in row v; inf above the horizon."""
+    """Return the depth of the floor, 1.5 m below a level camera, in row v; inf above the horizon."""
     below = v - H / 2
     return np.where(below > 0, 1.5 * FORWARD.focal(H) / np.where(below > 0, below, 1), np.inf)
 
 
 @pytest.mark.parametrize("colour", [(1, 2, 3), (254, 128, 127)])
-def test_a_face_of_one_colour_has_that_very_colour(renderer, colour):
+def test_faces_of_one_colour_have_exactly_that_colour(renderer, colour):
     scene = mesh([box((2, -5, -5), (2.1, 5, 5), colour)])
     frame = renderer.draw(scene, replace(FORWARD, pitch=-13.0, yaw=8.0), W, H)
     assert (frame.colours == colour).all()
@@ -103,31 +103,31 @@ def test_colours_are_interpolated_in_perspective(renderer):
         seen = np.zeros_like(seen)
         seen[1:-1, 1:-1] = middle
     along = (frame.depth[seen] - 2) / 4
-    off = frame.colours[..., 0][seen] - 240 * along
-    assert np.abs(off).max() <= (2 if renderer.name == "pyrender" else 0.6)
+    error = frame.colours[..., 0][seen] - 240 * along
+    assert np.abs(error).max() <= (2 if renderer.name == "pyrender" else 0.6)
 
 
-def test_the_primitive_under_each_pixel(renderer):
+def test_primitives_are_exact(renderer):
     scene = room(box((2, -0.5, 0), (3, 0.5, 1), RED))
     frame = renderer.draw(scene, Camera((0.0, 0.0, 1.6), 5.0, -15.0), W, H)
     if frame.primitive is None:
-        pytest.skip(f"{renderer.name} does not know the primitive")
+        pytest.skip(f"{renderer.name} does not provide primitives")
     red = (frame.colours == RED).all(axis=2)
     assert red.any()
     assert ((frame.primitive >= len(scene.faces) - 12) == red).all()
     assert ((frame.primitive == -1) == np.isinf(frame.depth)).all()
 
 
-def test_nothing_is_drawn_before_the_near_plane(renderer):
+def test_nothing_is_drawn_in_front_of_the_near_plane(renderer):
     near, far = NEAR_METRES * 0.9, NEAR_METRES * 1.1
-    for distance, seen in ((near, False), (far, True)):
+    for distance, is_visible in ((near, False), (far, True)):
         plate = box((distance, -1, 0), (distance + 1e-4, 1, 3), RED)
         frame = renderer.draw(mesh([plate]), FORWARD, W, H)
-        assert (frame.depth < np.inf).all() == seen
-        assert (frame.depth < np.inf).any() == seen
+        assert (frame.depth < np.inf).all() == is_visible
+        assert (frame.depth < np.inf).any() == is_visible
 
 
-def test_both_faces_of_a_triangle_are_drawn(renderer):
+def test_both_sides_of_a_triangle_are_drawn(renderer):
     corners = np.array([[2, -1, 1], [2, 1, 1], [2, 0, 2]], np.float32)
     shades = np.full((3, 3), 90, np.uint8)
     masks = [
@@ -148,12 +148,12 @@ def test_empty_pixels_are_background_at_infinite_depth(renderer):
     assert (away.colours == BACKGROUND).all()
 
 
-def test_a_picture_without_pixels_is_refused(renderer):
+def test_image_without_pixels_is_an_error(renderer):
     with pytest.raises(RenderError, match="0x10"):
         renderer.draw(room(), FORWARD, 0, 10)
 
 
-def test_the_types_of_a_frame(renderer):
+def test_frame_arrays_have_the_right_types(renderer):
     frame = renderer.draw(room(), FORWARD, W, H)
     assert (frame.colours.dtype, frame.colours.shape) == (np.uint8, (H, W, 3))
     assert (frame.depth.dtype, frame.depth.shape) == (np.float32, (H, W))
@@ -161,7 +161,7 @@ def test_the_types_of_a_frame(renderer):
         assert (frame.primitive.dtype, frame.primitive.shape) == (np.int32, (H, W))
 
 
-def test_pictures_do_not_depend_on_what_was_drawn_before_or_on_the_thread(renderer):
+def test_frames_do_not_depend_on_earlier_frames_or_the_thread(renderer):
     first, second = room(box((2, -0.5, 0), (3, 0.5, 1), RED)), room()
     before = renderer.draw(first, FORWARD, W, H)
     renderer.draw(second, MapCamera((0.0, 0.0), 2.0, 0.02), H, W)
@@ -173,7 +173,7 @@ def test_pictures_do_not_depend_on_what_was_drawn_before_or_on_the_thread(render
     assert (frames[0].depth == before.depth).all()
 
 
-def test_a_cloud_is_drawn_where_its_room_is(renderer):
+def test_cloud_and_mesh_of_a_room_look_the_same(renderer):
     scene = room(box((2, -0.5, 0), (3, 0.5, 1.2), RED))
     cloud = as_cloud(scene)
     camera = Camera((0.0, 0.0, 1.6), 5.0, -10.0)
@@ -181,6 +181,6 @@ def test_a_cloud_is_drawn_where_its_room_is(renderer):
         with pytest.raises(RenderError, match="point cloud"):
             renderer.draw(cloud, camera, W, H)
         return
-    solid, dots = renderer.draw(scene, camera, W, H), renderer.draw(cloud, camera, W, H)
-    same = np.abs(solid.colours.astype(int) - dots.colours).max(axis=2) <= 60
+    from_mesh, from_cloud = renderer.draw(scene, camera, W, H), renderer.draw(cloud, camera, W, H)
+    same = np.abs(from_mesh.colours.astype(int) - from_cloud.colours).max(axis=2) <= 60
     assert same.mean() > 0.95

@@ -1,4 +1,4 @@
-"""Rooms remember what their views show, also those that were closed in between."""
+"""Rooms cache the visibility in their views, even while they are closed."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from factories.scenes import room, write_ply
 from render_agent.dialogue.view import View
 from render_agent.render.around import camera_ahead, cameras_of, cell_size
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility import room_visibility as looks
+from render_agent.render.visibility import room_visibility
 from render_agent.render.visibility.coverage import Surface
 from render_agent.render.visibility.room_visibility import NEAR_METRES, Room, Rooms
 from render_agent.scans.boxes import upright
@@ -44,50 +44,50 @@ def space(scene):
 
 
 class Counting(Rasteriser):
-    """Counts what it draws."""
+    """Counts its frames."""
 
     def __init__(self):
         super().__init__(1)
-        self.drawings = Counter()
+        self.frames = Counter()
 
     @property
-    def drawn(self):
-        return self.drawings.total()
+    def num_frames(self):
+        return self.frames.total()
 
-    def draw(self, scene, *given):
-        self.drawings[len(scene.points), *given] += 1
-        return super().draw(scene, *given)
+    def draw(self, scene, *args):
+        self.frames[len(scene.points), *args] += 1
+        return super().draw(scene, *args)
 
 
-def told(room, renderer):
-    """Return all that a room tells of the views."""
-    found = []
+def all_results(room, renderer):
+    """Return all results of a room for VIEWS."""
+    results = []
     for view in VIEWS:
         covered, look = room.covered_by(view, renderer), room.look(view, renderer)
-        found.append((covered.tobytes(), look.near, look.nearest, look.empty))
-        found.append(tuple(room.sightings(view, [1, 0], renderer)))
-    return [*found, room.coverage(VIEWS, renderer)]
+        results.append((covered.tobytes(), look.near, look.nearest, look.empty))
+        results.append(tuple(room.sightings(view, [1, 0], renderer)))
+    return [*results, room.coverage(VIEWS, renderer)]
 
 
-def test_a_view_is_drawn_once_and_then_remembered(scene, space):
+def test_views_are_drawn_once(scene, space):
     renderer = Counting()
-    made = Room(scene, lambda: space, FACTS, SIZE)
-    assert made.labels == ["lamp", "plant"]
-    first = told(made, renderer)
-    drawn = renderer.drawn
-    assert told(made, renderer) == first
-    assert renderer.drawn == drawn
-    shown = [number for number, *_, width, _ in renderer.drawings if width in (SIZE[0], CELL[0])]
-    # three ego views, each of the four directions, and the map
+    room = Room(scene, lambda: space, FACTS, SIZE)
+    assert room.labels == ["lamp", "plant"]
+    first = all_results(room, renderer)
+    num_frames = renderer.num_frames
+    assert all_results(room, renderer) == first
+    assert renderer.num_frames == num_frames
+    shown = [number for number, *_, width, _ in renderer.frames if width in (SIZE[0], CELL[0])]
+    # Three ego views, four directions and the map.
     assert shown.count(len(scene.points)) == 3 + 4 + 1
 
 
-def test_what_a_view_shows_is_in_its_frame(scene, space):
+def test_results_agree_with_the_frames(scene, space):
     renderer = Rasteriser(1)
-    made = Room(scene, lambda: space, FACTS, SIZE)
+    room = Room(scene, lambda: space, FACTS, SIZE)
     surface = Surface.of(scene, space, renderer)
     for view in VIEWS:
-        covered, look = made.covered_by(view, renderer), made.look(view, renderer)
+        covered, look = room.covered_by(view, renderer), room.look(view, renderer)
         if view.kind == "top":
             assert not covered.any()
             assert (look.near, look.nearest, look.empty) == (0, np.inf, 0)
@@ -100,42 +100,42 @@ def test_what_a_view_shows_is_in_its_frame(scene, space):
         depth = np.stack([frame.depth for frame in frames])
         assert look.near == (depth < NEAR_METRES).mean()
         assert look.empty == np.isinf(depth).mean()
-    assert made.look(VIEWS[4], renderer).nearest == pytest.approx(0.3, abs=0.05)
-    assert made.coverage(VIEWS, renderer) == made.covered(VIEWS, renderer).mean()
+    assert room.look(VIEWS[4], renderer).nearest == pytest.approx(0.3, abs=0.05)
+    assert room.coverage(VIEWS, renderer) == room.covered(VIEWS, renderer).mean()
 
 
-def test_rooms_that_were_closed_tell_the_same(scene, space, monkeypatch):
-    monkeypatch.setattr(looks, "MAX_OPEN_ROOMS", 2)
-    renderer, rooms, read = Counting(), Rooms(SIZE), []
+def test_reopened_rooms_give_the_same_results(scene, space, monkeypatch):
+    monkeypatch.setattr(room_visibility, "MAX_OPEN_ROOMS", 2)
+    renderer, rooms, loaded = Counting(), Rooms(SIZE), []
 
-    def asked(name):
-        return rooms.room(name, lambda: read.append(name) or scene, lambda: space, FACTS)
+    def open_room(name):
+        return rooms.room(name, lambda: loaded.append(name) or scene, lambda: space, FACTS)
 
-    kept = asked("a")
-    expected = told(kept, renderer)
-    drawn = renderer.drawn
+    first = open_room("a")
+    expected = all_results(first, renderer)
+    num_frames = renderer.num_frames
     for name in "bc":
-        asked(name)
-    assert kept.scene is None
-    assert asked("a") is kept
-    assert told(kept, renderer) == expected
-    assert renderer.drawn == drawn
+        open_room(name)
+    assert first.scene is None
+    assert open_room("a") is first
+    assert all_results(first, renderer) == expected
+    assert renderer.num_frames == num_frames
     new = View(9, "ego", "", STAND.turned(100))
     fresh = Room(scene, lambda: space, FACTS, SIZE)
-    assert kept.sightings(new, [0, 1], renderer) == fresh.sightings(new, [0, 1], renderer)
-    assert (kept.covered_by(new, renderer) == fresh.covered_by(new, renderer)).all()
-    assert read == ["a", "b", "c", "a"]
+    assert first.sightings(new, [0, 1], renderer) == fresh.sightings(new, [0, 1], renderer)
+    assert (first.covered_by(new, renderer) == fresh.covered_by(new, renderer)).all()
+    assert loaded == ["a", "b", "c", "a"]
 
 
-def test_the_surface_may_be_asked_for_after_the_boxes(scene, space):
+def test_surface_may_be_requested_after_the_boxes(scene, space):
     renderer = Rasteriser(1)
     first, later = (Room(scene, lambda: space, FACTS, SIZE) for _ in range(2))
     for view in VIEWS:
         later.look(view, renderer)
-    assert told(later, renderer) == told(first, renderer)
+    assert all_results(later, renderer) == all_results(first, renderer)
 
 
-def test_a_room_of_which_nothing_is_known_has_no_objects(scene, space):
-    made = Rooms(SIZE).room("x", lambda: scene, lambda: space)
-    assert made.labels == []
-    assert made.sightings(VIEWS[0], [], Rasteriser(1)) == []
+def test_room_without_ground_truth_has_no_objects(scene, space):
+    room = Rooms(SIZE).room("x", lambda: scene, lambda: space)
+    assert room.labels == []
+    assert room.sightings(VIEWS[0], [], Rasteriser(1)) == []

@@ -1,4 +1,4 @@
-"""Splats are drawn as the published formulas say, from everywhere, and have depths."""
+"""Rendering splats: agreement with a reference implementation, depths and edge cases."""
 
 from dataclasses import replace
 
@@ -20,38 +20,38 @@ RED, GREEN, BLUE = (230, 20, 20), (20, 200, 20), (20, 20, 230)
 
 @pytest.fixture(scope="module")
 def rasteriser():
-    made = Rasteriser(threads=2)
-    yield made
-    made.close()
+    renderer = Rasteriser(threads=2)
+    yield renderer
+    renderer.close()
 
 
-def made_scene():
-    """Return 1,000 Gaussians whose harmonics have other axes than the scene."""
+def synthetic_scene():
+    """Return 1,000 Gaussians whose harmonics have different axes than the scene."""
     scene = some_splat(1000)
     axes = Rotation.from_euler("zyx", (50, -20, 100), degrees=True).as_matrix()
     return replace(scene, gaussians=replace(scene.gaussians, harmonics_axes=axes))
 
 
 def capture(name):
-    """Return a capture with 1,000 of its Gaussians, made larger for those that are gone."""
+    """Return a capture reduced to 1,000 of its Gaussians, enlarged to fill the gaps."""
     scene = load_scene(test_data("splats", name))
-    kept = np.zeros(len(scene.points), bool)
-    kept[np.random.default_rng(0).choice(len(kept), 1000, replace=False)] = True
-    gaussians = scene.gaussians.where(kept).scaled(7.0)
+    mask = np.zeros(len(scene.points), bool)
+    mask[np.random.default_rng(0).choice(len(mask), 1000, replace=False)] = True
+    gaussians = scene.gaussians.where(mask).scaled(7.0)
     return replace(
-        scene, points=scene.points[kept], colours=scene.colours[kept], gaussians=gaussians
+        scene, points=scene.points[mask], colours=scene.colours[mask], gaussians=gaussians
     )
 
 
 SCENES = {
-    "made": made_scene,
+    "synthetic": synthetic_scene,
     "biker": lambda: capture("biker.spz"),
     "guitar": lambda: capture("guitar.compressed.ply"),
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(SCENES, "made", "guitar"))
-def test_the_picture_is_that_of_the_published_formulas(rasteriser, name):
+@pytest.mark.parametrize("name", mostly_slow(SCENES, "synthetic", "guitar"))
+def test_frames_agree_with_the_reference(rasteriser, name):
     scene = SCENES[name]()
     middle, size = scene.bounds.mean(axis=0), float(np.ptp(scene.bounds, axis=0).max())
     poses = [
@@ -62,22 +62,22 @@ def test_the_picture_is_that_of_the_published_formulas(rasteriser, name):
         (200, -5, 1.5),
         (-60, 10, 0.5),
     ]
-    for yaw, pitch, away in poses:
+    for yaw, pitch, distance in poses:
         camera = Camera((0, 0, 0), yaw, pitch)
-        camera = camera.at(middle - away * size * camera.forward)
+        camera = camera.at(middle - distance * size * camera.forward)
         frame = rasteriser.draw(scene, camera, W, H)
-        picture, half = drawn(scene, camera, W, H)
-        assert psnr(frame.colours, picture) >= 45, (yaw, pitch, away)
+        expected, half = drawn(scene, camera, W, H)
+        assert psnr(frame.colours, expected) >= 45, (yaw, pitch, distance)
         assert (frame.primitive == half).mean() >= 0.995
         assert ((frame.depth < np.inf) == (frame.primitive >= 0)).all()
     top = MapCamera((middle[0] + 0.1, middle[1]), float(middle[2]), 1.3 * size / H)
     frame = rasteriser.draw(scene, top, W, H)
-    picture, half = drawn(scene, top, W, H)
-    assert psnr(frame.colours, picture) >= 45
+    expected, half = drawn(scene, top, W, H)
+    assert psnr(frame.colours, expected) >= 45
     assert (frame.primitive == half).mean() >= 0.995
 
 
-def test_pictures_do_not_depend_on_threads_or_on_what_was_drawn_before(rasteriser):
+def test_frames_do_not_depend_on_threads_or_earlier_frames(rasteriser):
     scene, other = some_splat(3000), some_splat(500, degree=0, seed=1)
     camera = Camera((0.5, 0.5, 1.2), 40, -10)
     first = rasteriser.draw(scene, camera, 203, 117)
@@ -90,7 +90,7 @@ def test_pictures_do_not_depend_on_threads_or_on_what_was_drawn_before(rasterise
     single.close()
 
 
-def test_left_is_left_up_is_up_and_the_nearer_covers_the_farther(rasteriser):
+def test_splats_are_in_place_and_occlude_each_other(rasteriser):
     places = [(3, 1, 1.5), (3, -1, 1.5), (3, 0, 2.5), (2, 0, 1.5), (3, 0, 1.5), (-2, 0, 1.5)]
     scene = balls(places, [RED, GREEN, BLUE, RED, GREEN, BLUE], radius=0.08)
     camera = Camera((0, 0, 1.5), 0, 0, 60)
@@ -108,15 +108,15 @@ def test_left_is_left_up_is_up_and_the_nearer_covers_the_farther(rasteriser):
     assert frame.primitive[5, 5] == -1
 
 
-def test_a_mirrored_splat_gives_the_mirrored_picture(rasteriser):
-    scene = made_scene()
+def test_mirrored_splat_gives_a_mirrored_image(rasteriser):
+    scene = synthetic_scene()
     camera = Camera((1.0, 0.7, 1.2), 60, -10)
-    other = scene.mirrored()
-    seen = rasteriser.draw(other, camera.mirrored(other.mirrored_at), W, H)
-    assert psnr(seen.colours[:, ::-1], rasteriser.draw(scene, camera, W, H).colours) >= 50
+    mirrored = scene.mirrored()
+    frame = rasteriser.draw(mirrored, camera.mirrored(mirrored.mirrored_at), W, H)
+    assert psnr(frame.colours[:, ::-1], rasteriser.draw(scene, camera, W, H).colours) >= 50
 
 
-def test_splats_above_the_cut_are_not_on_the_map(rasteriser):
+def test_map_omits_splats_above_the_cut(rasteriser):
     scene = balls([(0, 0, 0.5), (0, 0, 2.5), (1, 0.5, 1.0)], [RED, GREEN, BLUE], radius=0.2)
     frame = rasteriser.draw(scene, MapCamera((0, 0), 2.0, 0.02), 200, 200)
     assert np.abs(frame.colours[100, 100].astype(int) - RED).max() <= 4
@@ -125,7 +125,7 @@ def test_splats_above_the_cut_are_not_on_the_map(rasteriser):
     assert (frame.primitive != 1).all()
 
 
-def test_what_absorbs_less_than_half_has_no_depth(rasteriser):
+def test_pixels_absorbing_less_than_half_have_no_depth(rasteriser):
     veil = balls([(2, 0, 1.5)], [RED], radius=0.3, opacity=0.4)
     frame = rasteriser.draw(veil, Camera((0, 0, 1.5)), W, H)
     assert frame.colours[60, 80, 0] > frame.colours[60, 80, 1] + 40
@@ -136,7 +136,7 @@ def test_what_absorbs_less_than_half_has_no_depth(rasteriser):
     )
 
 
-def test_a_flat_floor_has_its_depth_at_every_pixel(rasteriser):
+def test_flat_gaussians_have_exact_depth(rasteriser):
     across = np.arange(-6, 6, 0.25)
     points = np.stack([*np.meshgrid(across + 4, across), np.zeros((48, 48))], axis=-1).reshape(
         -1, 3
@@ -152,7 +152,7 @@ def test_a_flat_floor_has_its_depth_at_every_pixel(rasteriser):
 
 
 @pytest.mark.parametrize("far", [1e3, 1e7])
-def test_huge_and_tiny_gaussians_are_survived(rasteriser, far):
+def test_huge_and_tiny_gaussians_give_valid_depths(rasteriser, far):
     scene = some_splat(500)
     scene.gaussians.scales[:50] = far / 1e3
     scene.gaussians.scales[50:100] = 0

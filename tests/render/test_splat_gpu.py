@@ -1,4 +1,4 @@
-"""gsplat draws on a GPU what the processor draws."""
+"""Splats drawn by gsplat on a GPU agree with the CPU renderer."""
 
 from importlib.util import find_spec
 
@@ -21,23 +21,23 @@ CAMERAS = [
 
 @pytest.mark.gpu
 @pytest.mark.skipif(find_spec("gsplat") is None, reason="gsplat is not installed")
-def test_the_gpu_draws_what_the_processor_draws():
+def test_gpu_and_cpu_frames_agree():
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
-        pytest.skip("there is no NVIDIA GPU here")
+        pytest.skip("no NVIDIA GPU")
     gpu, threads = gpu_renderer(), Rasteriser(threads=2)
     assert gpu is not None
-    processor = GaussianRasteriser(threads._in_parts)
+    cpu = GaussianRasteriser(threads._in_parts)
     scene = some_splat(5000)
     for camera in CAMERAS:
-        one, other = (each.draw(scene, camera, 320, 240) for each in (gpu, processor))
-        assert psnr(one.colours, other.colours) >= 40
-        assert (np.isfinite(one.depth) == np.isfinite(other.depth)).mean() > 0.999
+        first, second = (each.draw(scene, camera, 320, 240) for each in (gpu, cpu))
+        assert psnr(first.colours, second.colours) >= 40
+        assert (np.isfinite(first.depth) == np.isfinite(second.depth)).mean() > 0.999
     threads.close()
 
 
 @pytest.mark.skipif(find_spec("gsplat") is not None, reason="gsplat is installed")
-def test_without_gsplat_splats_are_drawn_on_the_processor():
+def test_without_gsplat_splats_are_drawn_on_the_cpu():
     assert gpu_renderer() is None
     rasteriser = Rasteriser(threads=1)
     frame = rasteriser.draw(some_splat(50), CAMERAS[0], 32, 24)

@@ -1,4 +1,4 @@
-"""The first pose is free, at eye height over the floor, and faces where there is most to see."""
+"""The start pose is free, at eye height above the floor, and faces the direction with the most to see."""
 
 import math
 
@@ -29,13 +29,13 @@ FOV = 60.0
 
 @pytest.fixture(scope="module")
 def renderer():
-    drawing = Rasteriser()
-    yield drawing
-    drawing.close()
+    rasteriser = Rasteriser()
+    yield rasteriser
+    rasteriser.close()
 
 
 def screened(open_side):
-    """Return a room with a screen a metre from its middle on all sides but one (a yaw)."""
+    """Return a room with screens one metre from its middle in all directions except one (a yaw)."""
     screens = []
     for yaw in set(CANDIDATE_YAWS) - {open_side}:
         ahead = np.round([np.cos(np.radians(yaw)), np.sin(np.radians(yaw))])
@@ -46,7 +46,7 @@ def screened(open_side):
 
 @pytest.mark.parametrize("yaw", mostly_slow(CANDIDATE_YAWS, 90.0))
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_best_faces_the_richest_direction(renderer, yaw, shape):
+def test_best_faces_the_direction_with_the_most_to_see(renderer, yaw, shape):
     scene = screened(yaw)
     scene = as_cloud(scene, 0.04) if shape == "cloud" else scene
     camera = start_camera(scene, renderer, FreeSpace.of(scene), "best", FOV)
@@ -56,7 +56,7 @@ def test_best_faces_the_richest_direction(renderer, yaw, shape):
 
 
 @pytest.mark.parametrize("where", ["best", "middle"])
-def test_it_stands_free_near_the_middle_at_eye_height(renderer, where):
+def test_start_is_free_near_the_middle_at_eye_height(renderer, where):
     pillar = box((-0.4, -0.4, 0), (0.4, 0.4, 2.7), RED)
     table = box((0.5, -1, 0.7), (1.4, 1, 0.75), GREEN)
     scene = room(pillar, table, low=(-3, -3), high=(3, 3))
@@ -67,13 +67,13 @@ def test_it_stands_free_near_the_middle_at_eye_height(renderer, where):
     assert np.hypot(*camera.position[:2]) < 2.0
 
 
-def test_of_equal_directions_the_first_is_taken_every_time(renderer):
+def test_ties_go_to_the_first_direction(renderer):
     class Blind:
         name = "blind"
 
         def draw(self, scene, camera, width, height):
-            nothing = np.full((height, width), np.inf, np.float32)
-            return Frame(np.zeros((height, width, 3), np.uint8), nothing)
+            depth = np.full((height, width), np.inf, np.float32)
+            return Frame(np.zeros((height, width, 3), np.uint8), depth)
 
         def close(self):
             pass
@@ -86,7 +86,7 @@ def test_of_equal_directions_the_first_is_taken_every_time(renderer):
     assert first == again
 
 
-def test_a_free_pose_is_taken_as_it_is(renderer):
+def test_free_pose_is_used_unchanged(renderer):
     scene = room(low=(-3, -3), high=(3, 3))
     camera = start_camera(scene, renderer, FreeSpace.of(scene), "1.25,-0.5,1.4,450", FOV)
     assert camera == Camera((1.25, -0.5, 1.4), 90.0, 0.0, FOV)
@@ -97,7 +97,7 @@ def test_a_free_pose_is_taken_as_it_is(renderer):
 
 
 @pytest.mark.parametrize("place", ["0,0,1.6,30", "2.95,0,1.6,30", "40,0,1.6,30", "0,0,-9,30"])
-def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
+def test_occupied_pose_is_moved_and_noted(renderer, place):
     pillar = box((-0.15, -0.15, 0), (0.15, 0.15, 2.7), RED)
     scene = room(pillar, low=(-3, -3), high=(3, 3))
     space = FreeSpace.of(scene)
@@ -108,26 +108,26 @@ def test_a_pose_that_is_not_free_is_moved_and_it_is_said(renderer, place):
     (note,) = moved_start(scene, place, camera)
     assert f"[{x:.2f}, {y:.2f}, {z:.2f}]" in note
     assert f"{math.dist((x, y, z), camera.position):.2f} m" in note
-    mirror = scene.mirrored()
-    started = start_camera(mirror, renderer, FreeSpace.of(mirror), place, FOV)
-    (other,) = moved_start(mirror, place, started)
-    assert other.rsplit(":")[1] == note.rsplit(":")[1]
+    mirrored = scene.mirrored()
+    mirrored_start = start_camera(mirrored, renderer, FreeSpace.of(mirrored), place, FOV)
+    (mirrored_note,) = moved_start(mirrored, place, mirrored_start)
+    assert mirrored_note.rsplit(":")[1] == note.rsplit(":")[1]
 
 
 @pytest.mark.parametrize(("start", "moved"), [("40,0,1.6,30", True), ("2,1,1.6,30", False)])
-def test_the_model_and_the_log_are_told_of_a_start_that_was_moved(tmp_path, caplog, start, moved):
+def test_moved_start_is_reported_to_model_and_log(tmp_path, caplog, start, moved):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), walking(1), start=start)
     first = RunData(path).lines()[0]
     place = ", ".join(f"{float(number):.2f}" for number in start.split(",")[:3])
-    told = f"The start that was asked for, [{place}],"
-    assert (told in first["messages"][1]["content"][0]["text"]) == moved
-    assert any(note.startswith(told) for note in first["scan"]) == moved
-    assert (told in caplog.text) == moved
+    text = f"The start that was asked for, [{place}],"
+    assert (text in first["messages"][1]["content"][0]["text"]) == moved
+    assert any(note.startswith(text) for note in first["scan"]) == moved
+    assert (text in caplog.text) == moved
 
 
 @pytest.mark.parametrize("label", ["bed", "floor"])
-def test_it_begins_over_no_bed_where_floor_is_free(renderer, label):
-    """In a room of boxes, whose floor goes on below them; of a room without free floor any place will do."""
+def test_start_avoids_furniture_if_floor_is_free(renderer, label):
+    """In stand-in rooms the floor continues below the boxes. Without free floor, any place is acceptable."""
     height = 0.5 if label == "bed" else 0.05
     scene = room(box((-1.5, -1.6, 0), (1.5, 1.6, height), RED), low=(-3, -2), high=(3, 2))
     x, y, _ = FreeSpace.of(scene).start_position()
@@ -140,12 +140,12 @@ def test_it_begins_over_no_bed_where_floor_is_free(renderer, label):
 @pytest.mark.parametrize(
     "text", ["", "top", "1,2,3", "1,2,3,4,5", "1,2,x,4", "nan,0,1,0", "0,0,inf,0"]
 )
-def test_malformed_starts_are_refused(text):
+def test_malformed_starts_are_rejected(text):
     with pytest.raises(UsageError, match="best"):
         parse_start(text)
 
 
-def test_depth_leads_back_to_the_surface(renderer):
+def test_surface_points_project_back_to_their_pixels(renderer):
     scene = room(box((1.5, -1, 0), (2, 1, 1.2), GREEN), low=(-3, -3), high=(3, 3))
     camera = Camera((-1, 0.3, 1.5), 20, -15, FOV)
     frame = renderer.draw(scene, camera, 160, 120)
@@ -168,7 +168,7 @@ def test_depth_leads_back_to_the_surface(renderer):
         "pcl_room_scan_nocolour.ply",
     ],
 )
-def test_it_stands_free_in_real_scans(renderer, name):
+def test_start_is_free_in_real_scans(renderer, name):
     from render_agent.scans.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))

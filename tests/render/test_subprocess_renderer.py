@@ -1,4 +1,4 @@
-"""A renderer in a process of its own draws what it draws in this one, and its end is not ours."""
+"""A renderer in a child process draws the same frames, and its crashes do not affect the run."""
 
 import gc
 import json
@@ -14,7 +14,7 @@ from factories import TREE
 from factories.rooms import RED, as_cloud, box, room
 
 from render_agent.errors import RenderError, SetupError
-from render_agent.render import subprocess_renderer as apart
+from render_agent.render import subprocess_renderer
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.subprocess_renderer import SubprocessRenderer, make_guarded
@@ -30,124 +30,126 @@ CAMERA = Camera((0.0, 0.0, 1.5))
 
 @pytest.fixture
 def crashing(tmp_path, monkeypatch):
-    """Install the renderer that goes wrong; give what tells it how."""
+    """Install the crashing renderer; return a function that configures it."""
     monkeypatch.syspath_prepend(installed(tmp_path / "site"))
 
-    def goes_wrong(how, at=1, times=1):
-        told = {"how": how, "at": at, "times": times, "folder": str(tmp_path)}
-        monkeypatch.setenv("CRASHING_RENDERER", json.dumps(told))
+    def configure(how, at=1, times=1):
+        config = {"how": how, "at": at, "times": times, "folder": str(tmp_path)}
+        monkeypatch.setenv("CRASHING_RENDERER", json.dumps(config))
         return tmp_path / "processes"
 
-    return goes_wrong
+    return configure
 
 
-def gone(processes):
-    """Whether all processes that drew have ended."""
+def have_ended(processes):
+    """Return True if all rendering processes have ended."""
     numbers = processes.read_text().split()
     return bool(numbers) and not [n for n in numbers if Path(f"/proc/{n}").exists()]
 
 
-def same(one, other):
-    """Whether two frames have the same bits."""
+def are_identical(first, second):
+    """Return True if two frames are bit-identical."""
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
+        np.array_equal(getattr(first, name), getattr(second, name))
         for name in ("colours", "depth", "primitive")
     )
 
 
-def test_it_draws_what_it_draws_in_this_process(crashing):
+def test_frames_and_errors_are_those_of_the_renderer_itself(crashing):
     processes = crashing("crash", times=0)
-    here, there = Rasteriser(threads=1), SubprocessRenderer("crashing")
+    local, remote = Rasteriser(threads=1), SubprocessRenderer("crashing")
     mesh = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     scenes = [mesh, as_cloud(mesh)]
     above = MapCamera((2.0, 0.0), 2.5, 0.1)
     for camera in (CAMERA, above, CAMERA):
         for scene in scenes:
-            assert same(there.draw(scene, camera, *SIZE), here.draw(scene, camera, *SIZE))
-    first = there._process
+            assert are_identical(
+                remote.draw(scene, camera, *SIZE), local.draw(scene, camera, *SIZE)
+            )
+    first = remote._process
     scenes.pop()
     del scene
     gc.collect()
-    assert same(there.draw(mesh, above, *SIZE), here.draw(mesh, above, *SIZE))
-    assert there._process is first
-    with pytest.raises(RenderError) as told:
-        here.draw(mesh, CAMERA, 0, 48)
-    with pytest.raises(RenderError) as told_there:
-        there.draw(mesh, CAMERA, 0, 48)
-    assert str(told_there.value) == str(told.value)
-    for renderer in (here, there):
+    assert are_identical(remote.draw(mesh, above, *SIZE), local.draw(mesh, above, *SIZE))
+    assert remote._process is first
+    with pytest.raises(RenderError) as local_error:
+        local.draw(mesh, CAMERA, 0, 48)
+    with pytest.raises(RenderError) as remote_error:
+        remote.draw(mesh, CAMERA, 0, 48)
+    assert str(remote_error.value) == str(local_error.value)
+    for renderer in (local, remote):
         renderer.close()
     assert len(processes.read_text().split()) == 1
-    assert gone(processes)
+    assert have_ended(processes)
 
 
 @pytest.mark.slow
-def test_a_scene_that_crashes_it_again_and_again_is_an_error_of_that_scene(crashing):
+def test_repeated_crashes_are_an_error_of_the_scene(crashing):
     processes = crashing("crash", times=100)
     renderer = SubprocessRenderer("crashing")
     deadly, other = room(), room()
     with pytest.raises(RenderError, match="SIGSEGV"):
         renderer.draw(deadly, CAMERA, *SIZE)
-    assert len(processes.read_text().split()) == apart.MAX_TRIES
+    assert len(processes.read_text().split()) == subprocess_renderer.MAX_TRIES
     crashing("crash", times=0)
     assert renderer.draw(other, CAMERA, *SIZE).colours.any()
     renderer.close()
-    assert gone(processes)
+    assert have_ended(processes)
 
 
 @pytest.mark.slow
-def test_pyrender_draws_there_what_it_draws_here():
+def test_pyrender_draws_the_same_in_a_child_process():
     try:
-        here = make_renderer("pyrender")
+        local = make_renderer("pyrender")
     except SetupError as error:
         pytest.skip(str(error))
-    there = make_guarded("pyrender")
-    assert isinstance(there, SubprocessRenderer)
+    remote = make_guarded("pyrender")
+    assert isinstance(remote, SubprocessRenderer)
     scene = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     for camera in (CAMERA, MapCamera((2.0, 0.0), 2.5, 0.1)):
-        one, other = (renderer.draw(scene, camera, *SIZE) for renderer in (here, there))
-        assert np.array_equal(one.colours, other.colours)
-        assert np.array_equal(one.depth, other.depth)
-    for renderer in (here, there):
+        first, second = (renderer.draw(scene, camera, *SIZE) for renderer in (local, remote))
+        assert np.array_equal(first.colours, second.colours)
+        assert np.array_equal(first.depth, second.depth)
+    for renderer in (local, remote):
         renderer.close()
 
 
 @pytest.mark.parametrize("how", mostly_slow(["hang", "hang in native code"], "hang in native code"))
-def test_whoever_waits_for_a_view_that_never_comes_can_be_freed(crashing, how):
+def test_stop_releases_a_thread_waiting_for_a_hung_renderer(crashing, how):
     processes = crashing(how)
     renderer = SubprocessRenderer("crashing")
-    told = []
+    errors = []
 
     def wait():
         try:
             renderer.draw(room(), CAMERA, *SIZE)
         except RenderError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     while not processes.with_name("views").exists():
         time.sleep(0.01)
     renderer.stop()
-    waiting.join(apart.MAX_SECONDS / 2)
-    assert len(told) == 1
+    waiting.join(subprocess_renderer.MAX_SECONDS / 2)
+    assert len(errors) == 1
     renderer.close()
-    assert gone(processes)
+    assert have_ended(processes)
 
 
 @pytest.mark.slow
-def test_a_view_that_never_comes_is_waited_for_so_long(crashing, monkeypatch):
+def test_hung_renderer_times_out(crashing, monkeypatch):
     processes = crashing("hang", times=100)
     renderer = SubprocessRenderer("crashing")
-    monkeypatch.setattr(apart, "MAX_SECONDS", 0.5)
+    monkeypatch.setattr(subprocess_renderer, "MAX_SECONDS", 0.5)
     with pytest.raises(RenderError, match="crashing"):
         renderer.draw(room(), CAMERA, *SIZE)
     renderer.close()
-    assert len(processes.read_text().split()) == apart.MAX_TRIES
-    assert gone(processes)
+    assert len(processes.read_text().split()) == subprocess_renderer.MAX_TRIES
+    assert have_ended(processes)
 
 
-def test_what_cannot_be_made_is_told_as_in_this_process(crashing, monkeypatch):
+def test_renderer_that_cannot_be_created_is_a_setup_error(crashing, monkeypatch):
     with pytest.raises(SetupError, match="crayon"):
         make_guarded("crayon")
     monkeypatch.setenv("CRASHING_RENDERER", "{")
@@ -155,7 +157,7 @@ def test_what_cannot_be_made_is_told_as_in_this_process(crashing, monkeypatch):
         make_guarded("crashing")
 
 
-def test_the_programs_own_renderer_draws_in_this_process():
+def test_rasteriser_runs_in_this_process():
     renderer = make_guarded("rasteriser")
     assert isinstance(renderer, Rasteriser)
     renderer.close()

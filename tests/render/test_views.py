@@ -1,4 +1,4 @@
-"""What the model sees is where it is: left is left, and the same pose gives the same bytes."""
+"""Views shown to the model: directions, labels and determinism."""
 
 import numpy as np
 import pytest
@@ -20,25 +20,25 @@ RIGHT = box((0.7, -1.9, 0.6), (1.3, -1.4, 1.8), BLUE)
 
 @pytest.fixture(scope="module")
 def viewer():
-    drawing = Viewer(Rasteriser(), SIZE, 75.0)
-    yield drawing
-    drawing.close()
+    instance = Viewer(Rasteriser(), SIZE, 75.0)
+    yield instance
+    instance.close()
 
 
-def quarters(picture):
-    """Return the four quarters of a picture by the direction that each shows."""
-    height, width, _ = picture.shape
+def quarters(image):
+    """Return the four quarters of an `around` image by direction."""
+    height, width, _ = image.shape
     top, bottom = np.s_[: height // 2 - 4], np.s_[height // 2 + 4 :]
     left, right = np.s_[: width // 2 - 4], np.s_[width // 2 + 4 :]
     return {
-        "ahead": picture[top, left],
-        "right": picture[top, right],
-        "left": picture[bottom, left],
-        "behind": picture[bottom, right],
+        "ahead": image[top, left],
+        "right": image[top, right],
+        "left": image[bottom, left],
+        "behind": image[bottom, right],
     }
 
 
-def test_ego_is_the_frame_as_drawn(viewer):
+def test_ego_view_is_the_unmodified_frame(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
     seen = viewer.ego(scene, camera)
     frame = viewer.renderer.draw(scene, camera, *SIZE)
@@ -49,28 +49,28 @@ def test_ego_is_the_frame_as_drawn(viewer):
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
 @pytest.mark.parametrize("yaw", [0, 90])
-def test_around_shows_each_side_in_its_own_quarter(viewer, shape, yaw):
+def test_around_shows_each_direction_in_its_quarter(viewer, shape, yaw):
     scene = room(AHEAD, LEFT, RIGHT)
     scene = as_cloud(scene, 0.03) if shape == "cloud" else scene
     seen = viewer.around(scene, Camera(EYES, yaw))
     sides = quarters(seen.picture)
     order = ["ahead", "left", "behind", "right"]
     for name, colour, bearing in (("red", RED, 0), ("green", GREEN, 90), ("blue", BLUE, -90)):
-        wanted = order[(bearing - yaw) // 90 % 4]
-        holding = [side for side, part in sides.items() if len(where_is(part, colour, 40)) > 200]
-        assert holding == [wanted], name
+        expected = order[(bearing - yaw) // 90 % 4]
+        matching = [side for side, part in sides.items() if len(where_is(part, colour, 40)) > 200]
+        assert matching == [expected], name
     assert seen.camera.yaw == yaw
     assert seen.picture.shape == (480, 640, 3)
 
 
-def test_around_misses_no_direction(viewer):
+def test_around_covers_all_directions(viewer):
     scene = room(AHEAD)
     for yaw in range(0, 360, 15):
         seen = viewer.around(scene, Camera(EYES, yaw)).picture
         assert len(where_is(seen, RED, 30)), yaw
 
 
-def test_a_wide_picture_shows_the_four_in_a_strip():
+def test_wide_around_view_is_a_strip():
     strip = Viewer(Rasteriser(), (1280, 320), 75.0)
     seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).picture
     middles = [where_is(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
@@ -79,22 +79,22 @@ def test_a_wide_picture_shows_the_four_in_a_strip():
 
 
 @pytest.mark.parametrize("size", [(320, 240), (1024, 768)])
-def test_labels_are_written_in_every_quarter(size):
-    drawing = Viewer(Rasteriser(), size, 75.0)
+def test_every_quarter_is_labelled(size):
+    viewer = Viewer(Rasteriser(), size, 75.0)
     scene = room()
     camera = Camera(EYES, 30)
-    seen = quarters(drawing.around(scene, camera).picture)
+    seen = quarters(viewer.around(scene, camera).picture)
     for part in seen.values():
         band = part[: round(28 * size[1] / 480)]
         words = np.flatnonzero((band < 60).all(axis=2).any(axis=0))
         assert np.mean([words.min(), words.max()]) == pytest.approx(part.shape[1] / 2, abs=6)
         assert np.ptp(words) > 0.2 * part.shape[1]
-    drawing.close()
+    viewer.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_the_same_question_gives_the_same_bytes(viewer, kind, shape):
+def test_views_are_deterministic(viewer, kind, shape):
     scene = room(AHEAD, LEFT)
     scene = as_cloud(scene, 0.04) if shape == "cloud" else scene
     camera, trail = Camera((2.0, 0.5, 1.6), 40), [Camera((1.0, 0.0, 1.6))]
@@ -110,7 +110,7 @@ def test_the_same_question_gives_the_same_bytes(viewer, kind, shape):
     other.close()
 
 
-def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
+def test_modifying_an_image_does_not_affect_later_ones(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
     for kind in KINDS:
         first = viewer.draw(kind, scene, camera).picture
@@ -126,15 +126,15 @@ def test_a_picture_may_be_written_to_without_touching_the_next(viewer):
         "pcl_room_scan_nocolour.ply",
     ),
 )
-def test_real_scans_are_seen_in_every_kind(name):
+def test_real_scans_can_be_drawn_in_every_kind_of_view(name):
     from render_agent.scans.formats.load import load_scene
 
     scene = load_scene(test_data("scenes", name))
-    drawing = Viewer(Rasteriser(), (320, 240), 75.0)
+    viewer = Viewer(Rasteriser(), (320, 240), 75.0)
     x, y = scene.bounds[:, :2].mean(axis=0)
     camera = Camera((x, y, scene.floor + 1.2), 0, -10, vertical_from_horizontal(75, 320, 240))
     for kind in KINDS:
-        picture = drawing.draw(kind, scene, camera, [camera.turned(90)]).picture
-        assert picture.reshape(-1, 3).std(axis=0).min() > 8, kind
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100, kind
-    drawing.close()
+        image = viewer.draw(kind, scene, camera, [camera.turned(90)]).picture
+        assert image.reshape(-1, 3).std(axis=0).min() > 8, kind
+        assert len(np.unique(image.reshape(-1, 3), axis=0)) > 100, kind
+    viewer.close()

@@ -1,4 +1,4 @@
-"""The camera's path on a map: a wedge where it looked at every stop, and the stop's number."""
+"""Draw the camera's path on a map: a field-of-view wedge and a number at every stop."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from render_agent.render.map_view.overlay import (
     write,
 )
 
+# Sizes of a stop's disc and wedge in pixels of a 640×480 image; HERE is the current stop.
 RADIUS_PIXELS, RADIUS_HERE_PIXELS = 8.5, 11.0
 WEDGE_PIXELS, WEDGE_HERE_PIXELS = 27.0, 56.0
-"""Sizes of a stop's disc and wedge, in pixels of a 640×480 picture; `HERE`: the last stop's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One pose on the map: its number, its pixel, and where it looks (degrees, 0 right, 90 up)."""
+    """A pose on the map: its number, pixel and viewing direction (degrees, 0 is right, 90 is up)."""
 
     number: int
     place: Pixel
@@ -40,7 +40,7 @@ class Stop:
 
 @dataclass(slots=True)
 class Mark:
-    """The disc that bears the numbers of all stops at one place, beside the place where it is crowded."""
+    """The disc with the numbers of all stops at one place; it is moved aside if the place is crowded."""
 
     stops: list[Stop]
     last: bool
@@ -52,38 +52,38 @@ class Mark:
 
     @property
     def place(self) -> Pixel:
-        """Where its newest stop is."""
+        """Pixel of the newest stop."""
         return self.stops[-1].place
 
     @property
     def words(self) -> str:
-        """The numbers of its stops, runs of three and more shortened."""
+        """Numbers of the stops, with runs of three or more abbreviated."""
         return ",".join(_runs([stop.number for stop in self.stops]))
 
     @property
     def letters(self) -> float:
-        """The height of its numbers in pixels."""
+        """Text height in pixels."""
         return (15 if self.last else 13) * self.scale
 
     @property
     def half(self) -> tuple[float, float]:
-        """Half its width and half its height in pixels."""
+        """Half of the width and height in pixels."""
         radius = (RADIUS_HERE_PIXELS if self.last else RADIUS_PIXELS) * self.scale
         return max(
             radius, font(round(self.letters)).getlength(self.words) / 2 + 0.55 * radius
         ), radius
 
     def box(self, spot: Pixel) -> tuple[float, float, float, float]:
-        """Return its edges, were it drawn at `spot`."""
+        """Return the bounding box of the mark if it is drawn at `spot`."""
         (u, v), (wide, high) = spot, self.half
         return u - wide, v - high, u + wide, v + high
 
 
 def draw_trail(image: Image.Image, plot: Plot, stops: Sequence[Stop]) -> None:
-    """Draw the stops, oldest first, into the plot of a map; the last is where the camera is now."""
+    """Draw the stops, oldest first, into the plot of a map; the last one is the current pose."""
     if not stops:
         return
-    marks = arranged(stops, plot, unit(*image.size))
+    marks = arrange_marks(stops, plot, unit(*image.size))
     part, corner = plot.clipped(image)
     layer = Image.new("RGBA", (part.width * SMOOTH, part.height * SMOOTH), (*PAPER, 0))
     _Shapes(layer, corner, unit(*image.size)).draw(stops, marks)
@@ -105,8 +105,8 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
         start = end
 
 
-def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
-    """Return a mark for each place, the newest first."""
+def _group_stops(stops: Sequence[Stop], scale: float) -> list[Mark]:
+    """Return one mark per place, newest first."""
     marks: list[Mark] = []
     for stop in reversed(stops):
         near = (m for m in marks if math.dist(m.place, stop.place) < 0.5 * RADIUS_PIXELS * scale)
@@ -118,13 +118,13 @@ def _gathered(stops: Sequence[Stop], scale: float) -> list[Mark]:
     return marks
 
 
-def arranged(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
-    """Return the marks of all stops, the newest first, each at a free spot: its place, else beside it.
+def arrange_marks(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
+    """Return the marks of all stops, newest first, each at its place or at a free spot nearby.
 
-    The newest keeps its place. A spot must not be nearer to another mark's place than to its own, or it would name that one.
-    Where all spots are taken, a mark stays at its place. scale: as `unit` gives it.
+    The newest mark stays at its place. A spot must be closer to the mark's own place than to any other, to avoid
+    ambiguity. If there is no free spot, the mark stays at its place. `scale` is the result of `unit`.
     """
-    marks = _gathered(stops, scale)
+    marks = _group_stops(stops, scale)
     inside = (plot.left, plot.top, plot.right, plot.bottom)
     for index, mark in enumerate(marks[1:], 1):
         taken = [other.box(other.spot) for other in marks[:index]]
@@ -142,7 +142,7 @@ def arranged(stops: Sequence[Stop], plot: Plot, scale: float) -> list[Mark]:
 
 
 def _spots(mark: Mark) -> Iterator[Pixel]:
-    """Yield where a mark may be: its place, then around it, first of all behind the camera's back."""
+    """Yield candidate spots for a mark: its place, then around it, starting behind the camera."""
     u, v = mark.place
     yield u, v
     back = mark.stops[-1].yaw + 180
@@ -164,7 +164,7 @@ def _overlap(box: Box, other: Box) -> bool:
 
 
 def _shade(stop: Stop, stops: Sequence[Stop]) -> Colour:
-    """Return the colour of a stop: the older, the lighter; the last has its own."""
+    """Return the colour of a stop: lighter with age, and a separate one for the last."""
     if stop is stops[-1]:
         return HERE
     age = (stops[-1].number - stop.number - 1) / max(stops[-1].number - stops[0].number - 1, 1)
@@ -175,13 +175,13 @@ def _shade(stop: Stop, stops: Sequence[Stop]) -> Colour:
 
 
 def _brightness(colour: Colour) -> float:
-    """Return how bright a colour looks, 0 to 255 (the luma of ITU-R BT.601)."""
+    """Return the luma of a colour, 0 to 255 (ITU-R BT.601)."""
     red, green, blue = colour
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
 class _Shapes:
-    """Wedges, path and discs, drawn SMOOTH times larger on a layer whose corner is at a pixel."""
+    """Draws wedges, path and discs on a layer that is SMOOTH times larger, with its corner at a given pixel."""
 
     def __init__(self, layer: Image.Image, corner: tuple[int, int], scale: float) -> None:
         self.pen = ImageDraw.Draw(layer)
@@ -189,7 +189,7 @@ class _Shapes:
         self.scale = scale * SMOOTH
 
     def draw(self, stops: Sequence[Stop], marks: Sequence[Mark]) -> None:
-        """Draw the fills first, then the path, then the edges, then the discs."""
+        """Draw the wedges, then the path, then the outlines, then the discs."""
         for stop in stops:
             self.pen.polygon(self.wedge(stop, stops), fill=(*_shade(stop, stops), 90))
         self.line([stop.place for stop in stops], RECENT, 2, halo=4.5)
@@ -205,11 +205,11 @@ class _Shapes:
             self.pill(mark, shade)
 
     def at(self, pixel: Pixel) -> Pixel:
-        """Return where a pixel of the picture lies on the layer."""
+        """Convert a pixel of the image to the layer."""
         return (pixel[0] - self.corner[0]) * SMOOTH, (pixel[1] - self.corner[1]) * SMOOTH
 
     def wedge(self, stop: Stop, stops: Sequence[Stop]) -> list[Pixel]:
-        """Return the corners, on the layer, of what a stop looks towards."""
+        """Return the corners of a stop's wedge on the layer."""
         u, v = self.at(stop.place)
         reach = (WEDGE_HERE_PIXELS if stop is stops[-1] else WEDGE_PIXELS) * self.scale
         steps = 16
@@ -221,13 +221,13 @@ class _Shapes:
         return [(u, v), *arc]
 
     def stroke(self, corners: list[Pixel], colour: Colour, width: float, *, halo: float) -> None:
-        """Draw a closed line on the layer with a white edge."""
+        """Draw a closed line on the layer with a white outline."""
         closed = [*corners, *corners[:2]]
         for shade, wide in ((PAPER, halo), (colour, width)):
             self.pen.line(closed, fill=(*shade, 255), width=round(wide * self.scale), joint="curve")
 
     def line(self, places: Sequence[Pixel], colour: Colour, width: float, *, halo: float) -> None:
-        """Draw an open line through pixels of the picture with a white edge."""
+        """Draw an open line through pixels of the image with a white outline."""
         if len(places) < 2:
             return
         corners = [self.at(place) for place in places]
@@ -237,11 +237,11 @@ class _Shapes:
             )
 
     def disc(self, pixel: Pixel, radius: float, colour: Colour) -> None:
-        """Draw a dot at a pixel of the picture."""
+        """Draw a dot at a pixel of the image."""
         self.pen.circle(self.at(pixel), radius * self.scale, fill=(*colour, 255))
 
     def pill(self, mark: Mark, colour: Colour) -> None:
-        """Draw the ground of a mark's numbers, with a white edge."""
+        """Draw the background of a mark's numbers, with a white outline."""
         left, top, right, bottom = mark.box(mark.spot)
         box = (*self.at((left, top)), *self.at((right, bottom)))
         self.pen.rounded_rectangle(

@@ -1,9 +1,9 @@
-"""The cut faces of a map: objects that the cut goes through, such as a tall bookshelf, are filled.
+"""Cut faces of a map: filled areas where the cut goes through objects, such as a tall bookshelf.
 
-Few scans are closed surfaces: of a bookshelf there is its front, a top that nobody saw, and no back. So a
-cut face is found in two ways, by what the cut crosses (the section's lines) and by what is seen above it:
-the inside of an outline too narrow for a way, and what lies under a surface that stands on the section. What
-is broader may be a niche or a closet under a ceiling of its own. It is a thing where its lid's faces look up.
+Few scans are closed surfaces: a scanned bookshelf has a front, but often neither a top nor a back. Cut faces are therefore
+found from both the section's lines and the surface above the cut. They are the insides of outlines too narrow to walk
+through, and areas below a surface whose edge runs along section lines. Wider areas may be a niche or a closet with
+its own ceiling; they are cut faces if the faces of their lid look up.
 """
 
 from __future__ import annotations
@@ -16,47 +16,25 @@ from render_agent.scans.camera import MapCamera
 from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
 
-FACE_COLOUR = (164, 136, 184)
-"""Mauve, which neither a wall's line nor the background nor the grid has."""
+FACE_COLOUR = (164, 136, 184)  # mauve, distinct from wall lines, background and grid
 
-NARROW_METRES = 0.36
-"""Metres: an outline is a thing's, or a wall's two sides, where no place in it is further from its lines."""
-
-WIDE_METRES = 0.45
-"""Metres: nor is a place under the top of a thing further from its edge; what is wider may be a lowered ceiling …"""
-
+# Limits, in metres, of the distance between a place in a cut face and its edge:
+NARROW_METRES = 0.36  # inside an outline, which may also be the two sides of a wall
+WIDE_METRES = 0.45  # below an object's top; wider areas may be below a lowered ceiling
+# Below a top with almost no scanned floor underneath, like that of a closed cabinet.
 BROAD_METRES = 1.5
-"""… and is none up to here where next to no floor was scanned below it: nobody has looked into a cabinet."""
 
-SEEN_SHARE = 0.1
-"""At most this share of what lies under the top of a broad thing was scanned."""
-
-UNDER_CEILING_METRES = 0.2
-"""Metres: what is no lower than this under the ceiling is the ceiling."""
-
-CEILING_SHARE = 0.25
-"""A ceiling covers at least this share of what is seen from above."""
-
-STANDING_SHARE = 0.5
-"""A surface above the cut stands on the section where at least this share of its edge lies over lines."""
-
-CLOSED_SHARE = 0.9
-"""A lid whose edge lies over lines for at least this share closes what stands below it on all sides."""
-
-LEVEL_SHARE = 0.9
-"""Faces are level where at least this share of their area is left on the map …"""
-
+SEEN_SHARE = 0.1  # maximum share of scanned surface below the top of a broad object
+UNDER_CEILING_METRES = 0.2  # surface within this distance of the ceiling belongs to it
+CEILING_SHARE = 0.25  # minimum share of the view from above that a ceiling covers
+STANDING_SHARE = 0.5  # minimum share of a top's edge that runs along section lines
+CLOSED_SHARE = 0.9  # the same for a lid that closes an object on all sides
+LEVEL_SHARE = 0.9  # a face is level if its projected area is at least this share of its area
+# Faces are oriented consistently if this share of the visible level ones look up.
 ONE_WAY_SHARE = 0.8
-"""… and their fronts are known where this share of those that are seen from the cut look up."""
-
-AT_LINE_METRES = 0.05
-"""Metres: an edge this near to a line lies over it."""
-
-CELL_METRES = 0.2
-"""Metres: cells in which the points of a cloud are counted, to know how far they lie apart."""
-
-SQUARE_SPACINGS = 2.3
-"""From the middle to the corner of a cloud's square, in distances of its points (see `splat_radii`)."""
+AT_LINE_METRES = 0.05  # an edge this close to a section line runs along it
+CELL_METRES = 0.2  # cell size for estimating the point spacing of a cloud
+SQUARE_SPACINGS = 2.3  # half the diagonal of a cloud's splats in point spacings (see `splat_radii`)
 
 
 def cut_faces(
@@ -67,27 +45,32 @@ def cut_faces(
     metres_per_pixel: float,
     at_line: float = AT_LINE_METRES,
 ) -> NDArray[np.bool_]:
-    """Return the pixels, (H, W), of cut faces.
+    """Return the pixels of cut faces, (H, W) bool.
 
-    lines: (H, W), the section's. scanned: (H, W), where something lies below the cut; between the two sides of a
-    wall nothing does, and there is nothing to hide. higher, facing: see `reaching_higher`, `level_facing`. at_line:
-    metres, see `line_reach`.
+    Args:
+        lines: Section lines, (H, W) bool.
+        scanned: Pixels with surface below the cut, (H, W) bool. Between the two sides of a wall there is none, and
+            nothing needs to be hidden.
+        higher: See `surface_above_cut`.
+        facing: See `level_face_orientation`.
+        metres_per_pixel: Scale of the map.
+        at_line: Metres; see `wall_reach`.
     """
-    # Nothing beyond the lines and what reaches higher is filled or changes what is, but for a pixel on each side.
+    # Only the bounding box of lines and higher surface matters, plus one pixel on each side.
     part = tuple(
-        slice(max(int(there[0]) - 1, 0), int(there[-1]) + 2)
+        slice(max(int(used[0]) - 1, 0), int(used[-1]) + 2)
         for axis in (1, 0)
-        if len(there := np.flatnonzero((lines | higher).any(axis=axis)))
+        if len(used := np.flatnonzero((lines | higher).any(axis=axis)))
     )
     filled = np.zeros_like(lines)
     if part:
-        filled[part] = _filled(
+        filled[part] = _fill_cut_faces(
             lines[part], scanned[part], higher[part], facing[part], metres_per_pixel, at_line
         )
     return filled
 
 
-def _filled(
+def _fill_cut_faces(
     lines: NDArray[np.bool_],
     scanned: NDArray[np.bool_],
     higher: NDArray[np.bool_],
@@ -95,14 +78,14 @@ def _filled(
     metres_per_pixel: float,
     at_line: float,
 ) -> NDArray[np.bool_]:
-    """Return the cut faces of a part of a map; lines and what is higher lie within its outermost pixels."""
+    """Return the cut faces of a cropped map, in which lines and higher surface keep one pixel from the border."""
     from scipy.ndimage import binary_dilation, binary_erosion, label
 
     from render_agent.render.map_view.distances import squared_distances
 
-    aside = np.sqrt(squared_distances(lines)) * metres_per_pixel
+    line_distance = np.sqrt(squared_distances(lines)) * metres_per_pixel
     places, count = label(~lines)
-    narrow = np.bincount(places[aside > NARROW_METRES], minlength=count + 1) == 0
+    narrow = np.bincount(places[line_distance > NARROW_METRES], minlength=count + 1) == 0
     outside = np.concatenate([places[[0, -1]].ravel(), places[:, [0, -1]].ravel()])
     narrow[outside] = narrow[0] = False
     sizes, filled_sizes = (
@@ -111,9 +94,9 @@ def _filled(
     narrow &= 2 * filled_sizes >= sizes
     filled: NDArray[np.bool_] = narrow[places]
 
-    # What is near a line may be that line's own wall, as thick as the points of a cloud are drawn.
+    # Surface near a line may be the wall itself, which is as thick as the splats of a cloud.
     reach = at_line + metres_per_pixel
-    tops, count = label(higher & (aside > at_line))
+    tops, count = label(higher & (line_distance > at_line))
     if not count:
         return filled
     inside = np.sqrt(squared_distances(tops == 0)) * metres_per_pixel
@@ -123,27 +106,34 @@ def _filled(
     }
     edge = (tops > 0) & ~binary_erosion(tops > 0)
     edges = np.bincount(tops[edge], minlength=count + 1)
-    standing = np.bincount(tops[edge & (aside <= reach)], minlength=count + 1)
+    standing = np.bincount(tops[edge & (line_distance <= reach)], minlength=count + 1)
     sizes, seen = (
         np.bincount(each.ravel(), minlength=count + 1) for each in (tops, tops * scanned)
     )
     broad = ~deeper[BROAD_METRES] & (seen <= SEEN_SHARE * sizes)
     lids, ceilings = (np.bincount(tops[facing == way], minlength=count + 1) > 0 for way in (1, -1))
     closed = ~deeper[BROAD_METRES] & lids & ~ceilings & (standing >= CLOSED_SHARE * edges)
-    things = (~deeper[WIDE_METRES] | broad | closed) & (standing >= STANDING_SHARE * edges)
-    things[0] = False
+    objects = (~deeper[WIDE_METRES] | broad | closed) & (standing >= STANDING_SHARE * edges)
+    objects[0] = False
     steps = int(np.ceil(reach / metres_per_pixel))
-    filled |= binary_dilation(things[tops], iterations=steps) & higher
+    filled |= binary_dilation(objects[tops], iterations=steps) & higher
     return filled
 
 
-def reaching_higher(
+def surface_above_cut(
     renderer: Renderer, scene: Scene, camera: MapCamera, ceiling: float, size: tuple[int, int]
 ) -> NDArray[np.bool_]:
-    """Return the pixels, (H, W), of `camera`'s map over which there is a surface above the cut but the ceiling.
+    """Return the map pixels, (H, W) bool, with surface above the cut, excluding the ceiling.
 
-    ceiling: metres, world frame, where the storey ends. size: width and height, pixels. RenderError where it
-    cannot be drawn.
+    Args:
+        renderer: Draws the scene from above.
+        scene: The scene.
+        camera: Camera of the map.
+        ceiling: Height at which the storey ends, metres, world frame.
+        size: Width and height of the map in pixels.
+
+    Raises:
+        RenderError: The scene cannot be drawn.
     """
     under, renderer = ceiling - UNDER_CEILING_METRES, colourless(renderer)
     above = MapCamera(
@@ -157,13 +147,18 @@ def reaching_higher(
     return higher
 
 
-def level_facing(
+def level_face_orientation(
     scene: Scene, camera: MapCamera, ceiling: float, seen: NDArray[np.int32]
 ) -> NDArray[np.int8]:
-    """Return, (H, W), 1 at the middle of a level face above the cut that looks up, -1 of one that looks down, else 0.
+    """Return where level faces above the cut have their middles, (H, W): 1 if they look up, -1 if down, else 0.
 
-    Only of a mesh whose floor looks up: the front of a face is on one side in some scans, on any in others.
-    ceiling: metres, world frame. seen: (H, W), the face that is seen from the cut, -1 where it is unknown.
+    Empty unless the scene is a mesh whose floor faces look up: in some scans the orientation of faces is arbitrary.
+
+    Args:
+        scene: The scene.
+        camera: Camera of the map.
+        ceiling: Height at which the storey ends, metres, world frame.
+        seen: Index of the face visible from the cut, (H, W), -1 where unknown.
     """
     facing = np.zeros(seen.shape, np.int8)
     if scene.faces is None:
@@ -171,8 +166,8 @@ def level_facing(
     pixels_of = np.bincount(seen.ravel() + 1)[1:]
     seen_faces = np.flatnonzero(pixels_of)
     level, upward = _level_faces(scene, seen_faces)
-    shown = pixels_of[seen_faces[level]]
-    if not len(level) or shown[upward].sum() / shown.sum() < ONE_WAY_SHARE:
+    num_pixels = pixels_of[seen_faces[level]]
+    if not len(level) or num_pixels[upward].sum() / num_pixels.sum() < ONE_WAY_SHARE:
         return facing
     heights = scene.points[:, 2]
     over = (heights > camera.height) & (heights < ceiling - UNDER_CEILING_METRES)
@@ -182,8 +177,8 @@ def level_facing(
     middles = scene.points[scene.faces[between[level]]].mean(axis=1, dtype=np.float64)
     pixels = np.floor(camera.project(middles, *seen.shape[::-1])[0]).astype(np.int64)
     inside = ((pixels >= 0) & (pixels < seen.shape[::-1])).all(axis=1)
-    for way, chosen in ((1, upward), (-1, ~upward)):  # a lid with a ceiling under it is a ceiling
-        columns, rows = pixels[inside & chosen].T
+    for way, selected in ((1, upward), (-1, ~upward)):  # a lid with a ceiling below it is a ceiling
+        columns, rows = pixels[inside & selected].T
         facing[rows, columns] = way
     return facing
 
@@ -191,7 +186,7 @@ def level_facing(
 def _level_faces(
     scene: Scene, which: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return which of the faces `which`, (m,), are level, (k,) into them, and whether each of those looks up, (k,)."""
+    """Return which of the faces `which`, (m,), are level, as indices (k,), and whether each looks up, (k,) bool."""
     assert scene.faces is not None
     a, b, c = (scene.points[corner].astype(np.float64).T for corner in scene.faces[which].T)
     (x1, y1, z1), (x2, y2, z2) = b - a, c - a
@@ -201,14 +196,14 @@ def _level_faces(
     return level, upwards[level] > 0
 
 
-def line_reach(scene: Scene, height: float) -> float:
-    """Return how far from a line of the section at `height`, in metres, the drawing of that line's own wall may reach.
+def wall_reach(scene: Scene, height: float) -> float:
+    """Return the distance in metres from a section line up to which its own wall may be drawn above the cut.
 
-    A thin cloud is drawn in squares as large as its points lie apart, which stand out of a wall.
+    Sparse clouds are drawn with splats as large as their point spacing, which protrude from walls.
     """
     above = scene.points[scene.points[:, 2] > height]
     if not scene.is_cloud or scene.gaussians is not None or not len(above):
         return AT_LINE_METRES
     counts = np.unique(cell_keys(above, CELL_METRES), return_counts=True)[1]
-    # of the thinner parts; where one point stands for a cell, they lie that far apart or further
+    # Use the sparser parts. Where a cell has a single point, the spacing is at least the cell size.
     return AT_LINE_METRES + SQUARE_SPACINGS * CELL_METRES / float(np.sqrt(np.quantile(counts, 0.1)))

@@ -1,4 +1,4 @@
-"""Compiled kernels of the map: the distance transform, and shrinking; imported where first used."""
+"""Compiled kernels of the map: distance transform and downscaling. Import lazily, because numba is slow to load."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from render_agent.render.rasteriser.kernels import kernel
 
 @kernel
 def squared_distances(marked: Any) -> Any:
-    """Return the squared distance, (H, W) pixels, from each pixel to the nearest that is marked, (H, W) bool.
+    """Return the squared distance in pixels, (H, W), from each pixel to the nearest marked one, (H, W) bool.
 
-    Where none is, that is (H + W) squared. Exact, and in time that does not depend on what is marked (Meijster,
-    Roerdink and Hesselink 2000, "A general algorithm for computing distance transforms in linear time").
+    If no pixel is marked, it is (H + W) squared. Exact and linear in time (Meijster, Roerdink and Hesselink 2000, "A
+    general algorithm for computing distance transforms in linear time").
     """
     height, width = marked.shape
     far = height + width
-    along = np.empty((height, width), np.int64)  # to the nearest in its column
+    along = np.empty((height, width), np.int64)  # distance to the nearest mark in the column
     for row in range(height):
         for column in range(width):
             above = along[row - 1, column] + 1 if row else far
@@ -31,7 +31,7 @@ def squared_distances(marked: Any) -> Any:
     for row in range(height):
         for column in range(width):
             squares[column] = along[row, column] ** 2
-        # the columns whose marks are nearest to some of the row's pixels, and the first of these
+        # Columns whose marks are nearest to some pixels of the row, and the first of those pixels.
         last = 0
         nearest[0] = first[0] = 0
         for column in range(1, width):
@@ -56,14 +56,19 @@ def squared_distances(marked: Any) -> Any:
 
 
 @kernel
-def shrunk(
+def downscale(
     colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, each: Any
 ) -> Any:
-    """Return a picture, (H, W, 3) uint8, of which each pixel is the mean of n times n that were drawn.
+    """Downscale an image by n with lines and cut faces painted over it; return (H, W, 3) uint8.
 
-    colours: (n H, n W, 3) uint8. lines: (n H, n W), where they have the colour of a line. faces: (H, W), where the
-    others have that of a cut face. each: a tuple of n, of any values: it is compiled for their number, and a short loop
-    of a known length takes a third of the time.
+    Args:
+        colours: (n H, n W, 3) uint8.
+        lines: (n H, n W) bool, pixels with the colour of section lines.
+        faces: (H, W) bool, pixels whose other subpixels have the colour of cut faces.
+        line_colour: RGB.
+        face_colour: RGB.
+        each: A tuple of n arbitrary values. Its length is a compile-time constant, which makes the inner loops three
+            times faster.
     """
     height, width = faces.shape
     picture = np.empty((height, width, 3), np.uint8)
@@ -76,8 +81,8 @@ def shrunk(
                 for u in range(times):
                     crossed += lines[times * row + v, times * column + u]
             for channel in range(3):
-                total = count // 2  # to round
-                if not crossed and not faces[row, column]:  # as most are
+                total = count // 2  # rounds the division
+                if not crossed and not faces[row, column]:  # the common case
                     for v in range(times):
                         for u in range(times):
                             total += colours[times * row + v, times * column + u, channel]

@@ -1,4 +1,4 @@
-"""The height at which a map cuts a scan, and the dark lines of the walls that the cut crosses."""
+"""The height at which a map cuts a scan, and the wall lines in the section."""
 
 from __future__ import annotations
 
@@ -14,38 +14,29 @@ from render_agent.scans.free_space.surface import cell_keys
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import surface_points
 
-HEAD_HEIGHT_METRES = 2.0
-"""Everything higher than this above the floor, in metres, is cut away."""
-
+HEAD_HEIGHT_METRES = 2.0  # height of the cut above the floor
+# Minimum distance between cut and ceiling, for lamps and uneven ceilings.
 UNDER_CEILING_METRES = 0.35
-"""So far below the ceiling, in metres, the cut stays, for lamps and uneven ceilings."""
-
+# Minimum height of a ceiling above its floor; less is the top of an open scan.
 ROOM_HEIGHT_METRES = 1.8
-"""A ceiling is at least so far above its floor, in metres; less is the top of an open scan."""
-
-ONE_STOREY_METRES = 4.0
-"""A scan that is no higher than this, in metres, has one storey."""
-
-SLICE_METRES, CELL_METRES = 0.1, 0.1
-"""Metres: how finely levels are told apart, and the raster in which a level's area is counted."""
-
-MAX_SAMPLES = 1_000_000
-"""Of more faces or points than this, evenly chosen ones are counted."""
-
-LEVEL_SHARE = 0.25
-"""A level has at least this share of the area of the largest one."""
+ONE_STOREY_METRES = 4.0  # scans up to this height have one storey
+SLICE_METRES, CELL_METRES = 0.1, 0.1  # bin height of the level histogram, and cell size for areas
+MAX_SAMPLES = 1_000_000  # larger meshes and clouds are subsampled evenly
+LEVEL_SHARE = 0.25  # minimum area of a storey's level, relative to the largest
 
 
 class Storeys:
-    """The heights of a scene's floors and ceilings, found once a scene."""
+    """Heights of a scene's floors and ceilings, computed once per scene."""
 
     def __init__(self) -> None:
         self._levels: WeakKeyDictionary[Scene, tuple[float, ...]] = WeakKeyDictionary()
 
     def cut(self, scene: Scene, height: float | None) -> tuple[float, float]:
-        """Return where to cut the storey in which `height` lies (None: the lowest), and its ceiling.
+        """Return the height of the cut and the ceiling for the storey at `height`, in metres, world frame.
 
-        Both in metres, world frame.
+        Args:
+            scene: The scene.
+            height: Height in the storey; None for the lowest storey.
         """
         levels = self.levels(scene)
         below = [level for level in levels if height is not None and level <= height - 0.2]
@@ -58,7 +49,7 @@ class Storeys:
         return float(cut), float(min(ceiling, scene.bounds[1, 2]))
 
     def levels(self, scene: Scene) -> tuple[float, ...]:
-        """Return the heights of the large level surfaces, metres, lowest first; one for one storey."""
+        """Return the heights of large level surfaces in metres, lowest first; a single one for one storey."""
         if scene not in self._levels:
             tall = scene.ceiling - scene.floor > ONE_STOREY_METRES
             self._levels[scene] = _levels(scene) if tall else (scene.floor,)
@@ -81,7 +72,7 @@ def _levels(scene: Scene) -> tuple[float, ...]:
 
 
 def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """Return the height (n,) and area (n,) of every face that lies level."""
+    """Return the height and area of every level face, (n,) each."""
     assert scene.faces is not None
     faces = scene.faces[:: len(scene.faces) // MAX_SAMPLES + 1]
     a, b, c = (scene.points[faces[:, corner]] for corner in range(3))
@@ -92,7 +83,7 @@ def _mesh_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating
 
 
 def _cloud_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """Return the height (n,) of every filled cell of every slice, and its area (n,)."""
+    """Return the height and area of every occupied cell of every slice, (n,) each."""
     points = surface_points(scene, CELL_METRES)
     points = points[:: len(points) // MAX_SAMPLES + 1]
     low = points.min(axis=0)
@@ -104,20 +95,21 @@ def _cloud_areas(scene: Scene) -> tuple[NDArray[np.floating], NDArray[np.floatin
 
 
 WALL_COLOUR = (52, 52, 60)
-WALL_WIDTH_PIXELS = 2.4
-"""Pixels of a 640×480 picture."""
+WALL_WIDTH_PIXELS = 2.4  # in a 640×480 image
 
+# A cloud point within SLAB_METRES of the cut belongs to the section if its column, COLUMN_METRES wide, has points on
+# both sides of the cut within CROSSING_METRES.
 SLAB_METRES = 0.04
-"""A cloud's point this near to the cut, in metres, may belong to the section."""
-
 CROSSING_METRES, COLUMN_METRES = 0.3, 0.1
-"""Metres: it does where within so much of the cut, in a column so wide, there is one on its other side."""
 
 
 def section_lines(scene: Scene, camera: MapCamera, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return the pixels, (H, W), of the lines in which the cut crosses surfaces.
+    """Return the pixels where the cut crosses surfaces, as lines, (H, W) bool.
 
-    camera: of a picture SMOOTH times its final size; its height is that of the cut. size: of that picture, pixels.
+    Args:
+        scene: The scene.
+        camera: Camera of an image SMOOTH times the final size; its height is that of the cut.
+        size: Width and height of that image in pixels.
     """
     image = Image.new("1", size)
     pen = ImageDraw.Draw(image)
@@ -135,7 +127,7 @@ def section_lines(scene: Scene, camera: MapCamera, size: tuple[int, int]) -> NDA
 
 
 def mesh_section(scene: Scene, height: float) -> FloatArray:
-    """Return where a mesh's faces cross the level `height` (metres): (k, 2, 3) ends, world frame."""
+    """Return the segments where a mesh crosses a height, (k, 2, 3) metres, world frame."""
     assert scene.faces is not None
     above = scene.points[:, 2] > height
     faces = scene.faces
@@ -143,9 +135,9 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
     for corner in (1, 2):
         count += above[faces[:, corner]]
     crossing = faces[(count == 1) | (count == 2)]
-    # The corner that is alone on its side is where both crossed edges meet.
-    lonely = above[crossing] == (above[crossing].sum(axis=1) == 1)[:, None]
-    first = lonely.argmax(axis=1)
+    # Both crossed edges meet in the corner that is alone on its side of the cut.
+    is_apex = above[crossing] == (above[crossing].sum(axis=1) == 1)[:, None]
+    first = is_apex.argmax(axis=1)
     rows = np.arange(len(crossing))
     apex, *others = (
         scene.points[crossing[rows, (first + step) % 3]].astype(np.float64) for step in range(3)
@@ -158,9 +150,9 @@ def mesh_section(scene: Scene, height: float) -> FloatArray:
 
 
 def _cloud_section(scene: Scene, camera: MapCamera) -> FloatArray:
-    """Return one point for every pixel that a cloud's points near the cut fall on: (k, 1, 3).
+    """Return one point of a cloud's section per pixel, (k, 1, 3) metres.
 
-    A surface that the cut crosses has points on its other side, too; a top that lies near it has none.
+    A surface crossed by the cut has points on both sides of it; a horizontal surface near the cut does not.
     """
     points = surface_points(scene, SLAB_METRES)
     points = points[np.abs(points[:, 2] - camera.height) < CROSSING_METRES].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The map: the room from above without its ceiling, a metric grid, and where the camera has been."""
+"""The map: the room from above without its ceiling, with a metric grid and the camera's trail."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from render_agent.render.map_view.camera_path import Stop, draw_trail
 from render_agent.render.map_view.cut_faces import (
     FACE_COLOUR,
     cut_faces,
-    level_facing,
-    line_reach,
-    reaching_higher,
+    level_face_orientation,
+    surface_above_cut,
+    wall_reach,
 )
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys, section_lines
 from render_agent.render.map_view.overlay import SMOOTH, Plot, Ticks, axes, grid, key, scale_bar
@@ -25,28 +25,25 @@ from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
 
-MARGIN_SHARE = 0.02
-"""The share of the plot that stays free around the room, on each side."""
+MARGIN_SHARE = 0.02  # free share of the plot on each side of the room
 
+# Spacing of grid lines in metres: the first that separates them by TICK_SPACE_PIXELS. The small steps are only used
+# if less than two metres are shown.
 STEPS_METRES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 SMALL_STEPS_METRES = (0.1, 0.2, 0.5)
-"""Metres between the grid's lines: the first that leaves them TICK_SPACE apart; the small ones only
-where less than two whole metres are shown."""
-
-TICK_SPACE_PIXELS = 26.0
-"""Pixels between two lines of the grid, at the least."""
+TICK_SPACE_PIXELS = 26.0  # minimum distance between grid lines
 
 
 @dataclass(frozen=True, eq=False)
 class FloorPlan:
-    """The part of a map that stays the same: the picture, (H, W, 3) uint8, with grid and axes."""
+    """The part of a map that does not change: the image, (H, W, 3) uint8, with grid and axes, and its camera."""
 
     picture: NDArray[np.uint8]
     camera: MapCamera
 
 
 class TopView:
-    """Draws maps of one size; the part without the camera is drawn once for each scene and storey."""
+    """Draws maps of one size. The part without the camera is drawn once per scene and storey."""
 
     def __init__(self, renderer: Renderer, size: tuple[int, int]) -> None:
         self.renderer = renderer
@@ -58,10 +55,12 @@ class TopView:
     def draw(
         self, scene: Scene, camera: Camera | None, trail: Sequence[Camera]
     ) -> tuple[NDArray[np.uint8], MapCamera]:
-        """Return the map, (H, W, 3) uint8, and the camera that says which pixel shows which point.
+        """Return the map, (H, W, 3) uint8, and its camera.
 
-        trail: where the camera stood, oldest first, numbered from 1. camera: where it stands now,
-        drawn bold: it is the trail's last pose, or the one that comes after it.
+        Args:
+            scene: The scene.
+            camera: Current camera, drawn bold; either the last pose of the trail or the one after it.
+            trail: Camera poses, oldest first, numbered from 1.
         """
         plan = self.plan(scene, camera)
         image = Image.fromarray(plan.picture.copy())
@@ -72,23 +71,23 @@ class TopView:
         return np.array(image), plan.camera
 
     def camera_of(self, scene: Scene, camera: Camera | None) -> MapCamera:
-        """Return the camera of the map of the storey in which `camera` stands (None: the lowest)."""
+        """Return the map camera for the storey that contains `camera`; the lowest if None."""
         return self._storey(scene, camera)[0]
 
     def plan(self, scene: Scene, camera: Camera | None) -> FloorPlan:
-        """Return the map of the storey in which `camera` stands (None: the lowest), without a trail."""
-        shown, ceiling = self._storey(scene, camera)
+        """Return the map of the storey that contains `camera` (the lowest if None), without a trail."""
+        map_camera, ceiling = self._storey(scene, camera)
         plans = self._plans.setdefault(scene, {})
-        if shown not in plans:
-            plans[shown] = self._drawn(scene, shown, ceiling)
-        return plans[shown]
+        if map_camera not in plans:
+            plans[map_camera] = self._draw_plan(scene, map_camera, ceiling)
+        return plans[map_camera]
 
     def _storey(self, scene: Scene, camera: Camera | None) -> tuple[MapCamera, float]:
         cut, ceiling = self._storeys.cut(scene, None if camera is None else camera.position[2])
         return framed(scene.bounds, cut, self.plot, self.size), ceiling
 
-    def _drawn(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
-        from render_agent.render.map_view.distances import shrunk
+    def _draw_plan(self, scene: Scene, camera: MapCamera, ceiling: float) -> FloorPlan:
+        from render_agent.render.map_view.distances import downscale
 
         plot = self.plot
         fine = MapCamera(camera.centre, camera.height, camera.metres_per_pixel / SMOOTH)
@@ -98,15 +97,15 @@ class TopView:
         faces = np.zeros(self.size[::-1], bool)
         if lines.any():
             crossed, scanned = _any_of_block(lines), _any_of_block(np.isfinite(frame.depth))
-            higher = reaching_higher(self.renderer, scene, camera, ceiling, self.size)
-            reach = line_reach(scene, camera.height)
+            higher = surface_above_cut(self.renderer, scene, camera, ceiling, self.size)
+            reach = wall_reach(scene, camera.height)
             seen = (
                 np.full(large[::-1], -1, np.int32) if frame.primitive is None else frame.primitive
             )
-            facing = level_facing(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
+            facing = level_face_orientation(scene, camera, ceiling, seen[::SMOOTH, ::SMOOTH])
             faces = cut_faces(crossed, scanned, higher, facing, camera.metres_per_pixel, reach)
         each = (0,) * SMOOTH
-        picture = shrunk(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
+        picture = downscale(frame.colours, lines, faces, WALL_COLOUR, FACE_COLOUR, each)
         across, upwards, step = _ticks(camera, plot, self.size)
         grid(picture, plot, across, upwards)
         image = Image.fromarray(picture)
@@ -123,15 +122,19 @@ class TopView:
 
 
 def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return pixels of the final size, (H, W), any of whose parts, drawn SMOOTH times its size, is marked."""
+    """Downscale a mask by SMOOTH; a pixel, (H, W), is marked if any of its subpixels is."""
     rows = np.logical_or.reduce([pixels[row::SMOOTH] for row in range(SMOOTH)])
     return np.asarray(np.logical_or.reduce([rows[:, column::SMOOTH] for column in range(SMOOTH)]))
 
 
 def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int, int]) -> MapCamera:
-    """Return the map's camera that fills `plot` with a room.
+    """Return the map camera that fits a room into `plot`.
 
-    bounds: (2, 3) metres, world frame. cut: metres, world frame. size: of the picture, pixels.
+    Args:
+        bounds: (2, 3) metres, world frame.
+        cut: Height of the cut, metres, world frame.
+        plot: Part of the image that shows the room.
+        size: Width and height of the image in pixels.
     """
     width, height = size
     inner = np.array(plot.size) * (1 - 2 * MARGIN_SHARE)
@@ -144,7 +147,7 @@ def framed(bounds: NDArray[np.float64], cut: float, plot: Plot, size: tuple[int,
 
 
 def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks, Ticks, float]:
-    """Return the lines of the grid along x and along y, and the metres between them."""
+    """Return the grid lines along x and along y, and their spacing in metres."""
     width, height = size
     scale = camera.metres_per_pixel
     steps = SMALL_STEPS_METRES + STEPS_METRES if max(plot.size) * scale < 2 else STEPS_METRES
@@ -160,10 +163,10 @@ def _ticks(camera: MapCamera, plot: Plot, size: tuple[int, int]) -> tuple[Ticks,
     across, upwards = (
         np.arange(math.ceil(low / step), math.ceil(high / step)) * step for low, high in (x, y)
     )
-    nothing = np.zeros(max(len(across), len(upwards)))
-    u = camera.project(np.column_stack([across, *[nothing[: len(across)]] * 2]), width, height)[0]
+    zeros = np.zeros(max(len(across), len(upwards)))
+    u = camera.project(np.column_stack([across, *[zeros[: len(across)]] * 2]), width, height)[0]
     v = camera.project(
-        np.column_stack([nothing[: len(upwards)], upwards, nothing[: len(upwards)]]), width, height
+        np.column_stack([zeros[: len(upwards)], upwards, zeros[: len(upwards)]]), width, height
     )[0]
     return _axis(across, u[:, 0]), _axis(upwards, v[:, 1]), step
 

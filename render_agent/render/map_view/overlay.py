@@ -1,8 +1,7 @@
-"""What is drawn over a rendered picture: words, the metric grid, and where the camera stood.
+"""Overlays on rendered images: text, the metric grid, axes and the key.
 
-Lines and shapes are drawn at twice the size and shrunk, so that their edges are smooth; words are
-drawn at the final size, where the font's own smoothing is crispest. Pixels are (u, v) as in
-`render_agent.scans.camera`.
+Lines and shapes are drawn at twice the size and downscaled for antialiasing. Text is drawn at the final size,
+where the font's own antialiasing is sharpest. Pixels are (u, v) as in `render_agent.scans.camera`.
 """
 
 from __future__ import annotations
@@ -26,18 +25,17 @@ OLD: Colour = (150, 205, 255)
 RECENT: Colour = (0, 80, 235)
 HERE: Colour = (235, 0, 60)
 GRID_STRENGTH = 0.42
-SMOOTH = 2
-"""How many times larger shapes are drawn before they are shrunk."""
+SMOOTH = 2  # supersampling factor of shapes
 
 
 def unit(width: int, height: int) -> float:
-    """Return how much larger than on a 640×480 picture words and marks are drawn, at least 0.6."""
+    """Return the scale of text and marks relative to a 640×480 image, at least 0.6."""
     return max(min(width / 640, height / 480), 0.6)
 
 
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
-    """Return PIL's own font, `size` pixels high, so that no font of the system is needed."""
+    """Return PIL's built-in font, `size` pixels high, so that no system font is needed."""
     loaded = ImageFont.load_default(size)
     assert isinstance(loaded, ImageFont.FreeTypeFont)
     return loaded
@@ -53,9 +51,16 @@ def write(
     fill: Colour = INK,
     edge: Colour | None = PAPER,
 ) -> None:
-    """Write `words` at a pixel, `size` pixels high, stroked with `edge` to be read on any ground.
+    """Write text `size` pixels high at a pixel, with an outline that makes it readable on any background.
 
-    anchor: which point of the words lies on the pixel, as PIL names it.
+    Args:
+        image: Image to draw on.
+        pixel: Position of the anchor.
+        words: The text.
+        size: Height in pixels.
+        anchor: Part of the text that is at the pixel, in PIL's notation.
+        fill: Text colour.
+        edge: Outline colour; None for no outline.
     """
     ImageDraw.Draw(image).text(
         pixel,
@@ -70,7 +75,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The part of a map that shows the room: pixel edges; around it stand the axes' numbers."""
+    """The part of a map that shows the room, as pixel edges; the axis labels are around it."""
 
     left: int
     top: int
@@ -79,7 +84,7 @@ class Plot:
 
     @classmethod
     def inside(cls, width: int, height: int) -> Plot:
-        """Return the plot of a picture of this size: it leaves room for numbers, names and the bar."""
+        """Return the plot of an image of this size, which leaves space for labels and the scale bar."""
         scale = unit(width, height)
         return cls(
             round(42 * scale),
@@ -90,39 +95,39 @@ class Plot:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Its width and height in pixels."""
+        """Width and height in pixels."""
         return self.right - self.left, self.bottom - self.top
 
     def clipped(self, image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
-        """Return the plot's part of the picture, and where it belongs."""
+        """Return the plot's part of an image, and its top left pixel."""
         box = (self.left, self.top, self.right, self.bottom)
         return image.crop(box), (self.left, self.top)
 
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The grid's lines along one axis: their metres, and the pixel of each."""
+    """Grid lines along one axis: their values in metres and their pixels."""
 
     metres: Sequence[float]
     pixels: Sequence[float]
 
 
 def grid(picture: NDArray[np.uint8], plot: Plot, across: Ticks, upwards: Ticks) -> None:
-    """Tint the pixels of `picture` (H, W, 3), in place, that the grid's lines run through."""
+    """Tint the pixels of an image, (H, W, 3), on grid lines, in place."""
     for ticks, vertical in ((across, True), (upwards, False)):
         for pixel in ticks.pixels:
             line = math.floor(pixel)
-            where = (
+            pixels = (
                 np.s_[plot.top : plot.bottom, line]
                 if vertical
                 else np.s_[line, plot.left : plot.right]
             )
-            tinted = picture[where] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
-            picture[where] = np.rint(tinted)
+            tinted = picture[pixels] * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH
+            picture[pixels] = np.rint(tinted)
 
 
 def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
-    """Blank what lies around the plot and write the axes there: x along the bottom, y on the left."""
+    """Clear the area around the plot and draw the axes: x at the bottom, y on the left."""
     width, height = image.size
     scale = unit(width, height)
     draw = ImageDraw.Draw(image)
@@ -147,7 +152,7 @@ def axes(image: Image.Image, plot: Plot, across: Ticks, upwards: Ticks) -> None:
 
 
 def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> float:
-    """Draw, above the plot's right end, a bar of `metres` that is `pixels` long, and its length; return where they begin."""
+    """Draw a scale bar of `metres`, `pixels` long, with its label, above the plot's right end; return where the label starts."""
     scale = unit(*image.size)
     draw = ImageDraw.Draw(image)
     right, row = plot.right - 1, plot.top / 2
@@ -163,17 +168,22 @@ def scale_bar(image: Image.Image, plot: Plot, metres: float, pixels: float) -> f
 def key(
     image: Image.Image, plot: Plot, words: Sequence[str], end: float, fill: Colour, edge: Colour
 ) -> None:
-    """Draw, above the plot's left end, a square in the colours of a cut face, and what it means.
+    """Draw the key of cut faces above the plot's left end: a square in their colours and its meaning.
 
-    words: from the longest to the shortest; the first that ends before `end`, a pixel, is written, and nothing is
-    drawn where none does.
+    Args:
+        image: Image to draw on.
+        plot: The plot.
+        words: Labels from longest to shortest; the first one that fits is used, and nothing is drawn if none does.
+        end: Pixel column where the key must end.
+        fill: Colour of cut faces.
+        edge: Colour of section lines.
     """
     scale = unit(*image.size)
     left, row, half, size = plot.left, plot.top / 2, 5 * scale, 13 * scale
-    room = end - (left + 4 * half) - size / 2
-    fitting = next((text for text in words if font(round(size)).getlength(text) <= room), None)
-    if fitting is None:
+    available = end - (left + 4 * half) - size / 2
+    label = next((text for text in words if font(round(size)).getlength(text) <= available), None)
+    if label is None:
         return
     box = (left, row - half, left + 2 * half, row + half)
     ImageDraw.Draw(image).rectangle(box, fill=fill, outline=edge, width=max(round(scale), 1))
-    write(image, (left + 4 * half, row), fitting, size, anchor="lm", edge=None)
+    write(image, (left + 4 * half, row), label, size, anchor="lm", edge=None)

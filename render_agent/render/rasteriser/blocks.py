@@ -1,9 +1,8 @@
-"""A scene cut into blocks of neighbouring primitives, and which blocks a camera can see.
+"""Divide a scene into blocks of neighbouring primitives, and find the blocks a camera can see.
 
-Faces and points are sorted along a Morton curve and cut into blocks of equal count. A block has a
-bounding box; what lies outside the picture is culled by it, and the rest is drawn from front to
-back, so that what is hidden can be skipped too. A mesh's block holds its own copies of the
-vertices that its faces use, side by side in memory.
+Faces and points are sorted along a Morton curve and divided into blocks of equal count. Blocks whose bounding box is
+outside the image are culled. The others are drawn front to back, so that occluded blocks can be skipped, too. A mesh
+block has its own copies of the vertices that its faces use, contiguous in memory.
 """
 
 from __future__ import annotations
@@ -31,10 +30,14 @@ POINTS_PER_BLOCK = 512
 class MeshBlocks:
     """A mesh in blocks.
 
-    vertices: (3, v) float32, metres, world frame, block by block. colours: (v, 3) uint8. faces:
-    (m, 3) int32 into vertices. order: (m,) int32, the scene's index of each face. first_vertex:
-    (b + 1,) int32, where each block's vertices begin. boxes: (b, 6) float64, lowest and highest
-    corner of each block, metres. pages: the pictures on the faces.
+    Attributes:
+        vertices: (3, v) float32, metres, world frame, block by block.
+        colours: (v, 3) uint8.
+        faces: (m, 3) int32 indices into `vertices`.
+        order: (m,) int32, the scene's index of each face.
+        first_vertex: (b + 1,) int32, where each block's vertices start.
+        boxes: (b, 6) float64, lowest and highest corner of each block, metres.
+        pages: Textures of the faces.
     """
 
     vertices: NDArray[np.float32]
@@ -50,9 +53,12 @@ class MeshBlocks:
 class CloudBlocks:
     """A point cloud in blocks of POINTS_PER_BLOCK points (the last may have fewer).
 
-    points: (3, n) float32, metres, world frame. colours: (n, 3) uint8. order: (n,) int32, the
-    scene's index of each point. radii: (b,) float64, metres, half the side of the squares that a
-    block's points are drawn as. boxes: (b, 6) float64, metres, around these squares.
+    Attributes:
+        points: (3, n) float32, metres, world frame.
+        colours: (n, 3) uint8.
+        order: (n,) int32, the scene's index of each point.
+        radii: (b,) float64, metres, half the side of the squares that a block's points are drawn as.
+        boxes: (b, 6) float64, bounding boxes of these squares, metres.
     """
 
     points: NDArray[np.float32]
@@ -64,10 +70,12 @@ class CloudBlocks:
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """The blocks that may be seen, nearest first.
+    """The potentially visible blocks, nearest first.
 
-    blocks: (k,) int64. rectangles: (k, 4) int32, first and last-plus-one row and column that each
-    may touch. nearest: (k,) float64, the largest key (see zbuffer) that it may have.
+    Attributes:
+        blocks: (k,) int64.
+        rectangles: (k, 4) int32, first and last-plus-one row and column that each may touch.
+        nearest: (k,) float64, the largest key (see zbuffer) that each may have.
     """
 
     blocks: NDArray[np.int64]
@@ -76,7 +84,7 @@ class Visible:
 
 
 def mesh_blocks(scene: Scene) -> MeshBlocks:
-    """Return the mesh of `scene` in blocks. Raises RenderError as `sound_faces` does."""
+    """Divide the mesh of a scene into blocks; raises RenderError like `sound_faces`."""
     points = np.ascontiguousarray(scene.points, np.float32)
     faces = sound_faces(scene)
     low, scale = grid_of(scene.bounds)
@@ -95,7 +103,7 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
 
 
 def cloud_blocks(scene: Scene) -> CloudBlocks:
-    """Return the points of `scene` in blocks."""
+    """Divide the points of a scene into blocks."""
     points = np.ascontiguousarray(scene.points, np.float32)
     low, scale = grid_of(scene.bounds)
     order = sorted_order(point_codes(points, low, scale))
@@ -110,7 +118,7 @@ def cloud_blocks(scene: Scene) -> CloudBlocks:
 
 
 def visible(boxes: FloatArray, projected: Projection, width: int, height: int) -> Visible:
-    """Return which of the boxes, (b, 6) metres, world frame, may be seen, nearest first."""
+    """Return the potentially visible boxes out of (b, 6) in metres, world frame, nearest first."""
     blocks, rectangles, nearest = _cull(
         boxes, projected.matrix, projected.perspective, projected.near, width, height
     )
@@ -120,10 +128,11 @@ def visible(boxes: FloatArray, projected: Projection, width: int, height: int) -
 
 @kernel
 def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
-    """Give each block its own vertices, numbered in the order of use.
+    """Give each block its own vertices, numbered in order of use.
 
-    Returns the sorted faces (m, 3) int32 with their new vertex indices, the old index of every new
-    vertex (v,) int32, and where each block's vertices begin (b + 1,) int32.
+    Returns:
+        The sorted faces with new vertex indices, (m, 3) int32; the old index of every new vertex, (v,) int32; and
+        where each block's vertices start, (b + 1,) int32.
     """
     total = len(order)
     blocks = (total + size - 1) // size
@@ -149,7 +158,7 @@ def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
 
 @kernel
 def _boxes(points: Any, starts: Any) -> Any:
-    """Return the bounding box, (b, 6) float64, of each run of points (3, n)."""
+    """Return the bounding box of each run of points, (b, 6) float64; points are (3, n)."""
     boxes = np.empty((len(starts) - 1, 6), np.float64)
     for block in range(len(starts) - 1):
         for axis in range(3):
@@ -166,7 +175,7 @@ def _boxes(points: Any, starts: Any) -> Any:
 
 @kernel
 def _cull(boxes: Any, matrix: Any, perspective: Any, near: Any, width: Any, height: Any) -> Any:
-    """Return the boxes that reach into the view: index, rectangle and nearest key of each."""
+    """Return the index, rectangle and nearest key of each box that is potentially visible."""
     blocks = np.empty(len(boxes), np.int64)
     rectangles = np.empty((len(boxes), 4), np.int32)
     nearest = np.empty(len(boxes), np.float64)

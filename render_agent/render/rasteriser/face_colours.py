@@ -1,4 +1,4 @@
-"""The colours of the faces that a depth buffer holds, pixel by pixel: their pictures' and their vertices'."""
+"""Colour the faces in a depth buffer, pixel by pixel, from textures and vertex colours."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from render_agent.render.rasteriser.mipmaps import (
 )
 from render_agent.render.rasteriser.zbuffer import corner_normals, homogeneous_corners
 
+# Pixels of a row that share a mip level, computed at their middle; GPUs use 2 x 2.
 SAME_DETAIL_PIXELS = 8
-"""Pixels of a row that share the mip level which a face has in their middle; a graphics card has two by two."""
-
-FACES_KEPT = 2048
-"""Faces of which it is kept how their pixels follow from the picture's; few enough for the processor's cache."""
+FACES_KEPT = 2048  # cached planes of faces; few enough to fit in the CPU cache
 
 
 @inlined_kernel
 def _keep(table: Any, row: Any, first: Any, values: Any) -> None:
-    """Write three vectors into the columns of a table's row, from `first` on."""
+    """Store three vectors in a row of a table, starting at column `first`."""
     for i in range(3):
         for axis in range(3):
             table[row, first + 3 * i + axis] = values[i][axis]
@@ -35,7 +33,7 @@ def _keep(table: Any, row: Any, first: Any, values: Any) -> None:
 
 @inlined_kernel
 def _kept(table: Any, row: Any, first: Any) -> Any:
-    """Return what `_keep` wrote."""
+    """Return the three vectors stored by `_keep`."""
     return (
         (table[row, first], table[row, first + 1], table[row, first + 2]),
         (table[row, first + 3], table[row, first + 4], table[row, first + 5]),
@@ -48,20 +46,22 @@ def colour_faces(
     vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
     pages: Any, background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Turn one band of the buffer into a picture, in place.
+    """Turn one band of the buffer into an image, in place.
 
-    colours: (H, W, 3) uint8 is written; keys become depths in metres (inf where nothing is), nearest
-    becomes the scene's face index. pages: see Texturing. With the corners' homogeneous pixels a, b, c and the pixel
-    p = (u, v, 1), the barycentric weight of a is p · (b × c) over the sum of the three: exact in
-    perspective, also for faces that reach behind the camera.
+    With the homogeneous pixels a, b, c of the corners and the pixel p = (u, v, 1), the barycentric weight of a is
+    p · (b × c) divided by the sum of the three. This is exact in perspective, including faces that extend behind the
+    camera.
+
+    `colours`, (H, W, 3) uint8, is written. `keys` become depths in metres (inf for the background), and `nearest`
+    becomes the scene's face index. For `pages` see Texturing.
     """
     shades = np.empty((3, 3), np.float64)
-    # a tuple that is handed over counts each of its arrays up and down, which takes longer than a texel
+    # Unpacked here, because passing a tuple updates the reference count of each array, which costs more than a texel.
     starts, scales, materials = pages.starts, pages.scales, pages.materials
     first_level, wraps, uv = pages.first, pages.wraps, pages.uv
     pictured = len(materials) > 0
     tinted = len(pages.tints) > 0
-    # most faces are met again in the next row
+    # Most faces occur again in the next row.
     owners = np.full(FACES_KEPT, -1, np.int32)
     planes = np.empty((FACES_KEPT, 18 if pictured else 9), np.float64)
     width = keys.shape[1]
@@ -91,7 +91,7 @@ def colour_faces(
             for channel in range(3):
                 tone = vertex_colours[a, channel]
                 flat &= tone == vertex_colours[b, channel] and tone == vertex_colours[c, channel]
-            if flat:  # of one colour, as all faces of made rooms are
+            if flat:  # a single colour, as all faces of generated rooms have
                 for column in range(begin, end):
                     for channel in range(3):
                         colours[row, column, channel] = vertex_colours[a, channel]

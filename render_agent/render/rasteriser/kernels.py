@@ -1,9 +1,8 @@
-"""How the rasteriser's inner loops are compiled, and where the compiled code is kept.
+"""Compiler settings of the rasteriser's kernels, and their cache folder.
 
-The compiled code is kept in the user's cache (`NUMBA_CACHE_DIR` overrides the place), in a folder
-named after the sources of the kernels: numba notices that a kernel's own file changed, but not
-that a function which it calls in another file did. Where no folder can be written, every process
-compiles anew.
+Compiled kernels are cached in the user's cache folder (override: `NUMBA_CACHE_DIR`), in a folder named after a hash of
+all kernel sources: numba detects changes in a kernel's own file, but not in functions that it calls in other files. If
+the folder is not writable, every process compiles the kernels again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SOURCES = (
 
 
 def cache_folder() -> Path | None:
-    """Return the folder where compiled kernels are kept; None where none can be written."""
+    """Return the folder for compiled kernels, or None if none is writable."""
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR)
     sources = b"".join((Path(__file__).parent / name).read_bytes() for name in SOURCES)
@@ -54,7 +53,7 @@ if FOLDER is not None:
 
 
 def is_kept(name: str) -> bool:
-    """Whether an earlier process left a kernel compiled."""
+    """Return True if a compiled kernel is in the cache."""
     return FOLDER is not None and any(FOLDER.glob(f"*/*.{name}-*.nbi"))
 
 
@@ -62,10 +61,10 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "num
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` for this processor; it runs without the interpreter's lock.
+    """Compile `function` for this CPU; it runs without the GIL.
 
-    Floating point keeps its exact order (no fastmath), so that every thread and run gives the
-    same bits, and division follows IEEE 754, as in numpy.
+    Floating-point operations keep their exact order (no fastmath), so that all threads and runs give identical bits.
+    Division follows IEEE 754, as in numpy.
     """
     return cast(Function, numba.njit(cache=FOLDER is not None, **OPTIONS)(function))
 
@@ -73,14 +72,14 @@ def kernel(function: Function) -> Function:
 def inlined_kernel(function: Function) -> Function:
     """Compile `function` into each kernel that calls it.
 
-    For what runs once a pixel with many arrays: handing them over costs more than the work itself.
+    For functions called once per pixel with many arrays, where passing them costs more than the work itself.
     """
     return cast(Function, numba.njit(inline="always", **OPTIONS)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def fetched_soon(_: Any, array: Any, index: Any) -> Any:
-    """Let the processor bring what lies at an index of an array, (n,), into its cache meanwhile, wherever that is."""
+    """Prefetch the element at an index of an array, (n,), into the CPU cache; out-of-range indices are harmless."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(array)(context, builder, arguments[0]).data
@@ -88,7 +87,8 @@ def fetched_soon(_: Any, array: Any, index: Any) -> Any:
         place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         call = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(call, [place, number(0), number(3), number(1)])  # to be read, kept near, data
+        # Flags: read, keep in all cache levels, data.
+        builder.call(call, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
     return numba.void(array, index), generate

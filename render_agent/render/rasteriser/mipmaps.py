@@ -1,10 +1,10 @@
-"""Pictures on faces: their mip levels, and the texel that a pixel shows, filtered trilinearly.
+"""Textures: mip levels, and trilinear filtering of the texel shown by a pixel.
 
-A level is half as wide and high as the one before; its texels are means of light, not of a screen's
-levels, so that a chequered floor keeps its brightness far away. Filtering between texels and levels is
-in a screen's levels, as a graphics card does it. The level follows from how fast the picture's
-coordinates change over the pixel, from the plane of the face itself: with s = S·p / D·p, where p =
-(u, v, 1) is a pixel and S, D are constant on a face, ds/du = (S_u - s D_u) / D·p (Heckbert 1989).
+Each level is half as wide and high as the previous one. Its texels are averages in linear light, not of sRGB levels, so
+that a chequered floor keeps its brightness in the distance. Filtering between texels and levels uses sRGB levels, as
+GPUs do. The mip level follows from the derivatives of the texture coordinates on the plane of the face: with
+s = S·p / D·p, where p = (u, v, 1) is a pixel and S, D are constant on a face, ds/du = (S_u - s D_u) / D·p
+(Heckbert 1989).
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from render_agent.scans.texture import Material, Texture, Wrap
 WRAPS: dict[Wrap, int] = {"repeat": 0, "clamp": 1, "mirror": 2}
 REPEAT, CLAMP = 0, 1
 
-NO_PICTURE = -1
-"""In the place of the mip level of a pixel that shows no picture."""
-
-NO_HOLES = -1.0
-"""The cutoff of a material without holes."""
-
+NO_PICTURE = -1  # instead of a mip level, for pixels without a texture
+NO_HOLES = -1.0  # alpha cutoff of a material without holes
+# Pixels ahead whose texels are prefetched; memory latency takes half of the time.
 FETCHED_AHEAD = 24
-"""Pixels ahead of the one that is shown whose texels are brought near: half of the time goes by waiting for them."""
-
 LANES = np.uint64(0x00FF00FF00FF00FF)
 HALVES = np.uint64(0x0080008000800080)
 
 
 class Texturing(NamedTuple):
-    """What the kernels need to lay pictures over the faces of a mesh; k materials, l levels in all.
+    """Textures in the form used by the kernels, for k materials with l levels in total.
 
-    uv: (v, 2) float32, tints: (v, 3) uint8 (or none), of the vertices. materials: (m,) int32, that of
-    each face, -1 without a picture; empty where no face has one. texels: (t,) uint32, RGBA of all
-    levels, red lowest, each with a margin of one texel that goes on as the picture does. starts: (l, 2)
-    where each level begins, and how long its rows are. scales: (l, 2) its width and its height, times 256. first: (k + 1,)
-    each material's first level. wraps: (k, 2), see WRAPS. cutoffs: (k,) the alpha of 0 to 255 below which a texel is a
-    hole. light, levels: see `scene.srgb`.
+    Attributes:
+        uv: (v, 2) float32 texture coordinates of the vertices.
+        tints: (v, 3) uint8 colours of the vertices, or empty.
+        materials: (m,) int32, material of each face, -1 without a texture; empty if no face has one.
+        texels: (t,) uint32, RGBA of all levels with red in the lowest byte; each level has a one-texel margin that
+            continues it according to its wrap mode.
+        starts: (l, 2), start of each level in `texels`, and the length of its rows.
+        scales: (l, 2), width and height of each level, times 256.
+        first: (k + 1,), first level of each material.
+        wraps: (k, 2), see WRAPS.
+        cutoffs: (k,), alpha from 0 to 255 below which a texel is a hole.
+        light: See `scans.srgb`.
+        levels: See `scans.srgb`.
     """
 
     uv: NDArray[np.float32]
@@ -61,28 +63,31 @@ class Texturing(NamedTuple):
 def texturing(
     texture: Texture | None, sources: NDArray[np.int32], order: NDArray[np.int32]
 ) -> Texturing:
-    """Return the pictures of a scene for the kernels; without any, one that is empty.
+    """Return the textures of a scene for the kernels; empty without any.
 
-    sources: (v,) the scene's index of each vertex. order: (m,) the scene's index of each face.
+    Args:
+        texture: Texture of the scene, or None.
+        sources: The scene's index of each vertex, (v,).
+        order: The scene's index of each face, (m,).
     """
-    listed = () if texture is None else texture.materials
-    pictured = [part for part in listed if part.picture is not None]
-    chains = [mip_levels(part) for part in pictured]
+    all_materials = () if texture is None else texture.materials
+    textured = [part for part in all_materials if part.picture is not None]
+    chains = [mip_levels(part) for part in textured]
     flat = [
         _with_margin(level, part)
-        for part, chain in zip(pictured, chains, strict=True)
+        for part, chain in zip(textured, chains, strict=True)
         for level in chain
     ]
     sizes = np.array([level.shape for level in flat], np.int64).reshape(-1, 2)
     starts = np.cumsum([0, *sizes.prod(axis=1)])
     uv, tints = np.zeros((1, 2), np.float32), np.zeros((0, 3), np.uint8)
     materials = np.empty(0, np.int32)
-    if texture is not None and pictured:
+    if texture is not None and textured:
         uv = np.ascontiguousarray(texture.uv[sources], np.float32)
         if texture.vertex_tints is not None:
             tints = np.ascontiguousarray(texture.vertex_tints[sources])
-        numbers = {id(part): number for number, part in enumerate(pictured)}
-        renumbered = np.array([numbers.get(id(part), -1) for part in listed], np.int32)
+        numbers = {id(part): number for number, part in enumerate(textured)}
+        renumbered = np.array([numbers.get(id(part), -1) for part in all_materials], np.int32)
         materials = renumbered[texture.face_materials[order]]
     return Texturing(
         uv,
@@ -92,15 +97,15 @@ def texturing(
         np.column_stack([starts[:-1], sizes[:, 1]]).astype(np.uint64),
         (256 * (sizes[:, ::-1] - 2)).astype(np.float64),
         np.cumsum([0, *map(len, chains)]).astype(np.int64),
-        np.array([[WRAPS[way] for way in part.wrap] for part in pictured], np.int64).reshape(-1, 2),
-        np.array([alpha_cutoff(part) for part in pictured], np.float64),
+        np.array([[WRAPS[way] for way in part.wrap] for part in textured], np.int64).reshape(-1, 2),
+        np.array([alpha_cutoff(part) for part in textured], np.float64),
         LIGHT_OF_LEVEL,
         LEVEL_OF_LIGHT,
     )
 
 
 def _with_margin(level: NDArray[np.uint8], material: Material) -> NDArray[np.uint32]:
-    """Return a mip level, (h, w, 4), as texels, (h + 2, w + 2), the outermost as what lies beyond it."""
+    """Return a mip level, (h, w, 4), as texels, (h + 2, w + 2), with a margin according to the wrap modes."""
     texels = level.view(np.uint32)[..., 0]
     for axis, way in enumerate(material.wrap[::-1]):
         margin = [(int(axis == side),) * 2 for side in (0, 1)]
@@ -109,12 +114,12 @@ def _with_margin(level: NDArray[np.uint8], material: Material) -> NDArray[np.uin
 
 
 def alpha_cutoff(material: Material) -> float:
-    """Return the alpha, 0 to 255, below which a texel is a hole; NO_HOLES where none is."""
+    """Return the alpha, 0 to 255, below which a texel is a hole; NO_HOLES for materials without holes."""
     return NO_HOLES if material.alpha_cutoff is None else 255 * material.alpha_cutoff
 
 
 def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
-    """Return the levels, (h, w, 4) uint8 each, of a material's picture times its tint, largest first."""
+    """Return the mip levels, (h, w, 4) uint8 each, of a material's image multiplied by its tint, largest first."""
     assert material.picture is not None
     picture = np.ascontiguousarray(material.picture)
     if material.tint[:3] != (1.0, 1.0, 1.0):
@@ -136,9 +141,9 @@ def mip_levels(material: Material) -> list[NDArray[np.uint8]]:
 
 @kernel
 def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -> None:
-    """Write the next level: means of light over the texels, or shares of them, that each covers.
+    """Write the next mip level: area-weighted averages in linear light.
 
-    weighted: texels count by their alpha, so that the colour of holes does not bleed out of them.
+    With `weighted`, texels also count by their alpha, so that the colour of holes does not bleed.
     """
     height, width = picture.shape[0], picture.shape[1]
     rows, columns = smaller.shape[0], smaller.shape[1]
@@ -168,9 +173,9 @@ def _halve(picture: Any, light: Any, levels: Any, weighted: Any, smaller: Any) -
 
 @inlined_kernel
 def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
-    """Return S, T and D of a face, (3,) each: a pixel p shows the place (S·p, T·p) / D·p.
+    """Return S, T and D of a face, (3,) each: the pixel p has texture coordinates (S·p, T·p) / D·p.
 
-    normals: (3,) each, the cross products of the face's homogeneous corners (see zbuffer).
+    `normals` are the cross products of the face's homogeneous corners, (3,) each (see zbuffer).
     """
     a, b, c = faces[face, 0], faces[face, 1], faces[face, 2]
     sa, sb, sc = uv[a, 0], uv[b, 0], uv[c, 0]
@@ -185,7 +190,7 @@ def picture_plane(normals: Any, faces: Any, face: Any, uv: Any) -> Any:
 
 @inlined_kernel
 def within(place: Any, wrap: Any) -> Any:
-    """Return a place along one side moved into the picture, 0 to 1; of no number and of infinity, 0."""
+    """Return a texture coordinate wrapped to 0 to 1; NaN and infinity give 0."""
     if wrap == REPEAT:
         place -= np.floor(place)
     elif wrap == CLAMP:
@@ -193,7 +198,7 @@ def within(place: Any, wrap: Any) -> Any:
     else:
         place -= 2.0 * np.floor(place * 0.5)
         place = min(place, 2.0 - place)
-    return max(0.0, place)  # in this order 0 for no number, too
+    return max(0.0, place)  # this argument order also maps NaN to 0
 
 
 @inlined_kernel
@@ -205,13 +210,13 @@ def _lanes(texel: Any) -> Any:
 
 @inlined_kernel
 def mix(one: Any, other: Any, part: Any) -> Any:
-    """Return the mean of two texels, in lanes, `part` of 256 parts of it the other's, rounded."""
+    """Blend two texels in lanes; `part` is the weight of `other`, from 0 to 256."""
     return ((one * (np.uint64(256) - part) + other * part + HALVES) >> np.uint64(8)) & LANES
 
 
 @inlined_kernel
 def _log2(value: Any) -> Any:
-    """Return the logarithm of a positive number, right to 0.01: its exponent, and a parabola between."""
+    """Return log2 of a positive number, accurate to 0.01: its exponent, and a parabola in between."""
     bits = np.float32(value).view(np.int32)
     share = (bits & 0x7FFFFF) * 1.1920929e-07
     return (bits >> 23) - 127 + share * (1.3465 - 0.3465 * share)
@@ -219,16 +224,16 @@ def _log2(value: Any) -> Any:
 
 @inlined_kernel
 def place_at(plane: Any, u: Any, v: Any) -> Any:
-    """Return where in its picture a face shows a pixel (u, v), and 1 / D·p; no numbers where it is edge on."""
+    """Return the texture coordinates of a face at a pixel (u, v), and 1 / D·p; NaN or inf if the face is edge-on."""
     (s0, s1, s2), (t0, t1, t2), (d0, d1, d2) = plane
-    # so that what is the same in all of a row is worked out once
+    # Parenthesised so that the terms constant within a row are computed once.
     scale = 1.0 / (d0 * u + (d1 * v + d2))
     return (s0 * u + (s1 * v + s2)) * scale, (t0 * u + (t1 * v + t2)) * scale, scale
 
 
 @inlined_kernel
 def detail_at(scales: Any, level: Any, last: Any, plane: Any, s: Any, t: Any, scale: Any) -> Any:
-    """Return the mip level of `level` … `last` at a place, and how many of 256 parts the next coarser one has."""
+    """Return the mip level, from `level` to `last`, and the weight of the next coarser one, from 0 to 256."""
     (s0, s1, _), (t0, t1, _), (d0, d1, _) = plane
     width, height = scales[level, 0] * scale / 256.0, scales[level, 1] * scale / 256.0
     su, tu = (s0 - s * d0) * width, (t0 - t * d0) * height
@@ -245,12 +250,12 @@ def detail_at(scales: Any, level: Any, last: Any, plane: Any, s: Any, t: Any, sc
 
 @inlined_kernel
 def texel_at(start: Any, row: Any, wide: Any, tall: Any, s: Any, t: Any) -> Any:
-    """Return where a mip level is read at a place of 0 to 1 along both sides.
+    """Return the position of texture coordinates from 0 to 1 in a mip level, packed into an integer.
 
-    The index of the upper left of four texels, times 65,536; how many of 256 parts the lower ones have, times
-    256; and those of the right ones. start, row, wide, tall: of the level, see Texturing.
+    It is the index of the upper left of four texels times 65,536, plus the weight (0 to 255) of the lower texels times
+    256, plus that of the right ones. For start, row, wide and tall see Texturing.
     """
-    # 1 / 256 of a texel, from the middle of the first one of the margin; half of it rounds
+    # In units of 1/256 texel, relative to the centre of the margin's first texel, rounded.
     x = np.int64(s * wide + 128.5)
     y = np.int64(t * tall + 128.5)
     at = start + np.uint64(y >> 8) * row + np.uint64(x >> 8)
@@ -259,11 +264,11 @@ def texel_at(start: Any, row: Any, wide: Any, tall: Any, s: Any, t: Any) -> Any:
 
 @inlined_kernel
 def bilinear(texels: Any, place: Any, row: Any) -> Any:
-    """Return the mean, in lanes (see `_lanes`), of four texels of a level; place: see `texel_at`."""
+    """Return the bilinear blend, in lanes (see `_lanes`), of four texels; for `place` see `texel_at`."""
     across, down = place & np.uint64(255), place >> np.uint64(8) & np.uint64(255)
     at = place >> np.uint64(16)
     both = (across * down + np.uint64(128)) >> np.uint64(8)
-    # four shares of 256 in all: no lane grows beyond its 16 bits
+    # The four weights add up to 256, so no lane overflows its 16 bits.
     return (
         _lanes(texels[at]) * (np.uint64(256) - across - down + both)
         + _lanes(texels[at + np.uint64(1)]) * (across - both)
@@ -278,11 +283,20 @@ def show_texels(
     texels: Any, starts: Any, places: Any, details: Any,
     tinted: Any, light: Any, levels: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Write what the pixels of a row, (w, 3) uint8, show of their pictures, those in place multiplied if tinted.
+    """Write the texture colours of a row of pixels, (w, 3) uint8; if `tinted`, multiply the existing colours by them.
 
-    places: (2, w) uint64, see `texel_at`, in the finer and in the coarser level. details: (w,) int64, the finer
-    level times 512, and how many of 256 parts the coarser one has; NO_PICTURE where a pixel stays as it is.
-    A loop of its own keeps all that it needs in the processor's registers.
+    A separate loop, so that everything it needs stays in CPU registers.
+
+    Args:
+        texels: See Texturing.
+        starts: See Texturing.
+        places: (2, w) uint64, positions in the finer and the coarser level; see `texel_at`.
+        details: (w,) int64, the finer level times 512 plus the weight of the coarser one (0 to 256); NO_PICTURE for
+            pixels that stay as they are.
+        tinted: Whether to multiply in linear light.
+        light: See Texturing.
+        levels: See Texturing.
+        colours: (w, 3) uint8, modified in place.
     """
     for column in range(len(colours)):
         ahead = min(column + FETCHED_AHEAD, len(colours) - 1)
@@ -308,7 +322,7 @@ def show_texels(
 
 @kernel
 def is_hole(pages: Any, material: Any, plane: Any, u: Any, v: Any) -> Any:
-    """Return whether a face has a hole at a pixel's (u, v): it shows less alpha than its material's cutoff."""
+    """Return True if a face has a hole at a pixel (u, v): its alpha is below the material's cutoff."""
     s, t, scale = place_at(plane, u, v)
     starts, scales, first = pages.starts, pages.scales, pages.first
     level, share = detail_at(scales, first[material], first[material + 1] - 1, plane, s, t, scale)

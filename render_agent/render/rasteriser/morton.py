@@ -1,4 +1,4 @@
-"""The order of points and faces along a Morton curve: what follows on each other lies side by side."""
+"""Sort points and faces along a Morton curve, so that neighbours are close in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from render_agent.render.rasteriser.kernels import kernel
 
-CELLS_PER_AXIS = 1024
-"""Cells of the curve along each axis; ten bits an axis make a code of thirty bits."""
+CELLS_PER_AXIS = 1024  # ten bits per axis, giving 30-bit codes
 
 
 @kernel
 def _spread(value: Any) -> Any:
-    """Return the ten bits of `value` with two zeros between each."""
+    """Insert two zero bits between the ten bits of `value`."""
     value = (value | (value << 16)) & 0x030000FF
     value = (value | (value << 8)) & 0x0300F00F
     value = (value | (value << 4)) & 0x030C30C3
@@ -33,7 +32,7 @@ def _code(x: Any, y: Any, z: Any, low: Any, scale: Any) -> Any:
 
 @kernel
 def point_codes(points: Any, low: Any, scale: Any) -> Any:
-    """Return the Morton codes, (n,) uint32, of points (n, 3) in metres."""
+    """Return the Morton codes of points, (n,) uint32; points are (n, 3) in metres."""
     codes = np.empty(len(points), np.uint32)
     for i in range(len(points)):
         codes[i] = _code(points[i, 0], points[i, 1], points[i, 2], low, scale)
@@ -42,7 +41,7 @@ def point_codes(points: Any, low: Any, scale: Any) -> Any:
 
 @kernel
 def face_codes(points: Any, faces: Any, low: Any, scale: Any) -> Any:
-    """Return the Morton codes, (m,) uint32, of the centroids of faces (m, 3)."""
+    """Return the Morton codes of the centroids of faces, (m,) uint32."""
     codes = np.empty(len(faces), np.uint32)
     third = 1.0 / 3.0
     for i in range(len(faces)):
@@ -55,14 +54,14 @@ def face_codes(points: Any, faces: Any, low: Any, scale: Any) -> Any:
 
 
 def sorted_order(codes: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Return the stable order, (n,) int32, that sorts codes."""
-    # numpy sorts whole numbers faster than it finds a stable order
+    """Return the stable order that sorts codes, (n,) int32."""
+    # Faster than a stable argsort, because numpy sorts integers very quickly.
     keys = codes.astype(np.uint64) << np.uint64(32) | np.arange(len(codes), dtype=np.uint64)
     keys.sort()
     return (keys & np.uint64(0xFFFFFFFF)).astype(np.int32)
 
 
 def grid_of(bounds: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lowest corner, (3,) metres, and the cells per metre, (3,), of a curve over `bounds`."""
+    """Return the lowest corner, (3,) metres, and the cells per metre, (3,), of a curve that covers `bounds`."""
     size = np.maximum(bounds[1] - bounds[0], 1e-6)
     return np.ascontiguousarray(bounds[0], float), CELLS_PER_AXIS / np.full(3, size.max())

@@ -1,9 +1,9 @@
-"""Drawing points into a depth buffer as squares that face the camera, and filling what stays open.
+"""Draw points into a depth buffer as squares that face the camera, and fill the gaps between them.
 
-The buffer is that of `zbuffer`. A square has the depth of its point, plus a little that grows from
-its middle outwards, so that a pixel goes to the nearest point's square and not to whichever lies a
-hair in front; equals go to the point that comes first in block order. Then two passes look at each pixel's eight neighbours: where at least five of them
-are clearly in front of it, the pixel is a gap between points, and takes the furthest of those.
+The buffer is that of `zbuffer`. A square has the depth of its point plus an offset that grows from its centre
+outwards, so that a pixel shows the nearest point rather than whichever is minimally closer to the camera. Ties go to the
+point that comes first in block order. Then two passes examine the eight neighbours of each pixel: if at least five
+are clearly in front of it, the pixel is a gap and takes the farthest of those.
 """
 
 from __future__ import annotations
@@ -20,15 +20,11 @@ from render_agent.render.rasteriser.zbuffer import clear, hidden
 from render_agent.scans.camera import FloatArray
 from render_agent.scans.scene import Scene
 
-ENOUGH_NEIGHBOURS = 5
-"""Neighbours in front that make a pixel a gap."""
-
+ENOUGH_NEIGHBOURS = 5  # neighbours in front that make a pixel a gap
+# Relative depth difference that is clearly in front in perspective (if above two splats).
 GAP_SHARE = 0.03
-"""What is clearly in front in perspective: 3 % of the depth (and more than two splats)."""
-
-
+# Splats with at most this half side, at their nearest, are drawn from the next coarser level.
 FINE_PIXELS = 1.0
-"""Half the side of a splat in pixels; where it is at most so much at its nearest, four points become one."""
 
 
 @kernel
@@ -39,10 +35,22 @@ def draw_points(
 ) -> None:  # fmt: skip
     """Draw the visible blocks, front to back, into one band of the buffer.
 
-    points, starts: see CloudLevels; radii: see CloudBlocks; blocks … block_keys: see Visible; matrix …
-    near: see Projection.
-    scale: pixels per metre (at a depth of one metre in perspective). keys: (H, W) float32, -inf
-    where nothing is yet. nearest: (H, W) int32, position of the nearest point in block order.
+    Args:
+        points: See CloudLevels.
+        starts: See CloudLevels.
+        radii: See CloudBlocks.
+        block_size: Points per block.
+        blocks: See Visible.
+        rectangles: See Visible.
+        block_keys: See Visible.
+        matrix: See Projection.
+        perspective: See Projection.
+        near: See Projection.
+        scale: Pixels per metre (at 1 m depth in perspective).
+        first_row: First row of the band.
+        last_row: Last row of the band, plus one.
+        keys: (H, W) float32, -inf for empty pixels, modified in place.
+        nearest: (H, W) int32, position of the nearest point in block order, modified in place.
     """
     clear(keys, nearest, first_row, last_row)
     m = matrix
@@ -77,7 +85,7 @@ def draw_points(
             if u + half <= 0.0 or u - half >= width:
                 continue
             key = shrink if perspective else -depth
-            # a square of one pixel has no outer part to set back
+            # A one-pixel square has no outer part to set back.
             back = 0.0
             if half > 0.5:
                 outer = 1.0 / (depth + radius) if perspective else -depth - radius
@@ -90,7 +98,7 @@ def _square(
     u: Any, v: Any, half: Any, key: Any, back: Any, point: Any,
     first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
-    """Draw one square around (u, v), set back by `back` times the squared pixels from its middle."""
+    """Draw one square around (u, v); its key decreases by `back` times the squared distance from the centre."""
     width = np.float64(keys.shape[1])
     top = np.int64(np.ceil(max(v - half, np.float64(first_row)) - 0.5))
     bottom = np.int64(np.ceil(min(v + half, np.float64(last_row)) - 0.5))
@@ -103,7 +111,7 @@ def _square(
             here = np.float32(key - back * (du * du + dv * dv))
             seen = keys[row, column]
             before = nearest[row, column]
-            # without a branch, since most squares lie behind others and which do is anyone's guess
+            # Branchless, because which squares are hidden is unpredictable.
             wins = (here > seen) | ((here == seen) & (point < before))
             keys[row, column] = here if wins else seen
             nearest[row, column] = point if wins else before
@@ -125,10 +133,10 @@ def fill_gaps(
     keys: Any, nearest: Any, perspective: Any, step: Any, first_row: Any, last_row: Any,
     filled_keys: Any, filled: Any,
 ) -> None:  # fmt: skip
-    """Write one band of the buffer with its gaps between points filled.
+    """Write one band of the buffer with the gaps between points filled.
 
-    step: metres, the least difference in depth that is clearly in front. The buffer before is
-    keys and nearest, the buffer after filled_keys and filled, all (H, W).
+    `step` is the smallest depth difference, in metres, that is clearly in front. Reads `keys` and `nearest`, and writes
+    `filled_keys` and `filled`, all (H, W).
     """
     height, width = keys.shape
     for row in range(first_row, last_row):
@@ -137,7 +145,7 @@ def fill_gaps(
             filled_keys[row, column] = key
             filled[row, column] = nearest[row, column]
             limit = _in_front(key, perspective, step)
-            # five of eight neighbours are never all at the corners
+            # Five of eight neighbours cannot all be corners, so one of these four must be in front.
             if (
                 keys[max(row - 1, 0), column] <= limit
                 and keys[min(row + 1, height - 1), column] <= limit
@@ -166,10 +174,10 @@ def colour_points(
     points: Any, point_colours: Any, order: Any, matrix: Any, background: Any,
     first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Turn one band of the buffer into a picture, in place.
+    """Turn one band of the buffer into an image, in place.
 
-    colours: (H, W, 3) uint8 is written; keys become the depths of the points in metres (inf where
-    nothing is), nearest becomes the scene's point index.
+    `colours`, (H, W, 3) uint8, is written. `keys` become the depths of the points in metres (inf for the background),
+    and `nearest` becomes the scene's point index.
     """
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
@@ -188,26 +196,23 @@ def colour_points(
             nearest[row, column] = order[point]
 
 
-FEWER = 4
-"""Points of one level that one point of the next stands for."""
-
-LEVELS = 5
-"""With those of level 0; of a block's 512 points the last level has two."""
-
+FEWER = 4  # points of a level that are merged into one point of the next
+LEVELS = 5  # including level 0; a block's 512 points become two on the last level
+# Points farther apart than this many splat radii are not averaged: they are on other surfaces.
 REACH_RADII = 2.0
-"""The curve jumps from one wall to the next: what lies further away than so many splats has no part in a
-point's colour."""
-
-AT_A_TIME = 1 << 20
+AT_A_TIME = 1 << 20  # points merged at a time, to bound memory
 
 
 @dataclass(frozen=True, eq=False)
 class CloudLevels:
-    """All levels of a cloud, one behind the other.
+    """All levels of detail of a cloud, concatenated.
 
-    blocks: the cloud's blocks; a block's points on a level are FEWER times fewer than on that below it.
-    points: (3, n) float32, metres, colours: (n, 3) uint8, order: (n,) int32, the scene's index of each
-    point, of all levels. starts: (LEVELS + 1,) int64, where each level begins.
+    Attributes:
+        blocks: The cloud's blocks; on each level a block has FEWER times fewer points than on the previous one.
+        points: (3, n) float32, metres.
+        colours: (n, 3) uint8.
+        order: (n,) int32, the scene's index of each point.
+        starts: (LEVELS + 1,) int64, where each level starts.
     """
 
     blocks: CloudBlocks
@@ -218,23 +223,23 @@ class CloudLevels:
 
 
 def cloud_levels(scene: Scene) -> CloudLevels:
-    """Return the levels of a cloud."""
+    """Build the levels of detail of a cloud."""
     blocks = cloud_blocks(scene)
     indices = np.arange(len(blocks.order))
     shades = blocks.colours.astype(np.float32)
-    chosen, colours = [indices], [blocks.colours]
+    level_indices, colours = [indices], [blocks.colours]
     for level in range(LEVELS - 1):
         reach = REACH_RADII * 2**level * blocks.radii
         indices, shades = _next(blocks.points, indices, shades, reach)
-        chosen.append(indices)
+        level_indices.append(indices)
         colours.append(np.rint(shades).astype(np.uint8))
-    picked = np.concatenate(chosen)
-    starts = np.cumsum([0, *(len(level) for level in chosen)])
+    all_indices = np.concatenate(level_indices)
+    starts = np.cumsum([0, *(len(level) for level in level_indices)])
     return CloudLevels(
         blocks,
-        np.ascontiguousarray(blocks.points[:, picked]),
+        np.ascontiguousarray(blocks.points[:, all_indices]),
         np.concatenate(colours),
-        blocks.order[picked],
+        blocks.order[all_indices],
         starts.astype(np.int64),
     )
 
@@ -245,27 +250,27 @@ def _next(
     shades: NDArray[np.float32],
     reach: FloatArray,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the points of the next level, (k,) into `points` (3, n), and their colours, (k, 3).
+    """Return the points of the next level, as indices (k,) into `points`, (3, n), and their colours, (k, 3).
 
-    reach: (b,) metres, by block: what lies further from a point than this is no part of its surface.
+    `reach` is the distance in metres, per block (b,), beyond which points are on other surfaces.
     """
     count = -(-len(indices) // FEWER)
-    found, means = np.empty(count, np.int64), np.empty((count, 3), np.float32)
+    representatives, means = np.empty(count, np.int64), np.empty((count, 3), np.float32)
     for first in range(0, count, AT_A_TIME):
         part = np.arange(first * FEWER, min(first + AT_A_TIME, count) * FEWER)
-        # the last four may be fewer: the last of them counts again
+        # The last group may be smaller; its last point is repeated.
         fours = np.minimum(part, len(indices) - 1).reshape(-1, FEWER)
         places = points[:, indices[fours]]
-        away = ((places - places.mean(axis=2, keepdims=True)) ** 2).sum(axis=0)
-        nearest = away.argmin(axis=1)
+        distances = ((places - places.mean(axis=2, keepdims=True)) ** 2).sum(axis=0)
+        nearest = distances.argmin(axis=1)
         rows = slice(first, first + len(fours))
-        found[rows] = indices[fours[np.arange(len(fours)), nearest]]
-        chosen = found[rows]
+        representatives[rows] = indices[fours[np.arange(len(fours)), nearest]]
+        chosen = representatives[rows]
         gaps = ((places - points[:, chosen, None]) ** 2).sum(axis=0)
         near = gaps <= (reach[chosen // POINTS_PER_BLOCK] ** 2)[:, None]
         total = (shades[fours] * near[:, :, None]).sum(axis=1)
         means[rows] = total / near.sum(axis=1)[:, None]
-    return found, means
+    return representatives, means
 
 
 assert POINTS_PER_BLOCK % FEWER ** (LEVELS - 1) == 0

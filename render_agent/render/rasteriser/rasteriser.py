@@ -1,4 +1,4 @@
-"""The default renderer: a z-buffer on the processor, for meshes and clouds, without OpenGL."""
+"""The default renderer: a CPU z-buffer for meshes, clouds and splats, without OpenGL."""
 
 from __future__ import annotations
 
@@ -31,42 +31,43 @@ from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
 from render_agent.util.display import stage
 
-ROWS_PER_BAND = 64
-"""Rows of a band: what one thread draws at a time; small enough to stay in the processor's cache."""
-
-LONE_ROWS_PER_BAND = 256
-"""Rows of a band of a mesh where one thread draws alone."""
+ROWS_PER_BAND = 64  # rows that one thread draws at a time; small enough to stay in the CPU cache
+LONE_ROWS_PER_BAND = 256  # the same for a mesh if a single thread draws
 
 Band = tuple[int, int]
 
 
+# Kind of scan -> name of the kernel that is compiled last when such a scan is drawn.
 KINDS = {"mesh": "colour_faces", "cloud": "colour_points", "splat": "draw_band"}
-"""Kinds of scan, each drawn by kernels of its own, with the kernel that is compiled last."""
 
 
 def prepare(first_scene: Callable[[], Scene]) -> None:
-    """Compile the kernels that draw a scene, where none are kept, and say so; a drawing thread would hold up Ctrl-C.
+    """Compile the kernels for a scene with a progress message, if they are not cached.
 
-    first_scene: gives the scene; called only where kernels of some kind are not kept.
+    Done before the run, because compilation in a drawing thread would delay Ctrl-C.
+
+    Args:
+        first_scene: Returns the scene; only called if the kernels of some kind are not cached.
     """
-    missing = [kind for kind, last in KINDS.items() if not is_kept(last)]
-    if not missing:
+    uncached = [kind for kind, last in KINDS.items() if not is_kept(last)]
+    if not uncached:
         return
     scene = first_scene()
     kind = "cloud" if scene.is_cloud else "mesh"
     kind = kind if scene.gaussians is None else "splat"
-    if kind in missing:
-        with stage("compiling the renderer's kernels, once", announced=True):
+    if kind in uncached:
+        with stage("compiling the renderer's kernels (first use only)", announced=True):
             compile_kernels(kind)
 
 
 class Rasteriser:
-    """Draws meshes, point clouds and splats with compiled kernels (see Renderer).
+    """Draws meshes, point clouds and splats with compiled kernels; see `Renderer`.
 
-    threads: how many draw at once, as many as the machine has processors unless given; the pixels
-    are the same for any number. Splats are drawn on the GPU where gsplat is installed and there is one.
-    The blocks of a scene are built when it is first drawn and live as
-    long as the scene. `colourless` draws the same without colours, which takes half as long.
+    A scene's blocks are built when it is first drawn and live as long as the scene. Splats are drawn on the GPU if gsplat
+    is installed and works. `colourless` draws the same frames without colours in half the time.
+
+    Args:
+        threads: Number of drawing threads; None uses all CPUs. Pixels do not depend on it.
     """
 
     name = "rasteriser"
@@ -74,20 +75,21 @@ class Rasteriser:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self.threads, "render")
-        self._splats: list[GaussianRasteriser | GpuGaussians] = []  # one, once a splat is drawn
+        self._splats: list[GaussianRasteriser | GpuGaussians] = []  # created with the first splat
         self._blocks: WeakKeyDictionary[Scene, MeshBlocks | CloudLevels] = WeakKeyDictionary()
         self._coloured = True
 
     def colourless(self) -> Rasteriser:
-        """Return one that shares all with this one, and leaves the colours of a mesh's frames empty."""
+        """Return a renderer that shares this one's state and omits the colours of a mesh's frames."""
         other = copy(self)
         other._coloured = False
         return other
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of `scene` that `camera` sees, `width` × `height` pixels.
+        """Draw the scene as seen by the camera.
 
-        Raises RenderError where the picture has no pixels.
+        Raises:
+            RenderError: The image has no pixels.
         """
         check_size(width, height)
         if scene.gaussians is not None:
@@ -107,7 +109,7 @@ class Rasteriser:
     prepare = staticmethod(prepare)
 
     def close(self) -> None:
-        """End the threads and forget the blocks."""
+        """Stop the threads and drop the blocks."""
         self._pool.shutdown()
         self._blocks.clear()
         for renderer in self._splats:
@@ -132,7 +134,7 @@ class Rasteriser:
                 view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
             )  # fmt: skip
 
-        # bands are for several threads: a face that lies in two of them is projected twice
+        # With one thread use fewer bands, because faces in two bands are projected twice.
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND
         self._in_parts(band, height, rows)
         return Frame(colours if coloured else _NO_COLOURS, keys, nearest)
@@ -172,7 +174,7 @@ class Rasteriser:
         return Frame(colours, keys, nearest)
 
     def _in_parts(self, task: Callable[[Band], None], count: int, most: int) -> None:
-        """Run `task` on parts of `count` rows or blocks, `most` in each, on the renderer's threads."""
+        """Run `task` on ranges of `count` rows or blocks, at most `most` each, on the renderer's threads."""
         parts = [(first, min(first + most, count)) for first in range(0, count, most)]
         if len(parts) == 1 or self.threads == 1:
             for part in parts:
@@ -188,13 +190,13 @@ _NO_COLOURS = np.empty((0, 0, 3), np.uint8)
 def _buffers(
     width: int, height: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.uint8]]:
-    """Return room for depths (H, W), primitives (H, W) and colours (H, W, 3)."""
+    """Return uninitialised depths (H, W), primitives (H, W) and colours (H, W, 3)."""
     size = (height, width)
     return np.empty(size, np.float32), np.empty(size, np.int32), np.empty((*size, 3), np.uint8)
 
 
 def compile_kernels(*kinds: str) -> None:
-    """Compile the kernels of these kinds of scan, of all unless given (or load them compiled), by drawing tiny ones."""
+    """Compile the kernels for these kinds of scan (default: all), or load them from the cache, by drawing tiny scenes."""
     corners = np.array([[1, -1, 0], [1, 1, 0], [1, 0, 1]], np.float32)
     bounds = np.array([corners.min(axis=0), corners.max(axis=0)], np.float64)
     plain = Scene("cloud", corners, np.full((3, 3), 128, np.uint8), None, 0.0, 1.0, bounds)

@@ -1,4 +1,4 @@
-"""How large the points of a cloud are drawn: block by block, by the distances between neighbours."""
+"""Choose the size of a cloud's splats, block by block, from the distances between neighbours."""
 
 from __future__ import annotations
 
@@ -10,23 +10,17 @@ from numpy.typing import NDArray
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.scans.camera import FloatArray
 
-NEIGHBOUR = 8
+NEIGHBOUR = 8  # spacing is the distance to this nearest neighbour
 SAMPLES_PER_BLOCK = 9
-WINDOW_BLOCKS = 32
-"""Blocks on either side along the curve in which a sample's neighbours are looked for."""
+WINDOW_BLOCKS = 32  # blocks on either side along the curve that are searched for neighbours
+RADIUS_SPACINGS = 1.0  # half the side of a splat in spacings
+ALONE_METRES = 0.02  # half the side of splats in clouds with too few points to measure a spacing
 
-RADIUS_SPACINGS = 1.0
-"""Half the side of a splat, in distances to the eighth neighbour."""
-
-ALONE_METRES = 0.02
-"""Half the side, in metres, of the splats of a cloud with too few points to have a spacing."""
-
+# A block's splats differ from the median block's by at most SPREAD_RATIO. They may be up to FAR_RATIO larger if they
+# stay below FAR_METRES, because walls far from the scanner are sparse.
 SPREAD_RATIO = 4.0
-"""A block's splats are at most this much larger or smaller than those of the middle block …"""
-
 FAR_RATIO = 16.0
 FAR_METRES = 0.12
-"""… or up to FAR_RATIO larger where they stay below FAR_METRES: walls far from the scanner are so thin."""
 
 
 def splat_radii(
@@ -34,17 +28,21 @@ def splat_radii(
 ) -> FloatArray:
     """Return half the side of each block's splats, (b,) metres.
 
-    points: (3, n) metres, in blocks that begin at starts, (b + 1,), with boxes (b, 6). Scans are
-    dense near the scanner and thin far from it, so each block has its own radius; one with stray
-    points only is kept near to the others.
+    Scans are dense near the scanner and sparse far from it, so each block has its own radius. The radius of blocks with
+    only stray points is limited by the others.
+
+    Args:
+        points: (3, n) metres, in block order.
+        starts: Start of each block, (b + 1,).
+        boxes: Bounding box of each block, (b, 6).
     """
     if points.shape[1] <= NEIGHBOUR:
         return np.full(len(starts) - 1, ALONE_METRES)
     distances = _block_spacings(points, starts, boxes)
-    known = distances[distances > 0]
-    if not len(known):
+    valid = distances[distances > 0]
+    if not len(valid):
         return np.full(len(starts) - 1, ALONE_METRES)
-    middle = float(np.median(known))
+    middle = float(np.median(valid))
     most = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
     radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, most)
     return radii
@@ -61,7 +59,7 @@ def _gap(box: Any, x: Any, y: Any, z: Any) -> Any:
 
 @kernel
 def _search(points: Any, start: Any, stop: Any, x: Any, y: Any, z: Any, best: Any) -> None:
-    """Insert the squared distances of points start … stop-1 into `best`, ascending."""
+    """Insert the squared distances of points start … stop-1 into `best`, in ascending order."""
     for i in range(start, stop):
         dx, dy, dz = points[0, i] - x, points[1, i] - y, points[2, i] - z
         distance = dx * dx + dy * dy + dz * dz
@@ -76,7 +74,7 @@ def _search(points: Any, start: Any, stop: Any, x: Any, y: Any, z: Any, best: An
 
 @kernel
 def _block_spacings(points: Any, starts: Any, boxes: Any) -> Any:
-    """Return each block's median distance, (b,) metres, from a sample to its eighth neighbour."""
+    """Return each block's median distance from a sample to its eighth neighbour, (b,) metres."""
     blocks = len(starts) - 1
     spacings = np.empty(blocks, np.float64)
     squared_distances = np.empty(SAMPLES_PER_BLOCK, np.float64)

@@ -1,15 +1,12 @@
-"""Drawing triangles into a depth buffer.
+"""Draw triangles into a depth buffer.
 
-The buffer keeps for each pixel a key that grows towards the camera (1 / depth in perspective,
--depth in a map: both are linear over the picture) and the position of its triangle in block order.
-A triangle covers a pixel when the pixel's centre lies inside: in each row from its left edge up to
-but without its right edge, both computed from the edge's upper end downwards, so that two
-triangles that share an edge leave no pixel out, whatever their order. Equal keys go to the face
-with the lower index in the scene. Colours come afterwards, once for each pixel:
-see `face_colours`.
+For each pixel the buffer has a key that increases towards the camera (1 / depth in perspective, -depth in a map; both
+are linear in the image) and the position of its triangle in block order. A triangle covers a pixel if the pixel's centre
+is inside: in each row from its left edge up to, but excluding, its right edge. Both edges are computed from their upper
+end downwards, so that two triangles with a common edge leave no gap, whatever their order. Equal keys go to the
+face with the lower index in the scene. Colours are computed afterwards, once per pixel; see `face_colours`.
 
-A band is a run of whole rows; bands are drawn independently of each other, so that threads share
-no pixel.
+A band is a range of rows. Bands are drawn independently, so that threads share no pixels.
 """
 
 from __future__ import annotations
@@ -24,13 +21,13 @@ from render_agent.render.rasteriser.mipmaps import (
     picture_plane,
 )
 
+# From this width on, the pixels of a row are drawn with SIMD; it is slower for fewer.
 WIDE_PIXELS = 12
-"""Pixels of a row that are drawn many at a time; fewer take longer so."""
 
 
 @kernel
 def clear(keys: Any, nearest: Any, first_row: Any, last_row: Any) -> None:
-    """Empty one band of the buffer."""
+    """Clear one band of the buffer."""
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
             keys[row, column] = -np.inf
@@ -39,10 +36,10 @@ def clear(keys: Any, nearest: Any, first_row: Any, last_row: Any) -> None:
 
 @kernel
 def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -> Any:
-    """Return whether a block can be left out of a band.
+    """Return True if a block can be skipped in a band.
 
-    It can where its rectangle (see Visible) does not reach into the band, and where all pixels
-    there already show something nearer than `key`, the nearest that the block may be.
+    This is the case if its rectangle (see Visible) does not overlap the band, or if all pixels there already show
+    something nearer than `key`, the nearest that the block can be.
     """
     limit = np.float32(key + 1e-6 * abs(key))
     for row in range(max(rectangle[0], first_row), min(rectangle[1], last_row)):
@@ -56,7 +53,7 @@ def hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any) -
 
 @kernel
 def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out: Any) -> Any:
-    """Write u, v, key and depth of vertices first … last-1 into the rows of `out`."""
+    """Write u, v, key and depth of vertices first … last-1 to the rows of `out`."""
     a0, a1, a2, a3 = m[0, 0], m[0, 1], m[0, 2], m[0, 3]
     b0, b1, b2, b3 = m[1, 0], m[1, 1], m[1, 2], m[1, 3]
     d0, d1, d2, d3 = m[3, 0], m[3, 1], m[3, 2], m[3, 3]
@@ -76,7 +73,7 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, out
 def _by_row(
     x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any
 ) -> Any:  # fmt: skip
-    """Return the corners of a triangle from the highest in the picture to the lowest."""
+    """Return the corners of a triangle sorted from the top of the image to the bottom."""
     if y1 < y0:
         x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
     if y2 < y1:
@@ -88,7 +85,7 @@ def _by_row(
 
 @inlined_kernel
 def _rows(y0: Any, y2: Any, first_row: Any, last_row: Any) -> Any:
-    """Return the first and last-plus-one row of a triangle whose corners are sorted by row."""
+    """Return the first and last-plus-one row of a triangle with sorted corners."""
     return (
         np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5)),
         np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5)),
@@ -97,7 +94,7 @@ def _rows(y0: Any, y2: Any, first_row: Any, last_row: Any) -> Any:
 
 @inlined_kernel
 def _doubled_area(x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any) -> Any:
-    """Return twice the area of a triangle, of either sign."""
+    """Return twice the signed area of a triangle."""
     return (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
 
 
@@ -105,7 +102,7 @@ def _doubled_area(x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any) -> Any:
 def _columns(
     row: Any, x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any, width: Any
 ) -> Any:  # fmt: skip
-    """Return the first and last-plus-one column that a triangle covers in a row; its corners are sorted by row."""
+    """Return the first and last-plus-one column that a triangle with sorted corners covers in a row."""
     y = row + 0.5
     xa = x0 + (y - y0) * ((x2 - x0) / (y2 - y0))
     if y < y1:
@@ -122,9 +119,9 @@ def _columns(
 def _fill_wide(
     start: Any, ku: Any, low: Any, high: Any, left: Any, face: Any, order: Any, keys: Any, nearest: Any
 ) -> None:  # fmt: skip
-    """Draw the pixels of a row, from column `left` on, that a face covers, many at a time: without branches.
+    """Draw a face into the pixels of a row from column `left` on, without branches, so that it is vectorised.
 
-    keys, nearest: (n,) of these pixels.
+    `keys` and `nearest` are (n,), one entry per pixel.
     """
     ties = 0
     for i in range(len(keys)):
@@ -146,9 +143,9 @@ def _fill(
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
     pages: Any, material: Any, plane: Any,
 ) -> Any:  # fmt: skip
-    """Draw one triangle of corners (pixels, key) into rows first_row … last_row-1.
+    """Draw a triangle with corners (pixel, key) into rows first_row … last_row-1.
 
-    material: of a face with holes, and `plane` where its picture lies; -1 of any other.
+    `material` is that of a face with holes, and `plane` its texture plane; otherwise `material` is -1.
     """
     x0, y0, k0, x1, y1, k1, x2, y2, k2 = _by_row(x0, y0, k0, x1, y1, k1, x2, y2, k2)
     top, bottom = _rows(y0, y2, first_row, last_row)
@@ -165,7 +162,7 @@ def _fill(
         left, right = _columns(row, x0, y0, x1, y1, x2, y2, keys.shape[1])
         if left >= right:
             continue
-        # many small faces cover no centre after all and never need how the key changes
+        # Many small faces cover no pixel centre; compute the gradient only when it is needed.
         if np.isnan(ku):
             ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
             kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
@@ -189,7 +186,7 @@ def _fill(
 
 @inlined_kernel
 def _corner(vertices: Any, vertex: Any, m: Any) -> Any:
-    """Return the homogeneous pixel (u w, v w, w) and the depth of one vertex."""
+    """Return the homogeneous pixel (u w, v w, w) and the depth of a vertex."""
     x = np.float64(vertices[0, vertex])
     y = np.float64(vertices[1, vertex])
     z = np.float64(vertices[2, vertex])
@@ -203,7 +200,7 @@ def _corner(vertices: Any, vertex: Any, m: Any) -> Any:
 
 @kernel
 def homogeneous_corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
-    """Return what `_corner` does of a face's three."""
+    """Return the homogeneous pixels and depths of a face's three corners; see `_corner`."""
     return (
         _corner(vertices, faces[face, 0], m),
         _corner(vertices, faces[face, 1], m),
@@ -213,10 +210,10 @@ def homogeneous_corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
 
 @kernel
 def _clipped(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
-    """Cut a triangle at the near plane; write u, v and key of what is left; return its corners.
+    """Clip a triangle at the near plane; write u, v and key of the result to `polygon`, (4, 3), and return its size.
 
-    corners: 3 of 4 numbers, homogeneous pixels and depths. polygon: (4, 3). A cut edge is always computed
-    from its near end, so that both its triangles get the same point.
+    `corners` are three tuples of homogeneous pixel and depth. A clipped edge is always computed from its near end, so
+    that both of its triangles get the same point.
     """
     count = 0
     for i in range(3):
@@ -244,10 +241,10 @@ def _covering(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
     top: Any, bottom: Any, width: Any, covering: Any,
 ) -> Any:  # fmt: skip
-    """Write which of the faces start … stop-1 may cover a pixel into `covering`; return how many.
+    """Write the faces out of start … stop-1 that may cover a pixel to `covering`; return their number.
 
-    Those have a pixel's centre within their bounding rectangle, or reach through the near plane.
-    In a dense scan most faces fall between the pixels; the loop has no branches to be mispredicted.
+    These have a pixel centre within their bounding rectangle, or intersect the near plane. In a dense scan most faces
+    are between pixel centres. The loop is branchless to avoid mispredictions.
     """
     count = 0
     for face in range(start, stop):
@@ -272,7 +269,7 @@ def _draw_cut(
     face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
     pages: Any, material: Any, plane: Any,
 ) -> None:  # fmt: skip
-    """Draw what is left of a triangle that reaches through the near plane."""
+    """Draw the part of a triangle that is beyond the near plane."""
     for third in range(2, _clipped(corners, near, perspective, polygon)):
         _fill(
             polygon[0, 0], polygon[0, 1], polygon[0, 2],
@@ -290,9 +287,23 @@ def draw_faces(
 ) -> None:  # fmt: skip
     """Draw the visible blocks, front to back, into one band of the buffer.
 
-    vertices … first_vertex: see MeshBlocks; blocks … block_keys: see Visible; matrix … near: see
-    Projection; pages: see Texturing. keys: (H, W) float32, -inf where nothing is yet. nearest: (H, W) int32, position of
-    the nearest face in block order.
+    Args:
+        vertices: See MeshBlocks.
+        faces: See MeshBlocks.
+        order: See MeshBlocks.
+        first_vertex: See MeshBlocks.
+        block_size: Faces per block.
+        blocks: See Visible.
+        rectangles: See Visible.
+        block_keys: See Visible.
+        matrix: See Projection.
+        perspective: See Projection.
+        near: See Projection.
+        pages: See Texturing.
+        first_row: First row of the band.
+        last_row: Last row of the band, plus one.
+        keys: (H, W) float32, -inf for empty pixels, modified in place.
+        nearest: (H, W) int32, position of the nearest face in block order, modified in place.
     """
     clear(keys, nearest, first_row, last_row)
     local = np.empty((4, 3 * block_size), np.float64)
@@ -337,7 +348,7 @@ def draw_faces(
 def name_faces(
     order: Any, perspective: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any
 ) -> None:
-    """Turn one band of the buffer into depths in metres (inf where nothing is) and the scene's face indices, in place."""
+    """Convert one band of the buffer, in place, to depths in metres (inf for the background) and the scene's face indices."""
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
             face = nearest[row, column]
@@ -351,9 +362,15 @@ def name_faces(
 
 @kernel
 def cover(vertices: Any, faces: Any, which: Any, matrix: Any, near: Any, covered: Any) -> None:
-    """Mark the pixels, (H, W) bool, that some faces of a mesh cover in perspective; holes in them are filled.
+    """Mark the pixels, (H, W) bool, that some faces of a mesh cover in perspective, ignoring holes in textures.
 
-    vertices: (3, n) metres. faces: (m, 3), of which those in `which` are drawn. matrix, near: see Projection.
+    Args:
+        vertices: (3, n) metres.
+        faces: (m, 3).
+        which: Indices of the faces to draw.
+        matrix: See Projection.
+        near: See Projection.
+        covered: (H, W) bool, overwritten.
     """
     covered[:] = False
     height, width = covered.shape
@@ -382,6 +399,6 @@ def _across(a: Any, b: Any) -> Any:
 
 @inlined_kernel
 def corner_normals(corners: Any) -> Any:
-    """Return the cross products of each two of a face's homogeneous corners: b × c, c × a, a × b."""
+    """Return the pairwise cross products of a face's homogeneous corners: b × c, c × a, a × b."""
     a, b, c = corners
     return _across(b, c), _across(c, a), _across(a, b)

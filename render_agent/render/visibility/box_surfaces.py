@@ -1,15 +1,16 @@
-"""Which part of a scene's surface belongs to which box, as seen from a place.
+"""Assign the pieces of a scene's surface to object boxes, depending on the viewpoint.
 
-A piece of surface (a face with all its corners, or a point) belongs to a box that holds it, grown by
-MARGIN_METRES. What the object touches does not: the floor under it, the wall behind it, the table that it
-stands on. Such a surface goes on beside the box, and it is seen through the box, from within the
-plane of the side along which it lies; what the object itself has there is seen from beyond that plane.
-So around each side it is looked for surface along it (within SHELL_METRES, up to RING_METRES beside the box), and
-pieces of the box at the same height count for a camera beyond that side alone; where a mesh tells
-which way its faces look, those that look into the box count for none. Of boxes that hold the
-same piece the smallest gets it, as books are not the shelf that they stand in and a chair is not the
-table that it is pushed under; boxes less than SIMILAR_VOLUME_RATIO times as large get it too, as a bed and the
-blanket all over it.
+A piece of surface (a face with all its corners, or a point) belongs to a box that contains it, with a tolerance of
+MARGIN_METRES. Surfaces that the object touches do not belong to it: the floor below it, the wall behind it, the table it
+stands on. Such a surface continues outside the box and is visible through the box only from the inner side of the
+box face along which it runs, whereas the object's own surface there is visible from the outer side. So for each side
+of the box, surface along it is searched (within SHELL_METRES of the side, up to RING_METRES outside the box).
+Pieces in the box at the same height then only count for cameras beyond that side. If the orientation of a mesh's
+faces is known, those that face into the box never count.
+
+If several boxes contain a piece, the smallest gets it: books are not part of their shelf, and a chair is not part of
+the table it is pushed under. Boxes up to SIMILAR_VOLUME_RATIO times as large get it, too, such as a bed and the
+blanket that covers it.
 """
 
 from __future__ import annotations
@@ -25,54 +26,37 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import FloatArray, Vector
 from render_agent.scans.scene import Scene
 
-MARGIN_METRES = 0.01
-"""Metres that a surface may lie outside of its box, as scans are bent and boxes are tight."""
-
+MARGIN_METRES = 0.01  # surface may exceed its box by this: scans are warped and boxes are tight
+# Surface this close to a side, on the inside, may belong to what the object touches.
 SHELL_METRES = 0.02
-"""Metres inside of a side in which a surface along it may still be what the object touches."""
+THIN_SHARE = 1 / 3  # maximum shell as a share of the box's thickness, for flat objects such as rugs
+RING_METRES = 0.1  # distance around a box in which touching surfaces are searched
+MIN_RING_SHARE = 0.05  # share of that ring that must be surface along the side
+ROUGHNESS_METRES = 0.004  # height tolerance between surface in the box and in the ring
+PARALLEL_COSINE = 0.7  # a face is parallel to a side if the cosine of their normals exceeds this
+SIMILAR_VOLUME_RATIO = 2.0  # boxes whose volumes differ by less share what is in both
 
-THIN_SHARE = 1 / 3
-"""Of a box's thickness at the most: the front of a picture or of a rug lies in no back side's shell."""
-
-RING_METRES = 0.1
-"""Metres beside a box in which it is looked for what it touches."""
-
-MIN_RING_SHARE = 0.05
-"""Of that ring at least so much has to be surface along the side."""
-
-ROUGHNESS_METRES = 0.004
-"""Metres that a surface may be off where the object touches it, from what it is beside the box."""
-
-PARALLEL_COSINE = 0.7
-"""A face lies along a side where the cosine of the angle between their normals is larger."""
-
-SIMILAR_VOLUME_RATIO = 2.0
-"""Boxes whose volumes differ by less than this factor share what lies in both."""
-
+# Bits: lower sides of axes 0, 1, 2, then upper sides.
 SIDES = np.array([1, 2, 4, 8, 16, 32], np.int16)
-"""A bit for each side of a box: along its axes 0, 1, 2 the lower, then the upper ones."""
-
-NEVER_BIT = 64
-"""The bit of what counts for no camera."""
-
+NEVER_BIT = 64  # the piece counts for no camera
 BIT_COMBINATIONS = 128
-"""Combinations of bits."""
 
+# Orientation is inferred from level faces within FLOOR_METRES of the floor: if SURE_SHARE of their area faces the
+# same way, all faces of the mesh are assumed to be oriented consistently.
 FLOOR_METRES, SURE_SHARE = 0.1, 0.8
-"""Metres from the floor's height in which a level face is floor; the part of it that has to look up (or
-all has to look down) for the faces of a mesh to be known to look one way."""
 
-
-ROUNDING_METRES = 1e-4
-"""Metres that float32 may be off."""
+ROUNDING_METRES = 1e-4  # float32 rounding tolerance
 
 
 class BoxSurfaces:
-    """The pieces of surface that belong to each of some boxes.
+    """Surface pieces assigned to boxes.
 
-    groups: (p + 1,) int32, the group of each piece; the last, which index -1 reads, is that of no piece. Pieces that
-    lie in the same boxes, along the same sides, form a group; group 0 lies in none. sides: (groups, boxes) int16, the
-    bits of these sides, -1 where the group does not lie in the box.
+    Pieces in the same boxes and along the same sides form a group. Group 0 is in no box.
+
+    Args:
+        boxes: The boxes.
+        groups: (p + 1,) int32, the group of each piece; the last entry, read by index -1, is group 0.
+        sides: (groups, boxes) int16, bits of the sides along which the group's pieces run; -1 if not in the box.
     """
 
     def __init__(
@@ -101,10 +85,13 @@ class BoxSurfaces:
         *,
         oriented: bool = False,
     ) -> BoxSurfaces:
-        """Return which of some pieces of surface lie in which boxes.
+        """Assign pieces of surface to boxes.
 
-        corners: (p, c, 3) metres, the corners of each piece. normals: (p, 3) unit, None where pieces have
-        none; oriented: whether they are known to look out of the things.
+        Args:
+            corners: Corners of each piece, (p, c, 3) metres.
+            normals: Unit normals, (p, 3), or None for points.
+            boxes: The boxes.
+            oriented: Whether the normals are known to point out of the objects.
         """
         groups = np.zeros(len(corners) + 1, np.int32)
         rows: list[tuple[tuple[int, int], ...]] = [()]
@@ -114,10 +101,10 @@ class BoxSurfaces:
             ends = box.grown(RING_METRES).bounds
             near = np.flatnonzero((low[0] <= ends[1, 0]) & (high[0] >= ends[0, 0]))
             for axis in (1, 2):
-                there = (low[axis].take(near) <= ends[1, axis]) & (
+                overlaps = (low[axis].take(near) <= ends[1, axis]) & (
                     high[axis].take(near) >= ends[0, axis]
                 )
-                near = near[there]
+                near = near[overlaps]
             near_normals = None if normals is None else normals[near]
             neighbourhood = _BoxNeighbourhood(corners[near], near_normals, box, oriented=oriented)
             inside = near[neighbourhood.inside]
@@ -139,9 +126,10 @@ class BoxSurfaces:
 
     @classmethod
     def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
-        """Return which faces, or points of a cloud, of `scene` lie in which boxes.
+        """Assign the faces of a mesh, or the points of a cloud, to boxes.
 
-        RenderError where a face names a vertex that the scene does not have.
+        Raises:
+            RenderError: A face refers to a vertex that does not exist.
         """
         if scene.faces is None:
             return cls.holding(scene.points[:, None], None, boxes)
@@ -154,7 +142,7 @@ class BoxSurfaces:
         )
 
     def seen_from(self, position: Vector) -> NDArray[np.bool_]:
-        """Return which group counts for which box, (groups, boxes), from a place in metres."""
+        """Return which group counts for which box, (groups, boxes) bool, seen from a position in metres."""
         local = self._local(position)
         beyond = np.concatenate([local < -self._half, local > self._half], axis=1)
         hidden = (NEVER_BIT | (~beyond * SIDES).sum(axis=1)).astype(np.int16)
@@ -166,23 +154,23 @@ class BoxSurfaces:
         return counts
 
     def distances(self, position: Vector) -> FloatArray:
-        """Return how far a place is from the closest point of each box, (boxes,) metres."""
+        """Return the distance from a position to the closest point of each box, (boxes,) metres."""
         beyond = np.maximum(np.abs(self._local(position)) - self._half, 0)
         distances: FloatArray = np.sqrt((beyond**2).sum(axis=1))
         return distances
 
     def _local(self, position: Vector) -> FloatArray:
-        """Return a place along the axes of each box, from its centre, (boxes, 3) metres."""
+        """Return a position in the frame of each box, (boxes, 3) metres."""
         offsets = np.array(position) - self._centres
         return np.asarray((self._axes @ offsets[:, :, None])[:, :, 0])
 
     def pieces(self, groups: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return the indices of the pieces in the marked groups, (groups,) bool."""
+        """Return the indices of the pieces in the selected groups, (groups,) bool."""
         return np.flatnonzero(groups[self.groups[:-1]])
 
 
 class _BoxNeighbourhood:
-    """The pieces in and around one box, along its axes: low, high and normals are (3, pieces), as columns are slow to reduce."""
+    """The pieces in and around one box, in its frame; arrays are (3, pieces), because reducing columns is slow."""
 
     def __init__(
         self,
@@ -207,7 +195,7 @@ class _BoxNeighbourhood:
             self.normals = local_normals if oriented else None
 
     def touched_sides(self) -> NDArray[np.int16]:
-        """Return for each piece the bits of the sides where it lies along what the box touches."""
+        """Return, for each piece, the bits of the sides along which it belongs to what the box touches."""
         bits = np.zeros(len(self.inside), np.int16)
         for axis in range(3):
             for upper in (False, True):
@@ -219,7 +207,7 @@ class _BoxNeighbourhood:
                 )
                 low, high = low[along], high[along]
                 others = [other for other in range(3) if other != axis]
-                heights = self._beside(along, (low + high) / 2, others)
+                heights = self._ring_heights(along, (low + high) / 2, others)
                 if heights is not None:
                     level = (low >= heights[0] - ROUGHNESS_METRES) & (
                         high <= heights[1] + ROUGHNESS_METRES
@@ -232,17 +220,20 @@ class _BoxNeighbourhood:
         return bits
 
     def _heights(self, axis: int, upper: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest height of each piece above one side, outwards, metres."""
+        """Return the minimum and maximum height of each piece above one side, outwards, in metres."""
         if upper:
             return self.low[axis] - self.half[axis], self.high[axis] - self.half[axis]
         return -self.high[axis] - self.half[axis], -self.low[axis] - self.half[axis]
 
-    def _beside(
+    def _ring_heights(
         self, along: NDArray[np.intp], height: FloatArray, others: list[int]
     ) -> tuple[float, float] | None:
-        """Return between which heights the surface along a side goes on beside it, None where none does.
+        """Return the height range of the surface that continues outside the box along a side; None if none does.
 
-        along: (k,) which pieces lie along it. height: (k,) of their middles. others: the two axes of the side.
+        Args:
+            along: Indices of the pieces along the side, (k,).
+            height: Heights of their middles, (k,) metres.
+            others: The two axes parallel to the side.
         """
         low, high = self.low[others][:, along], self.high[others][:, along]
         half = self.half[others][:, None]
@@ -264,7 +255,7 @@ class _BoxNeighbourhood:
 
 
 def _facing(scene: Scene, corners: NDArray[np.floating[Any]], normals: FloatArray) -> int:
-    """Return 1 where the faces of a mesh look out of the things, -1 where into them, 0 where unknown."""
+    """Return 1 if the faces of a mesh face out of objects, -1 if they face inwards, 0 if unknown."""
     floor = (np.abs(corners[:, :, 2] - scene.floor) < FLOOR_METRES).all(axis=1)
     floor &= np.abs(normals[:, 2]) > PARALLEL_COSINE
     edges = corners[floor, 1:] - corners[floor, :1]

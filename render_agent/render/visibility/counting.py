@@ -1,4 +1,4 @@
-"""Compiled kernels that count pixels and points for visibility; imported where first used."""
+"""Compiled kernels that count pixels and points for visibility; import lazily, because numba is slow to load."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from render_agent.render.rasteriser.zbuffer import cover
 
 @inlined_kernel
 def _placed(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: Any) -> Any:
-    """Return the pixel (u, v) of a point, (3,), in a picture and its depth; a depth of 0 where it is not in it.
+    """Return the pixel (u, v) and depth of a point, (3,); the depth is 0 if the point is outside the image or reach.
 
-    Arguments are those of `mark_shown`.
+    Arguments are as in `mark_shown`.
     """
     a, b, c = point[0] - pose[0, 3], point[1] - pose[1, 3], point[2] - pose[2, 3]
     depth = a * pose[0, 2] + b * pose[1, 2] + c * pose[2, 2]
@@ -32,7 +32,7 @@ def _placed(point: Any, pose: Any, focal: Any, reach: Any, width: Any, height: A
 
 @kernel
 def may_add(visible: Any, points: Any, pose: Any, side: Any, focal: Any, reach: Any) -> Any:
-    """Return whether `mark_shown` may mark any point with a picture of `side` × `side` pixels, whatever that shows."""
+    """Return True if an image of `side` × `side` pixels could show any point that is not yet marked."""
     for i in range(len(points)):
         if not visible[i] and _placed(points[i], pose, focal, reach, side, side)[2] > 0:
             return True
@@ -43,11 +43,17 @@ def may_add(visible: Any, points: Any, pose: Any, side: Any, focal: Any, reach: 
 def mark_shown(
     visible: Any, points: Any, pose: Any, depths: Any, focal: Any, reach: Any, slack: Any, per_metre: Any
 ) -> None:  # fmt: skip
-    """Mark, in `visible`, (n,) bool, the points that show in a picture; others stay as they are.
+    """Mark the visible points in `visible`, (n,) bool; other entries are unchanged.
 
-    points: (n, 3) metres, world frame. pose: (4, 4), see Camera. depths: (H, W) float32 metres. focal: pixels. reach:
-    metres, beyond which nothing shows. slack, per_metre: float32; a point may lie behind the surface by the first,
-    where the depth is multiplied by the second.
+    Args:
+        visible: (n,) bool, modified in place.
+        points: (n, 3) metres, world frame.
+        pose: (4, 4) camera pose; see Camera.
+        depths: (H, W) float32 metres.
+        focal: Focal length in pixels.
+        reach: Maximum distance in metres.
+        slack: float32 metres; a point may be this far behind the surface.
+        per_metre: float32 factor applied to the surface's depth before that comparison.
     """
     height, width = depths.shape
     for i in range(len(points)):
@@ -56,7 +62,7 @@ def mark_shown(
         u, v, depth = _placed(points[i], pose, focal, reach, width, height)
         if not depth > 0:
             continue
-        # of the four pixels around it the farthest, as a slanting surface has more than one depth
+        # The farthest of the four surrounding pixels, because a slanted surface has several depths.
         left, top = max(int(np.floor(u - 0.5)), 0), max(int(np.floor(v - 0.5)), 0)
         right, below = min(left + 1, width - 1), min(top + 1, height - 1)
         farthest = max(
@@ -68,14 +74,18 @@ def mark_shown(
 
 @kernel
 def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
-    """Return how many pixels each group has, (count,), and their solid angles together, (count,) steradians.
+    """Return the number of pixels of each group, (count,), and their total solid angle, (count,) steradians.
 
-    Nothing of group 0, which lies in no box. groups: (p + 1,) the group of each piece of surface, the last that of no
-    piece. pieces: (H * W,) the piece of each
-    pixel, -1 of none. angle: (H * W,) of each pixel, none where that is empty.
+    Group 0, which is in no box, is not counted.
+
+    Args:
+        groups: (p + 1,) group of each piece of surface; the last entry is for pixels without a piece.
+        pieces: (H * W,) piece at each pixel, -1 for none.
+        angle: (H * W,) solid angle of each pixel, or empty to skip them.
+        count: Number of groups.
     """
     areas, angles = np.zeros(count), np.zeros(count)
-    last, area, total = 0, 0.0, 0.0  # of the group that the pixels before were of
+    last, area, total = 0, 0.0, 0.0  # running totals of the current group
     for pixel in range(len(pieces)):
         group = groups[pieces[pixel]]
         if group != last:
@@ -93,14 +103,21 @@ def tally(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
 def angle_of_faces(
     points: Any, faces: Any, which: Any, matrix: Any, near: Any, width: Any, height: Any, focal: Any
 ) -> Any:
-    """Return the solid angle, steradians, of the pixels that some faces of a mesh cover with nothing else there.
+    """Return the solid angle, in steradians, of the pixels covered by some faces of a mesh drawn alone.
 
-    points: (n, 3) metres. faces: (m, 3), of which those in `which` are drawn, all with finite corners. matrix, near: see
-    Projection. focal: pixels.
+    Args:
+        points: (n, 3) metres.
+        faces: (m, 3).
+        which: Indices of the faces to draw, all with finite corners.
+        matrix: See Projection.
+        near: See Projection.
+        width: Image width in pixels.
+        height: Image height in pixels.
+        focal: Focal length in pixels.
     """
     covered = np.empty((height, width), np.bool_)
     cover(points.T, faces, which, matrix, near, covered)
-    # a quarter of the picture tells the others: distances from its middle are the same on both sides
+    # The angles are symmetric, so one quadrant is enough.
     angles = np.empty(((height + 1) // 2, (width + 1) // 2))
     for row in range(len(angles)):
         below = (row + 0.5 - height / 2) / focal

@@ -1,7 +1,7 @@
-"""How much of an object a camera sees: pixels, share and distance, depth-tested.
+"""How much of an object a camera sees: pixels, visible share and distance, with occlusion.
 
-Objects are boxes; `box_surfaces` says what of the scene's surface belongs to one. Glass hides what is
-behind it, as it does in every picture of a scan.
+Objects are boxes; `box_surfaces` assigns the scene's surface to them. Glass occludes what is behind it, as in any
+rendering of a scan.
 """
 
 from __future__ import annotations
@@ -25,34 +25,30 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
 
-WIDEST_PIXELS = 320
-"""Pixels across at the most in which it is counted, unless asked otherwise."""
-
-ALONE_PIXELS = 160
-"""Pixels: about so high and wide an object is drawn alone."""
-
+WIDEST_PIXELS = 320  # default width at which pixels are counted, at most
+ALONE_PIXELS = 160  # approximate size at which an object is drawn alone
+# Objects that extend farther from the image centre (tangent) are drawn in six images.
 STEEPEST_TANGENT = 1.5
-"""Tangent: an object that reaches farther from the middle of one picture is drawn in six."""
+FAR_ABOVE_METRES = 1e4  # viewpoint above a map's cut: so far that everything is seen from above
 
-FAR_ABOVE_METRES = 1e4
-"""Metres above a map's cut from which it is looked at: so high that all is seen from above."""
-
+# An object is clearly visible if at least this share of it, and this share of the image's pixels, show it.
+#
+# Chosen by looking at the bundled rooms: with less than a quarter visible, cut off or occluded, a stove is a line
+# above a sofa and a chair a corner of its seat. From 0.3 on, people recognise objects and their positions. An area
+# of 0.002 of 640x480 is 25 x 25 pixels, slightly less than one token of a vision model; at half of that a wall clock
+# is still recognisable, a keyboard is not.
 LEAST_SHARE, LEAST_AREA = 0.3, 0.002
-"""What is seen well: this share of the object, and this part of the picture's pixels.
-
-Looked at in the bundled rooms: with less than a quarter of it in sight, cut off by the edge or behind
-something else, a stove is a line above a sofa and a chair a corner of its seat; from 0.3 on people name
-what they see and can tell where it stands. And 0.002 of 640x480 is 25 pixels square, a little less than
-what vision models make one token of: at half of that a clock on the wall is told, a keyboard no more.
-"""
 
 
 class Sighting(Struct, frozen=True, array_like=True):
-    """How one box is seen in one view.
+    """Visibility of one box in one view.
 
-    view: the number of the view within the question. box: its number. area: pixels that show it. share: of what would
-    be seen of it from there with nothing in the way and a picture without edges, by solid angle, 0 to 1. distance:
-    metres from the camera to its closest point.
+    Attributes:
+        view: Number of the view in its question.
+        box: Number of the box.
+        area: Pixels that show it.
+        share: Visible share, 0 to 1: its solid angle in the view relative to that without occlusion or image edges.
+        distance: Metres from the camera to the closest point of the box.
     """
 
     view: int
@@ -62,9 +58,9 @@ class Sighting(Struct, frozen=True, array_like=True):
     distance: float = math.inf
 
     def well(self, size: tuple[int, int]) -> bool:
-        """Whether the box is seen well enough in a view of `size` pixels to be recognised and judged.
+        """Return True if the box is clearly visible in a view of `size` pixels.
 
-        Share and area count to three decimals and to a tenth of a pixel.
+        Share and area are rounded to three decimals and a tenth of a pixel.
         """
         return (
             round(self.share, 3) >= LEAST_SHARE
@@ -73,11 +69,14 @@ class Sighting(Struct, frozen=True, array_like=True):
 
 
 class Sight:
-    """Looks for objects of a scene in its views; owned by the thread that owns the renderer.
+    """Measures the visibility of objects in views of a scene; used by the thread that owns the renderer.
 
-    boxes: of all objects that are known, in the scene's frame: what lies in two of them goes to the
-    smaller. size: width and height of the pictures that areas are given for. widest: pixels across
-    in which it is counted at the most.
+    Args:
+        renderer: Draws the scene.
+        scene: The scene.
+        boxes: All known objects, in the scene's frame; surface in several boxes belongs to the smallest.
+        size: Width and height of the images that areas refer to.
+        widest: Maximum width in pixels at which pixels are counted.
     """
 
     def __init__(
@@ -92,33 +91,39 @@ class Sight:
         self.scene = scene
         self.boxes = list(boxes)
         self.size = size
-        shrunk = min(1.0, widest / size[0])
-        self.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
+        shrink = min(1.0, widest / size[0])
+        self.counted = max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
         self._surfaces = BoxSurfaces.of(scene, boxes)
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
 
     def look(self, camera: Camera, which: Sequence[int] | None = None) -> list[Sighting]:
-        """Return how each of the boxes is seen; which: their numbers, all unless given.
+        """Return the visibility of boxes from a camera.
 
-        RenderError where the scene cannot be drawn.
+        Args:
+            camera: The camera.
+            which: Numbers of the boxes; None for all.
+
+        Raises:
+            RenderError: The scene cannot be drawn.
         """
         areas, angles = self.count(self.frame(camera), camera)
         numbers = range(len(self.boxes)) if which is None else which
         return self.sightings(areas, angles, camera.position, numbers)
 
     def frame(self, camera: Camera) -> Frame:
-        """Return the view in which it is counted. RenderError where it cannot be drawn."""
+        """Draw the frame in which pixels are counted; raise RenderError if it cannot be drawn."""
         return self.renderer.draw(self.scene, camera, *self.counted)
 
     def count(self, frame: Frame, camera: Camera) -> tuple[FloatArray, FloatArray]:
-        """Return how much of each box shows in a view that `frame` gave: (boxes,) pixels and steradians."""
+        """Return how much of each box a frame from `frame` shows, (boxes,) pixels and steradians."""
         angles = pixel_angles(*self.counted, camera.vertical_fov)
         return self._sums(frame, camera, camera.position, angles)
 
     def map_areas(self, camera: MapCamera) -> FloatArray:
-        """Return how many pixels show each box, (boxes,), on a map without its grid and its trail.
+        """Return the number of pixels that show each box on a map without overlays, (boxes,).
 
-        RenderError where it cannot be drawn.
+        Raises:
+            RenderError: The map cannot be drawn.
         """
         scale = camera.metres_per_pixel * self.size[0] / self.counted[0]
         coarse = replace(camera, metres_per_pixel=scale)
@@ -129,37 +134,44 @@ class Sight:
     def sightings(
         self, areas: FloatArray, angles: FloatArray, position: Vector, which: Iterable[int]
     ) -> list[Sighting]:
-        """Return how the boxes `which` are seen, of which so much shows in views taken at one place, as of view 0.
+        """Return the visibility of the boxes `which`, as of view 0.
 
-        RenderError where an object cannot be drawn alone.
+        Args:
+            areas: Pixels of each box in views from one position, (boxes,).
+            angles: Solid angle of each box in these views, (boxes,) steradians.
+            position: Metres, world frame.
+            which: Numbers of the boxes.
+
+        Raises:
+            RenderError: An object cannot be drawn alone.
         """
-        counts, away = self._surfaces.seen_from(position), self._surfaces.distances(position)
-        found = []
+        counts, distances = self._surfaces.seen_from(position), self._surfaces.distances(position)
+        sightings = []
         for number in which:
             area, share = float(areas[number]), 0.0
             if area:
                 whole = self._whole_angle(counts[:, number], number, position)
                 share = min(1.0, float(angles[number]) / whole) if whole else 0.0
-            found.append(Sighting(0, number, area, share, float(away[number])))
-        return found
+            sightings.append(Sighting(0, number, area, share, float(distances[number])))
+        return sightings
 
     def cameras(self, view: View) -> list[tuple[Sight, Camera]]:
-        """Return the cameras whose pictures a view shows together, each with what counts in it.
+        """Return the cameras whose images form a view, each with a Sight for its image size.
 
-        Those are four for `around`, each in a quarter of the picture, and the view's own for others.
+        There are four for `around`, each in a quarter of the image; other views have one.
         """
-        assert isinstance(view.camera, Camera), "it is no map"
+        assert isinstance(view.camera, Camera), "maps have no perspective camera"
         if view.kind != "around":
             return [(self, view.camera)]
         quarter = self.sized(cell_size(self.size))
         return [(quarter, each) for each in cameras_of(camera_ahead(view.camera, self.size))]
 
     def sized(self, size: tuple[int, int]) -> Sight:
-        """Return a Sight for pictures of another size, counted as coarsely."""
+        """Return a Sight for images of another size, with the same downscaling."""
         other = copy(self)
-        shrunk = self.counted[0] / self.size[0]
+        shrink = self.counted[0] / self.size[0]
         other.size = size
-        other.counted = max(1, round(size[0] * shrunk)), max(1, round(size[1] * shrunk))
+        other.counted = max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
         return other
 
     def _sums(
@@ -178,7 +190,7 @@ class Sight:
     def _by_depth(
         self, frame: Frame, camera: Camera | MapCamera
     ) -> tuple[BoxSurfaces, NDArray[np.int32]]:
-        """Return what the surface points under the pixels belong to, and the number of each pixel's, -1 without one."""
+        """Assign the surface points at the pixels to boxes; return them and each pixel's point number, -1 for none."""
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
         surfaces = BoxSurfaces.holding(points[:, None], None, self.boxes)
@@ -187,9 +199,12 @@ class Sight:
         return surfaces, pieces
 
     def _whole_angle(self, groups: NDArray[np.bool_], number: int, position: Vector) -> float:
-        """Return the solid angle that an object takes from a place with nothing else there.
+        """Return the solid angle of an object seen from a position without occlusion.
 
-        groups: (groups,) which of them count as the object from there.
+        Args:
+            groups: (groups,) bool, which groups count as the object from there.
+            number: Number of its box.
+            position: Metres, world frame.
         """
         pieces, scene = self._surfaces.pieces(groups), self.scene
         views = cameras_around(self._grown[number], position)
@@ -219,10 +234,10 @@ class Sight:
 
 
 def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int, int]]:
-    """Return cameras at a place whose pictures (width, height in pixels) hold all of a box.
+    """Return cameras at a position whose images (width, height in pixels) contain a whole box.
 
-    That is one turned to it, or, where the place lies in it or too near for that, six that look in
-    all directions.
+    Usually this is one camera aimed at the box. If the position is inside or too close, six cameras cover all
+    directions.
     """
     corners = box.corners
     middle = (_unit(corners - np.array(position))).mean(axis=0) + np.array(position)
@@ -235,8 +250,9 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
             width = max(1, math.ceil(height * across / upwards))
             fov = math.degrees(2 * math.atan(upwards))
             return [(replace(aimed, vertical_fov=fov), width, height)]
-    ways = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]
-    return [(Camera(position, yaw, pitch, 90.0), ALONE_PIXELS, ALONE_PIXELS) for yaw, pitch in ways]
+    size = ALONE_PIXELS, ALONE_PIXELS
+    directions = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]
+    return [(Camera(position, yaw, pitch, 90.0), *size) for yaw, pitch in directions]
 
 
 @lru_cache(maxsize=16)
@@ -249,7 +265,7 @@ def pixel_angles(width: int, height: int, vertical_fov: float) -> FloatArray:
 def _angles(
     u: NDArray[np.intp], v: NDArray[np.intp], width: int, height: int, vertical_fov: float
 ) -> FloatArray:
-    """Return the solid angle of pixels in columns u and rows v, steradians."""
+    """Return the solid angle of the pixels in columns u and rows v, in steradians."""
     focal = height / 2 / math.tan(math.radians(vertical_fov) / 2)
     right, below = (u + 0.5 - width / 2) / focal, (v + 0.5 - height / 2) / focal
     squares = 1 + right**2 + below**2
@@ -258,7 +274,7 @@ def _angles(
 
 
 def _aimed(position: Vector, point: FloatArray) -> Camera:
-    """Return a camera that looks at a point, however steeply."""
+    """Return a camera that looks at a point, with unlimited pitch."""
     x, y, z = (float(end - start) for end, start in zip(point, position, strict=True))
     level = math.hypot(x, y)
     return Camera(position, math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, level)))

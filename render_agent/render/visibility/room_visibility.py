@@ -1,4 +1,4 @@
-"""What views of a room show: boxes, surface, and what is close in front of the camera; each pose is looked at once."""
+"""Visibility in views of a room: objects, surface coverage and close obstacles. Each pose is rendered once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, placed
 from render_agent.tasks.mentions import named_categories
 
-MAX_OPEN_ROOMS = 8
-"""Rooms whose scene stays in memory; the results of the others' views are kept."""
-
-NEAR_METRES = 0.5
-"""Metres along the optical axis: what is nearer fills a picture with one surface."""
-
-NOTHING: Facts = Facts({}, 0.0, {})
-"""The facts of a scene about which nothing is known."""
+MAX_OPEN_ROOMS = 8  # rooms whose scene stays in memory; results are kept for all rooms
+NEAR_METRES = 0.5  # surface closer than this along the optical axis fills the image
+NOTHING: Facts = Facts({}, 0.0, {})  # for scenes without ground truth
 
 Pose = tuple[str, Camera | MapCamera]
 """Kind and camera of a view."""
@@ -35,12 +30,16 @@ Pose = tuple[str, Camera | MapCamera]
 
 @dataclass(eq=False)
 class Look:
-    """What one pose shows.
+    """What is visible from one pose.
 
-    areas: (boxes,) pixels of each box. angles: (boxes,) steradians. near: the share of the picture that shows what is
-    nearer than NEAR_METRES. nearest: median depth of these pixels in metres, inf without any. empty: the share in
-    which nothing was scanned. covered: (points,) which points of the visible surface, None until asked for.
-    sightings: of the boxes that were asked for, by number.
+    Attributes:
+        areas: Pixels of each box, (boxes,).
+        angles: Solid angle of each box, (boxes,) steradians.
+        near: Share of the image that shows surface closer than NEAR_METRES.
+        nearest: Median depth of these pixels in metres, inf if there are none.
+        empty: Share of the image where nothing was scanned.
+        covered: Visible points of the room's visible surface, (points,) bool; None until requested.
+        sightings: Sightings requested so far, by box number.
     """
 
     areas: FloatArray
@@ -53,10 +52,13 @@ class Look:
 
 
 class Room:
-    """A scene and what is known of it; owned by the thread that owns the renderers it is given.
+    """A scene and its ground truth; used by the thread that owns the renderers passed to its methods.
 
-    facts: with their boxes in the scene's frame. space: gives its free space. size: width and height of
-    the views in pixels.
+    Args:
+        scene: The scene.
+        space: Returns its free space.
+        facts: Ground truth, with boxes in the scene's frame.
+        size: Width and height of the views in pixels.
     """
 
     def __init__(
@@ -77,61 +79,61 @@ class Room:
         self._looks: dict[Pose, Look] = {}
 
     def look(self, view: View, renderer: Renderer) -> Look:
-        """Return what a view shows; it is drawn the first time."""
+        """Return what a view shows; it is rendered once."""
         pose = view.kind, view.camera
         if pose not in self._looks:
             self._looks[pose] = self._new_look(view, renderer)
         return self._looks[pose]
 
     def sightings(self, view: View, which: Sequence[int], renderer: Renderer) -> list[Sighting]:
-        """Return how a view shows each of the boxes `which`; a map shows none.
+        """Return the visibility of each of the boxes `which` in a view; maps have none.
 
-        The pictures of four directions count together.
+        For `around`, the four directions are added up.
         """
         camera = view.camera
         if not which or not isinstance(camera, Camera):
             return [Sighting(view.number, number) for number in which]
         look = self.look(view, renderer)
         if missing := [number for number in which if number not in look.sightings]:
-            found = self._objects(renderer).sightings(
+            new = self._objects(renderer).sightings(
                 look.areas, look.angles, camera.position, missing
             )
-            look.sightings |= {sighting.box: sighting for sighting in found}
+            look.sightings |= {sighting.box: sighting for sighting in new}
         return [structs.replace(look.sightings[number], view=view.number) for number in which]
 
     def areas(self, view: View, renderer: Renderer) -> FloatArray:
-        """Return how many pixels of a view show each box, (boxes,), also of a map."""
+        """Return the pixels of a view that show each box, (boxes,); includes maps."""
         return self.look(view, renderer).areas
 
     def covered_by(self, view: View, renderer: Renderer) -> NDArray[np.bool_]:
-        """Return which points of the room's visible surface a view shows, (points,); none of a map."""
+        """Return which points of the room's visible surface a view shows, (points,) bool; none for maps."""
         surface = self._points(renderer)
         if not isinstance(view.camera, Camera):
             return np.zeros(len(surface.points), bool)
         look = self.look(view, renderer)
-        if look.covered is None:  # it was looked at before the surface was known
+        if look.covered is None:  # rendered before the visible surface was computed
             frames = self._objects(renderer).cameras(view)
             look.covered = _covered(surface, [(each, sight.frame(each)) for sight, each in frames])
         return look.covered
 
     def covered(self, views: Iterable[View], renderer: Renderer) -> NDArray[np.bool_]:
-        """Return which points of the room's visible surface views show together."""
-        together = np.zeros(len(self._points(renderer).points), bool)
+        """Return which points of the room's visible surface are shown by any of the views, (points,) bool."""
+        covered = np.zeros(len(self._points(renderer).points), bool)
         for view in dict.fromkeys(views):
-            together |= self.covered_by(view, renderer)
-        return together
+            covered |= self.covered_by(view, renderer)
+        return covered
 
     def coverage(self, views: Iterable[View], renderer: Renderer) -> float:
-        """Return the share of the room's visible surface that views show together."""
+        """Return the share of the room's visible surface shown by any of the views."""
         covered = self.covered(views, renderer)
         return float(covered.mean()) if len(covered) else 0.0
 
     def close(self) -> None:
-        """Drop the scene; the results of its views are kept."""
+        """Release the scene; results are kept."""
         self.scene = self.space = self._sight = None
 
     def open(self, scene: Callable[[], Scene], space: Callable[[], FreeSpace]) -> None:
-        """Take the scene of a closed room again."""
+        """Load the scene again if the room was closed."""
         if self.scene is None:
             self.scene, self.space = scene(), space
 
@@ -157,7 +159,7 @@ class Room:
         return look
 
     def _objects(self, renderer: Renderer) -> Sight:
-        """Return what looks for the boxes; made when it is first needed, as it sorts the whole surface."""
+        """Return the Sight of the room, created on first use because it sorts the whole surface."""
         if self._sight is None:
             assert self.scene is not None, "the room is open"
             self._sight = Sight(renderer, self.scene, self._boxes, self.size)
@@ -179,7 +181,7 @@ def _covered(surface: Surface, frames: Iterable[tuple[Camera, Frame]]) -> NDArra
 
 
 class Rooms:
-    """Rooms by name; the MAX_OPEN_ROOMS that were used last hold their scene."""
+    """Rooms by name; the MAX_OPEN_ROOMS most recently used ones keep their scene."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
@@ -192,23 +194,30 @@ class Rooms:
         space: Callable[[], FreeSpace],
         facts: Facts = NOTHING,
     ) -> Room:
-        """Return the room of a scene, opened.
+        """Return the room of a scene, open.
 
-        facts: as files have them, their boxes not yet placed. SceneError where its scan cannot be read.
+        Args:
+            name: Name of the room.
+            scene: Loads its scene.
+            space: Returns its free space.
+            facts: Ground truth in the frame of its file.
+
+        Raises:
+            SceneError: The scan cannot be read.
         """
         room = self._rooms.pop(name, None)
         if room is None:
             opened = scene()
             room = Room(opened, space, placed(facts, opened), self.size)
         room.open(scene, space)
-        self._rooms[name] = room  # the last one now
+        self._rooms[name] = room  # now the most recently used
         for least_used in list(self._rooms.values())[:-MAX_OPEN_ROOMS]:
             least_used.close()
         return room
 
 
 def named_boxes(question: Question, room: Room) -> list[int]:
-    """Return the numbers of the room's boxes that a question names."""
+    """Return the numbers of the boxes whose category a question names."""
     names = named_categories(question)
     return [number for number, label in enumerate(room.labels) if label in names]
 
@@ -216,9 +225,10 @@ def named_boxes(question: Question, room: Room) -> list[int]:
 def boxes_seen(
     question: Question, room: Room, views: Iterable[View], renderer: Renderer
 ) -> frozenset[int]:
-    """Return the numbers of the boxes that a question names and one of some views shows well.
+    """Return the numbers of the boxes that a question names and at least one of the views shows clearly.
 
-    RenderError where a view cannot be drawn.
+    Raises:
+        RenderError: A view cannot be drawn.
     """
     which = named_boxes(question, room)
     return frozenset(

@@ -1,12 +1,12 @@
-"""Projected Gaussians blended from front to back, tile by tile, and the depth at which half of the light is gone.
+"""Blend projected Gaussians from front to back, tile by tile, and find the depth where half of the light is absorbed.
 
-After B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), section 6
-and its program: alpha is at most 0.99, what covers a pixel less than 1/255 is left out, and a pixel is done
-before less than 1/10000 of its light would be left.
+Follows B. Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), section 6, and their
+program: alpha is limited to 0.99, contributions below 1/255 are skipped, and a pixel is finished before less than
+1/10000 of its light would remain.
 
-A tile keeps for each pixel the light that is left (below zero once the pixel is done), red, green, blue and
-which Gaussian of the tile's list took the first half. Eight pixels are done at a time by the same
-instructions, so that nothing within the innermost loop branches.
+The state of a tile has, for each pixel, the remaining light (negative once the pixel is finished), red, green, blue,
+and which Gaussian of the tile's list absorbed the first half. Eight pixels are processed with SIMD instructions, so the
+innermost loop has no branches.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import numpy as np
 
 from render_agent.render.rasteriser.kernels import kernel
 
-TILE = 16
-"""Pixels that a tile is wide and high."""
-
-LANES = 8
-
+TILE = 16  # width and height of a tile in pixels
+LANES = 8  # pixels processed together
 PIXELS = TILE * TILE
 
 MOST_ALPHA = np.float32(0.99)
@@ -30,19 +27,18 @@ LEAST_LIGHT = np.float32(1e-4)
 HALF = np.float32(0.5)
 ONE = np.float32(1.0)
 
-CHECKED_EVERY = 16
-"""Gaussians after which it is looked whether all pixels of a tile are done."""
+CHECKED_EVERY = 16  # number of Gaussians after which a tile is checked for being finished
 
+# Polynomial approximation of exp(x) on [-0.35, 0]; its 16th power has an error of 1.5e-6.
 E0, E1, E2, E3, E4 = map(np.float32, (0.99999993, 0.99998978, 0.49976282, 0.16472589, 0.035076))
-"""The polynomial that is nearest to e to the power of x from -0.35 to 0; its sixteenth power is off by 1.5e-6."""
 
 
 @kernel
 def lists(bounds: Any, first_row: Any, last_row: Any, tiles_across: Any) -> Any:
-    """Return which Gaussians touch each tile of a band: starts (t + 1,) int64 and positions (p,) int32.
+    """Return the Gaussians that touch each tile of a band, as starts (t + 1,) int64 and positions (p,) int32.
 
-    bounds: (n, 4) int32 from front to back; positions are in it. A tile's positions stand from its
-    start up to the next one's, from front to back.
+    Positions are indices into `bounds`, (n, 4) int32, which is sorted front to back. A tile's positions are between its
+    start and the next tile's, in the same order.
     """
     down = (last_row - first_row + TILE - 1) // TILE
     starts = np.zeros(down * tiles_across + 1, np.int64)
@@ -74,15 +70,15 @@ def _blend_lanes(
     state: Any, base: Any, du: Any, iuu: Any, cross: Any, rest: Any, opacity: Any,
     red: Any, green: Any, blue: Any, number: Any,
 ) -> None:  # fmt: skip
-    """Blend one Gaussian over the LANES pixels from `base` on, the first of which is `du` right of its middle.
+    """Blend one Gaussian over LANES pixels starting at `base`, the first of which is `du` right of its centre.
 
-    iuu, cross, rest: half of its exponent is (iuu * du / 2 + cross) * du + rest.
+    Half of its exponent is (iuu * du / 2 + cross) * du + rest.
     """
-    # unsigned, as numbers that may be negative would be looked at one by one
+    # Unsigned: with indices that might be negative, the loop would not be vectorised.
     for lane in range(np.uint64(0), np.uint64(LANES)):
         at = base + lane
         d = du + np.float32(np.int32(lane))
-        # e to the power of x is (e to the power of x / 16) to the power of 16
+        # exp(x) = exp(x / 16) ** 16
         power = ((iuu * d + cross) * d + rest) * np.float32(-1.0 / 16.0)
         power = max(power, np.float32(-0.5))
         e = (((E4 * power + E3) * power + E2) * power + E1) * power + E0
@@ -107,9 +103,10 @@ def _blend_lanes(
 
 @kernel
 def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, state: Any) -> None:
-    """Blend a tile, whose first pixel is (left, top), with the Gaussians at `positions`, from front to back.
+    """Blend the Gaussians at `positions`, front to back, over a tile with first pixel (left, top).
 
-    records: see `ewa.project`. slots: (n,) int64, the record of each position. state: (5 * PIXELS,) float32.
+    For `records` see `ewa.project`. `slots`, (n,) int64, has the record of each position. `state` is (5 * PIXELS,)
+    float32 and is overwritten.
     """
     state[:PIXELS] = ONE
     state[PIXELS : 4 * PIXELS] = np.float32(0.0)
@@ -128,7 +125,7 @@ def blend_tile(records: Any, slots: Any, positions: Any, left: Any, top: Any, st
             dv = np.float32(row) + HALF - v
             cross = iuv * dv
             rest = HALF * ivv * dv * dv
-            # where on this row the exponent reaches its end
+            # Interval of the row where the exponent stays below its end.
             inside = cross * cross - np.float32(2.0) * iuu * (rest - end)
             if inside <= np.float32(0.0):
                 continue
@@ -162,8 +159,19 @@ def draw_band(
 ) -> None:  # fmt: skip
     """Draw the rows first_row … last_row-1.
 
-    slots, bounds: of the Gaussians in the picture from front to back. sources: (n,) int32, the scene's
-    index of each. near, perspective: see Projection. depths (H, W) float32, primitives (H, W) int32 and colours (H, W, 3) uint8 are written.
+    Args:
+        records: See `ewa.project`.
+        slots: Records of the visible Gaussians from front to back, (n,).
+        bounds: Their bounds in the image, (n, 4).
+        sources: The scene's index of each, (n,) int32.
+        near: See Projection.
+        perspective: See Projection.
+        background: RGB from 0 to 1.
+        first_row: First row.
+        last_row: Last row plus one.
+        depths: (H, W) float32, written.
+        primitives: (H, W) int32, written.
+        colours: (H, W, 3) uint8, written.
     """
     width = colours.shape[1]
     across = (width + TILE - 1) // TILE
@@ -191,9 +199,7 @@ def draw_band(
                 record = records[slots[position]]
                 du, dv = column + 0.5 - record[0], row + 0.5 - record[1]
                 aside = du * record[11] + dv * record[12]
-                if (
-                    perspective
-                ):  # the inverse of a plane's depth is what changes evenly over the picture
+                if perspective:  # the inverse depth of a plane is linear in the image
                     aside /= max(1.0 - aside / record[10], 0.1)
                 aside = min(max(aside, -record[13]), record[13])
                 depths[row, column] = max(record[10] + aside, near)

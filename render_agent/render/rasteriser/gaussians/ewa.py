@@ -1,8 +1,8 @@
-"""Gaussians projected into a picture: EWA splatting, and colours by spherical harmonics.
+"""Project Gaussians into an image: EWA splatting, and colours from spherical harmonics.
 
-Formulas: M. Zwicker et al., "EWA Volume Splatting" (2001), for the covariance in the picture; B. Kerbl
-et al., "3D Gaussian Splatting for Real-Time Radiance Field Rendering" (2023) for its low-pass, the
-harmonics, and the least opacity that counts.
+Formulas: M. Zwicker et al., "EWA Volume Splatting" (2001), for the covariance in the image; B. Kerbl et al., "3D
+Gaussian Splatting for Real-Time Radiance Field Rendering" (2023), for the low-pass filter, the harmonics, and the
+minimum opacity.
 """
 
 from __future__ import annotations
@@ -13,28 +13,24 @@ import numpy as np
 
 from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
 
+# Entries of a projected Gaussian's record: centre (u, v), inverse covariance in the image (uu, uv, vv), exponent at which
+# it ends, opacity, red, green, blue, depth, slope of the depth along u and v, and maximum depth deviation.
 RECORD = 14
-"""Numbers of a projected Gaussian: where in the picture (u, v), the inverse of its covariance there (uu, uv,
-vv), the exponent at which it ends, its opacity, red, green, blue, depth, the depth's slope along u and v, and
-the most that the depth differs."""
 
+# Square pixels added to the covariance, so that nothing falls between pixels.
 LOW_PASS_PIXELS = np.float32(0.3)
-"""Square pixels that are added to the covariance, so that nothing falls between the pixels."""
-
+# Square pixels; minimum thickness of edge-on flat Gaussians when computing slopes.
 EDGE_PIXELS = 0.01
-"""Square pixels that a flat Gaussian which is seen from its edge counts as thick when its slope is found."""
+LEAST_ALPHA = 1.0 / 255.0  # smaller contributions to a pixel are skipped
 
-LEAST_ALPHA = 1.0 / 255.0
-"""What covers a pixel less than this leaves it as it is."""
-
+# Share of the image size. Covariances farther outside the image than this use the projection's derivative at that
+# margin, because the projection is no longer nearly linear there.
 MOST_ASIDE = 0.15
-"""Shares of the picture: covariances further outside than this are those at its margin, as the projection is
-no longer near to linear there."""
 
 
 @kernel
 def covariances(scales: Any, rotations: Any, order: Any) -> Any:
-    """Return the covariances, (n, 6) float32: xx, xy, xz, yy, yz, zz in square metres, in `order`."""
+    """Return covariances in `order`, (n, 6) float32: xx, xy, xz, yy, yz, zz in square metres."""
     out = np.empty((len(order), 6), np.float32)
     for i in range(len(order)):
         source = order[i]
@@ -71,7 +67,7 @@ def covariances(scales: Any, rotations: Any, order: Any) -> Any:
 
 @kernel
 def _colour(harmonics: Any, source: Any, x: Any, y: Any, z: Any, record: Any) -> None:
-    """Write the colour that a Gaussian has along a direction, (x, y, z) of unit length, into its record."""
+    """Write the colour of a Gaussian seen along a unit direction (x, y, z) into its record."""
     two, three, four = np.float32(2.0), np.float32(3.0), np.float32(4.0)
     count = harmonics.shape[1]
     xx, yy, zz = x * x, y * y, z * z
@@ -118,13 +114,13 @@ def _colour(harmonics: Any, source: Any, x: Any, y: Any, z: Any, record: Any) ->
 
 @inlined_kernel
 def _linear(m: Any, row: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return a row of the projection applied to a place in metres: u and v times depth (rows 0, 1), or depth (row 3)."""
+    """Apply a row of the projection to a position in metres: u or v times depth (rows 0, 1), or depth (row 3)."""
     return m[row, 0] * x + m[row, 1] * y + m[row, 2] * z + m[row, 3]
 
 
 @inlined_kernel
 def _derivatives(m: Any, row: Any, at: Any, most: Any, scale: Any) -> Any:
-    """Return the derivatives along x, y and z of u (row 0) or v (row 1) where it is `at` of `most` pixels."""
+    """Return the derivatives of u (row 0) or v (row 1) along x, y and z at pixel `at` of `most`, clamped near the image."""
     at = min(max(at, -MOST_ASIDE * most), (1.0 + MOST_ASIDE) * most)
     return (
         (m[row, 0] - at * m[2, 0]) * scale,
@@ -135,7 +131,7 @@ def _derivatives(m: Any, row: Any, at: Any, most: Any, scale: Any) -> Any:
 
 @inlined_kernel
 def _times(covariance: Any, i: Any, a0: Any, a1: Any, a2: Any) -> Any:
-    """Return the product of a Gaussian's covariance in the world and (a0, a1, a2)."""
+    """Return the product of a Gaussian's covariance, in the world frame, and (a0, a1, a2)."""
     s0, s1, s2 = (
         np.float64(covariance[i, 0]),
         np.float64(covariance[i, 1]),
@@ -151,16 +147,17 @@ def _times(covariance: Any, i: Any, a0: Any, a1: Any, a2: Any) -> Any:
 
 @inlined_kernel
 def _extent(at: Any, reach: Any, most: Any) -> Any:
-    """Return the first and last-plus-one pixel within `reach` of a place, of `most`."""
+    """Return the first and last-plus-one pixel within `reach` of a position, limited to `most` pixels."""
     first = np.int64(min(max(np.ceil(at - reach - 0.5), 0.0), most))
     return first, np.int64(min(max(np.floor(at + reach + 0.5), 0.0), most))
 
 
 @inlined_kernel
 def _slopes(along_u: Any, along_v: Any, uu: Any, uv: Any, vv: Any) -> Any:
-    """Return the slopes along u and v of the depth at which a Gaussian is densest: its mean given u and v.
+    """Return the slopes along u and v of a Gaussian's mean depth given u and v.
 
-    along_u, along_v: the covariances of depth with u and v. uu, uv, vv: that in the picture, low-passed.
+    `along_u` and `along_v` are the covariances of depth with u and v; uu, uv and vv the low-passed covariance in the
+    image.
     """
     uu, vv = uu - LOW_PASS_PIXELS + EDGE_PIXELS, vv - LOW_PASS_PIXELS + EDGE_PIXELS
     inverse = 1.0 / (uu * vv - uv * uv)
@@ -169,7 +166,7 @@ def _slopes(along_u: Any, along_v: Any, uu: Any, uv: Any, vv: Any) -> Any:
 
 @inlined_kernel
 def _depth_variance(m: Any, covariance: Any, i: Any) -> Any:
-    """Return the variance of a Gaussian's depth, in square metres."""
+    """Return the variance of a Gaussian's depth in square metres."""
     s0, s1, s2 = (
         np.float64(covariance[i, 0]),
         np.float64(covariance[i, 1]),
@@ -188,7 +185,7 @@ def _depth_variance(m: Any, covariance: Any, i: Any) -> Any:
 
 @inlined_kernel
 def _direction(eye: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return the direction, of unit length, from the eye to a place."""
+    """Return the unit direction from the eye to a position."""
     dx, dy, dz = x - eye[0], y - eye[1], z - eye[2]
     length = 1.0 / np.sqrt(dx * dx + dy * dy + dz * dz)
     return dx * length, dy * length, dz * length
@@ -200,13 +197,31 @@ def project(
     blocks: Any, first: Any, last: Any, matrix: Any, perspective: Any, near: Any, eye: Any, axes: Any,
     width: Any, height: Any, records: Any, bounds: Any, sources: Any, keys: Any,
 ) -> Any:  # fmt: skip
-    """Project the Gaussians of the visible blocks first … last-1; return how many are in the picture.
+    """Project the Gaussians of the visible blocks first … last-1; return how many are in the image.
 
-    points … order: see GaussianBlocks. matrix … near: see Projection. eye: (3,) metres, where the camera
-    is; not used for a map, which is seen from straight above everywhere. axes: (3, 3), from the world to
-    the axes of the harmonics. records: (k, RECORD) float32, bounds: (k, 4) int32 (first and last-plus-one
-    row and column), and keys: (k,) uint64 (depth, then the slot of the record) are written, from
-    slot first * block_size on; keys without gaps.
+    Records, bounds, sources and keys are written contiguously from slot first * block_size on.
+
+    Args:
+        points: See GaussianBlocks.
+        covariance: See GaussianBlocks.
+        opacities: See GaussianBlocks.
+        harmonics: See Gaussians.
+        order: See GaussianBlocks.
+        block_size: Gaussians per block.
+        blocks: Visible blocks.
+        first: First visible block of this task.
+        last: Last visible block plus one.
+        matrix: See Projection.
+        perspective: See Projection.
+        near: See Projection.
+        eye: Camera position, (3,) metres; unused for maps, which look straight down everywhere.
+        axes: (3, 3), from the world frame to that of the harmonics.
+        width: Image width in pixels.
+        height: Image height in pixels.
+        records: (k, RECORD) float32, written.
+        bounds: (k, 4) int32, first and last-plus-one row and column, written.
+        sources: (k,) int32, the scene's index of each, written.
+        keys: (k,) uint64, depth, then the slot of the record, written.
     """
     m = matrix
     slot = first * block_size
@@ -264,7 +279,7 @@ def project(
                 right,
             )
             sources[slot] = order[i]
-            # depths are above zero, and so are ordered as their bits are
+            # The bit patterns of positive floats sort like their values.
             depth_bits[0] = depth
             keys[slot] = np.uint64(as_bits[0]) << np.uint64(32) | np.uint64(slot)
             slot += 1

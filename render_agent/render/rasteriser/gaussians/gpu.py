@@ -1,4 +1,4 @@
-"""Splats drawn on an NVIDIA GPU by gsplat, where that is installed and works; the door to gsplat."""
+"""Draw splats on an NVIDIA GPU with gsplat, if it is installed and works. The only module that imports gsplat."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
 from render_agent.util.reasons import reason_of
 
-HALF = 0.5
-"""Where less of the light is absorbed than this, a pixel has no depth."""
+HALF = 0.5  # pixels that absorb less of the light than this have no depth
 
 log = logging.getLogger(__name__)
 
 
 def gpu_renderer() -> GpuGaussians | None:
-    """Return the renderer of splats on the GPU; None where there is no GPU, or gsplat is not installed or fails."""
+    """Return a GPU renderer for splats, or None if there is no GPU or gsplat is not installed or fails."""
     if find_spec("gsplat") is None or find_spec("torch") is None:
         return None
     import torch
@@ -32,17 +31,17 @@ def gpu_renderer() -> GpuGaussians | None:
     if not torch.cuda.is_available():
         return None
     try:
-        made = GpuGaussians()
-        made.draw(_point(), Camera((0.0, 0.0, 0.0)), 16, 16)
-    # gsplat compiles itself when it is first used, which fails in as many ways as compilers do.
+        renderer = GpuGaussians()
+        renderer.draw(_point(), Camera((0.0, 0.0, 0.0)), 16, 16)
+    # gsplat is compiled on first use, which can fail with arbitrary exceptions.
     except Exception as error:  # noqa: BLE001
         log.warning(
-            "gsplat does not work here (%s: %s): splats are drawn on the processor",
+            "gsplat does not work (%s: %s); splats are drawn on the CPU instead",
             type(error).__name__,
             reason_of(error),
         )
         return None
-    return made
+    return renderer
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,10 @@ class _Uploaded:
 
 
 class GpuGaussians:
-    """Draws splats by gsplat (see Renderer); pictures are those of the processor but for rounding.
+    """Draws splats with gsplat; see `Renderer`. Frames equal those of the CPU except for rounding.
 
-    The depth of a pixel is the mean of the depths at which its light is absorbed, not the middle, and
-    is inf where less than half is; frames have no primitives. Scenes stay on the GPU as long as they live.
+    A pixel's depth is the mean of the depths where its light is absorbed, rather than the median, and inf if less than
+    half is absorbed. Frames have no primitives. Scenes stay on the GPU as long as they live.
     """
 
     def __init__(self) -> None:
@@ -73,11 +72,11 @@ class GpuGaussians:
         self._uploaded: WeakKeyDictionary[Scene, _Uploaded] = WeakKeyDictionary()
 
     def close(self) -> None:
-        """Give the scenes on the GPU back."""
+        """Release the scenes on the GPU."""
         self._uploaded.clear()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of a splat that `camera` sees, `width` × `height` pixels."""
+        """Draw a splat as seen by the camera."""
         assert scene.gaussians is not None
         splat = self._uploaded.get(scene)
         if splat is None:
@@ -105,7 +104,7 @@ class GpuGaussians:
             return Frame(shades, depth.float().cpu().numpy())
 
     def _colours(self, splat: _Uploaded, camera: Camera | MapCamera) -> Any:
-        """Return the colours, (n, 3), of the Gaussians as the camera sees them."""
+        """Return the colours of the Gaussians as seen by the camera, (n, 3)."""
         if isinstance(camera, MapCamera):
             directions = self._tensor(np.array([0.0, 0.0, -1.0])).expand_as(splat.points)
         else:
@@ -129,9 +128,9 @@ class GpuGaussians:
 def _pinhole(
     camera: Camera | MapCamera, width: int, height: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], float]:
-    """Return a camera's pose (4, 4), its intrinsics (3, 3), and the least depth that it draws, metres.
+    """Return a camera's pose, (4, 4), intrinsics, (3, 3), and near plane in metres.
 
-    Those of a map have pixels per metre in the place of the focal length.
+    The intrinsics of a map have pixels per metre instead of the focal length.
     """
     if not isinstance(camera, MapCamera):
         return camera.pose, camera.intrinsics(width, height), NEAR_METRES
@@ -143,7 +142,7 @@ def _pinhole(
 
 
 def _point() -> Scene:
-    """Return a splat of one Gaussian, a metre ahead of the origin."""
+    """Return a splat with a single Gaussian, one metre in front of the origin."""
     points = np.array([[1.0, 0.0, 0.0]], np.float32)
     gaussians = Gaussians(
         np.full((1, 3), 0.1, np.float32),

@@ -1,4 +1,4 @@
-"""Splats drawn on the processor: what is visible is projected, sorted by depth and blended in bands of rows."""
+"""Draw splats on the CPU: project the visible Gaussians, sort them by depth, and blend them in bands of rows."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from render_agent.scans.scene import Scene
 
 GAUSSIANS_PER_BLOCK = 256
 
-BLOCKS_PER_TASK = 64
-"""Blocks that are projected at a time."""
-
-ROWS_PER_BAND = 32
-"""Rows of a band: what one thread draws at a time; whole tiles."""
-
+BLOCKS_PER_TASK = 64  # blocks projected at a time
+ROWS_PER_BAND = 32  # rows that one thread draws at a time; a multiple of the tile size
+# Margin that is projected, too; the low-pass filter widens Gaussians by at most this.
 MARGIN_PIXELS = 4
-"""Pixels around the picture: the low-pass widens no Gaussian by more, and what lies there is projected too."""
 
 InBands = Callable[[Callable[[tuple[int, int]], None], int, int], None]
-"""Runs a task on parts of so many things, at most so many at a time, on a renderer's threads."""
+"""Runs a task on ranges of a number of items, with a maximum range size, on a renderer's threads."""
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianBlocks:
     """The Gaussians of a scene in blocks of GAUSSIANS_PER_BLOCK (the last may have fewer).
 
-    points: (n, 3) float32, metres, world frame. covariances: (n, 6) float32, square metres. opacities:
-    (n,) float32. order: (n,) int32, the scene's index of each. boxes: (b, 6) float64, lowest and highest
-    corner of each block, metres, around all that its Gaussians cover visibly.
+    Attributes:
+        points: (n, 3) float32, metres, world frame.
+        covariances: (n, 6) float32, square metres.
+        opacities: (n,) float32.
+        order: (n,) int32, the scene's index of each.
+        boxes: (b, 6) float64, bounding boxes of what each block's Gaussians visibly cover, metres.
     """
 
     points: NDArray[np.float32]
@@ -51,7 +50,7 @@ class GaussianBlocks:
 
 
 def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
-    """Return the Gaussians of `scene` in blocks."""
+    """Divide the Gaussians of a scene into blocks."""
     low, scale = grid_of(scene.bounds)
     order = sorted_order(point_codes(np.ascontiguousarray(scene.points, np.float32), low, scale))
     points, opacities = scene.points[order], gaussians.opacities[order]
@@ -67,9 +66,9 @@ def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
 
 
 class GaussianRasteriser:
-    """Draws splats with compiled kernels, on the threads of a renderer; pixels do not depend on how many.
+    """Draws splats with compiled kernels on a renderer's threads; pixels do not depend on their number.
 
-    The blocks of a scene are built when it is first drawn and live as long as the scene.
+    A scene's blocks are built when it is first drawn and live as long as the scene.
     """
 
     def __init__(self, in_parts: InBands) -> None:
@@ -81,20 +80,20 @@ class GaussianRasteriser:
         self._keys = np.empty(0, np.uint64)
 
     def close(self) -> None:
-        """Forget the blocks."""
+        """Drop the blocks."""
         self._blocks.clear()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Return the picture of a splat that `camera` sees, `width` × `height` pixels.
+        """Draw a splat as seen by the camera.
 
-        A pixel's depth is where half of its light is absorbed, and its primitive the Gaussian there.
+        A pixel's depth is where half of its light is absorbed; its primitive is the Gaussian there.
         """
         assert scene.gaussians is not None
         blocks = self._blocks.get(scene)
         if blocks is None:
             blocks = self._blocks[scene] = gaussian_blocks(scene, scene.gaussians)
         view = projection(camera, width, height)
-        slots = self._projected(blocks, scene.gaussians, camera, view, width, height)
+        slots = self._project(blocks, scene.gaussians, camera, view, width, height)
         bounds, sources = self._bounds[slots], self._sources[slots]
         colours = np.empty((height, width, 3), np.uint8)
         depths = np.empty((height, width), np.float32)
@@ -110,7 +109,7 @@ class GaussianRasteriser:
         self._in_parts(band, height, ROWS_PER_BAND)
         return Frame(colours, depths, primitives)
 
-    def _projected(
+    def _project(
         self,
         blocks: GaussianBlocks,
         gaussians: Gaussians,
@@ -119,26 +118,26 @@ class GaussianRasteriser:
         width: int,
         height: int,
     ) -> NDArray[np.int64]:
-        """Project what may be seen; return the slots, (n,), of what is in the picture, front to back."""
-        seen = np.sort(_visible(blocks.boxes, view, width, height))
-        room = len(seen) * GAUSSIANS_PER_BLOCK
-        if room > len(self._keys):
-            self._records = np.empty((room, RECORD), np.float32)
-            self._bounds = np.empty((room, 4), np.int32)
-            self._sources = np.empty(room, np.int32)
-            self._keys = np.empty(room, np.uint64)
+        """Project the visible blocks; return the slots of the Gaussians in the image, (n,), front to back."""
+        visible_blocks = np.sort(_visible(blocks.boxes, view, width, height))
+        capacity = len(visible_blocks) * GAUSSIANS_PER_BLOCK
+        if capacity > len(self._keys):
+            self._records = np.empty((capacity, RECORD), np.float32)
+            self._bounds = np.empty((capacity, 4), np.int32)
+            self._sources = np.empty(capacity, np.int32)
+            self._keys = np.empty(capacity, np.uint64)
         eye = np.zeros(3) if isinstance(camera, MapCamera) else np.array(camera.position, float)
         counts: dict[int, int] = {}
 
         def task(part: tuple[int, int]) -> None:
             counts[part[0]] = project(
                 blocks.points, blocks.covariances, blocks.opacities, gaussians.harmonics, blocks.order,
-                GAUSSIANS_PER_BLOCK, seen, *part, view.matrix, view.perspective, view.near, eye,
+                GAUSSIANS_PER_BLOCK, visible_blocks, *part, view.matrix, view.perspective, view.near, eye,
                 gaussians.harmonics_axes, float(width), float(height),
                 self._records, self._bounds, self._sources, self._keys,
             )  # fmt: skip
 
-        self._in_parts(task, len(seen), BLOCKS_PER_TASK)
+        self._in_parts(task, len(visible_blocks), BLOCKS_PER_TASK)
         filled = [
             self._keys[first * GAUSSIANS_PER_BLOCK :][:count]
             for first, count in sorted(counts.items())
@@ -150,7 +149,7 @@ class GaussianRasteriser:
 
 
 def _visible(boxes: FloatArray, view: Projection, width: int, height: int) -> NDArray[np.int64]:
-    """Return the blocks, (k,), that may reach into the picture or its margin."""
+    """Return the blocks that may be visible in the image or its margin, (k,)."""
     matrix = view.matrix.copy()
     matrix[:2] += MARGIN_PIXELS * matrix[2]
     wider = Projection(matrix, view.perspective, view.near)
