@@ -123,8 +123,8 @@ def _checked(site: ASGIApp, port: int, token: str) -> ASGIApp:
             return
         except Exception as error:
             # Request boundary: an error in one handler must not affect other requests or leak details.
-            known = isinstance(error, RenderAgentError)
-            logger.error("could not serve %r: %s", scope["path"], error, exc_info=not known)
+            is_expected = isinstance(error, RenderAgentError)
+            logger.error("could not serve %r: %s", scope["path"], error, exc_info=not is_expected)
             response = PlainTextResponse("Internal error; see the log for details.\n", 500)
         await response(scope, receive, send)
 

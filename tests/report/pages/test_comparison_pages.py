@@ -156,7 +156,7 @@ def test_keys_follow_the_filter_of_the_comparison(page, two):
     page.goto(two.as_uri() + "#outcome=lost")
     page.click("#changed a >> text=0")
     page.wait_for_url("**/0.html#outcome=lost")
-    assert page.inner_text("#place") == "1 of 2 kept by the filter"
+    assert page.inner_text("#place") == "1 of 2 matching the filter"
     page.keyboard.press("2")
     assert page.evaluate("document.activeElement.id") == "a-turn-2"
     page.hover("#b-turn-1 h3")

@@ -265,7 +265,7 @@ def test_keys_lead_to_the_neighbours_up_and_to_turns(page, report):
 def test_keys_follow_the_order_of_the_filter(page, report):
     kept = "#type=relative+distance&sort=-turns"
     page.goto(address(report, "3", kept))
-    assert page.inner_text("#place") == "1 of 2 kept by the filter"
+    assert page.inner_text("#place") == "1 of 2 matching the filter"
     page.click(".map .stop[data-for=turn-2]")
     assert "sort=-turns" in page.url
     assert page.evaluate("document.activeElement.id") == "turn-2"

@@ -1,5 +1,5 @@
-/* The comparison of runs: which of the changed questions are shown. The filter stands in the address,
-   where the pages of the questions find it again. */
+/* Comparison page: filter the changed questions. The filter is stored in the URL fragment, so that question
+   pages can use it, too. */
 "use strict";
 
 (function () {
@@ -12,16 +12,16 @@
   function show() {
     const filter = read(location.hash);
     for (const field of form.elements) if (field.name) field.value = filter[field.name] || "";
-    const kept = new Set(select(filter).map((row) => value(row, "question_id")));
-    const chosen = Object.fromEntries(Object.entries(filter).filter(([name]) => name !== "at"));
+    const matching = new Set(select(filter).map((row) => value(row, "question_id")));
+    const selection = Object.fromEntries(Object.entries(filter).filter(([name]) => name !== "at"));
     for (const [id, row] of rows) {
-      row.hidden = !kept.has(id);
+      row.hidden = !matching.has(id);
       const link = row.querySelector("a");
-      link.href = link.getAttribute("href").split("#")[0] + write(chosen);
+      link.href = link.getAttribute("href").split("#")[0] + write(selection);
     }
-    const words = kept.size === 1 ? "question" : "questions";
+    const words = matching.size === 1 ? "question" : "questions";
     document.getElementById("count").textContent =
-      kept.size === rows.size ? `${kept.size} ${words}` : `${kept.size} of ${rows.size} questions`;
+      matching.size === rows.size ? `${matching.size} ${words}` : `${matching.size} of ${rows.size} questions`;
     if (filter.at && rows.has(filter.at)) {
       const link = rows.get(filter.at).querySelector("a");
       link.scrollIntoView({ block: "center" });

@@ -1,16 +1,16 @@
-/* A view of the page, large, and all of them in turn like a film. Without this script a click on a
-   picture opens its file. */
+/* Enlarge a view, and play all views of the page as a slide show. Without this script, clicking an image opens its
+   file. */
 "use strict";
 
 (function () {
   const SECONDS = 1.8;
-  const views = () => [...document.querySelectorAll("a.enlarge")]; // a live page gets more of them
+  const views = () => [...document.querySelectorAll("a.enlarge")]; // queried each time, because live pages add views
   const film = document.createElement("dialog");
   film.className = "film";
   film.setAttribute("aria-label", "Views");
   let at = 0, timer;
 
-  function made(tag, name, text, parent = film) {
+  function add(tag, name, text, parent = film) {
     const element = document.createElement(tag);
     element.className = name;
     if (text) element.textContent = text;
@@ -18,11 +18,11 @@
     return element;
   }
 
-  const image = made("img", ""), caption = made("p", "caption"), controls = made("div", "controls");
+  const image = add("img", ""), caption = add("p", "caption"), controls = add("div", "controls");
   caption.setAttribute("role", "status");
   caption.tabIndex = 0;
   const button = (text, act) => {
-    const element = made("button", "", text, controls);
+    const element = add("button", "", text, controls);
     element.type = "button";
     element.addEventListener("click", act);
     return element;
@@ -35,16 +35,16 @@
   function show(place) {
     const all = views();
     at = Math.max(0, Math.min(place, all.length - 1));
-    const picture = all[at].querySelector("img"), turn = all[at].closest(".turn");
+    const thumbnail = all[at].querySelector("img"), turn = all[at].closest(".turn");
     image.src = all[at].href;
-    image.alt = picture.alt;
+    image.alt = thumbnail.alt;
     const words = (query) => (turn && turn.querySelector(query) ? turn.querySelector(query).innerText : "");
     caption.replaceChildren();
     const title = words("header > :first-child");
-    made("b", "", `${title ? title + ", view" : "View"} ${at + 1} of ${all.length}`, caption);
-    const did = turn ? [...turn.querySelectorAll(".did > div")] : [];
-    const told = did.map((part) => `${part.children[0].innerText}: ${part.children[1].innerText}`);
-    caption.append([words(".reply"), ...told].filter(Boolean).join(" · ").replace(/\s+/g, " "));
+    add("b", "", `${title ? title + ", view" : "View"} ${at + 1} of ${all.length}`, caption);
+    const details = turn ? [...turn.querySelectorAll(".did > div")] : [];
+    const descriptions = details.map((part) => `${part.children[0].innerText}: ${part.children[1].innerText}`);
+    caption.append([words(".reply"), ...descriptions].filter(Boolean).join(" · ").replace(/\s+/g, " "));
     if (timer && at === all.length - 1) stop();
   }
 
@@ -79,7 +79,7 @@
   });
   film.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    event.stopPropagation(); // the keys of the page behind it rest
+    event.stopPropagation(); // disables the keyboard shortcuts of the page behind
     if (by) step(by);
   });
   film.addEventListener("click", (event) => { if (event.target === film) film.close(); });
@@ -89,9 +89,9 @@
     event.preventDefault();
     open(views().indexOf(link));
   });
-  const whole = document.getElementById("play-turns");
-  if (whole && views().length) {
-    whole.hidden = false;
-    whole.addEventListener("click", () => { open(0); start(); });
+  const playAll = document.getElementById("play-turns");
+  if (playAll && views().length) {
+    playAll.hidden = false;
+    playAll.addEventListener("click", () => { open(0); start(); });
   }
 })();

@@ -1,4 +1,4 @@
-/* The table of questions: filtered, sorted, a page at a time, led by keys. */
+/* Table of questions with filtering, sorting, paging and keyboard navigation. */
 "use strict";
 
 (function () {
@@ -10,16 +10,16 @@
   let filter = read(location.hash), rows = [], first = 0;
 
   function cell(tag, kind, text) {
-    const made = document.createElement(tag);
-    if (kind) made.className = kind;
-    if (text !== undefined) made.textContent = text ?? "–";
-    return made;
+    const element = document.createElement(tag);
+    if (kind) element.className = kind;
+    if (text !== undefined) element.textContent = text ?? "–";
+    return element;
   }
 
   function answer(text) {
-    const made = cell("td", "answer");
-    made.append(cell("span", "clamped", text));
-    return made;
+    const element = cell("td", "answer");
+    element.append(cell("span", "clamped", text));
+    return element;
   }
 
   function question(of) {
@@ -27,48 +27,48 @@
     head.scope = "row";
     const link = cell("a", "", of("question_id"));
     link.href = "questions/" + of("page") + ".html" + write({ ...filter, at: "" });
-    const beside = [of("type"), of("scene"), of("cause")].filter(Boolean).join(" · ");
+    const details = [of("type"), of("scene"), of("cause")].filter(Boolean).join(" · ");
     if (of("picture")) {
       const thumb = cell("img", "thumb");
       Object.assign(thumb, { loading: "lazy", decoding: "async", alt: "", width: 64, height: 48, src: of("picture") });
       head.append(thumb);
     }
-    head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", beside));
+    head.append(link, " ", cell("span", "text", of("text")), cell("span", "beside", details));
     return head;
   }
 
-  /* a row of the columns that questions.js declares */
+  /* Create a table row with the columns declared in questions.js. */
   function line(row) {
     const of = (name) => value(row, name);
-    const made = document.createElement("tr");
+    const element = document.createElement("tr");
     for (const [name, kind, classes] of report.shown) {
-      if (kind === "question") made.append(question(of));
-      else if (kind === "answer") made.append(answer(of(name)));
+      if (kind === "question") element.append(question(of));
+      else if (kind === "answer") element.append(answer(of(name)));
       else if (kind === "mark") {
         const mark = cell("span", "mark " + of("outcome"), of(name) === null ? of("status") : String(of(name)));
         mark.append(cell("span", "hidden-visually", " " + of("outcome")));
         const scored = cell("td", classes);
         scored.append(mark);
-        made.append(scored);
-      } else made.append(cell("td", classes, of(name)));
+        element.append(scored);
+      } else element.append(cell("td", classes, of(name)));
     }
-    return made;
+    return element;
   }
 
   function show() {
     const last = Math.min(first + SHOWN, rows.length);
     body.replaceChildren(...rows.slice(first, last).map(line));
-    const some = rows.length === 1 ? "1 question" : number.format(rows.length) + " questions";
+    const count = rows.length === 1 ? "1 question" : number.format(rows.length) + " questions";
     const of = rows.length < report.rows.length ? " of " + number.format(report.rows.length) : "";
     const place = number.format(first + 1) + " to " + number.format(last);
-    $("count").textContent = some + of + (rows.length > SHOWN ? ", " + place + " shown" : "");
+    $("count").textContent = count + of + (rows.length > SHOWN ? ", " + place + " shown" : "");
     $("pages").hidden = rows.length <= SHOWN;
     $("page-place").textContent = place + " of " + number.format(rows.length);
     $("page-before").disabled = first === 0;
     $("page-after").disabled = last === rows.length;
   }
 
-  function sorted() {
+  function markSortedColumn() {
     for (const head of table.tHead.rows[0].cells) {
       const name = head.dataset.column;
       const order = { [name]: "ascending", ["-" + name]: "descending" }[filter.sort];
@@ -77,17 +77,17 @@
     }
   }
 
-  /* Show what the filter keeps, the page first that holds the question `at`. */
+  /* Show the matching rows, starting with the page that contains question `at`. */
   function apply(at) {
     rows = select(filter);
     const place = at ? rows.findIndex((row) => value(row, "question_id") === at) : -1;
     first = place < 0 ? 0 : place - (place % SHOWN);
-    sorted();
+    markSortedColumn();
     show();
     if (place >= 0) focus(place - first);
   }
 
-  function changed() {
+  function onFilterChange() {
     delete filter.at;
     history.replaceState(null, "", write(filter) || location.pathname + location.search);
     apply();
@@ -127,7 +127,7 @@
   function reset() {
     filter = {};
     fill();
-    changed();
+    onFilterChange();
   }
 
   for (const head of table.tHead.rows[0].cells) {
@@ -135,14 +135,14 @@
     button.type = "button";
     button.addEventListener("click", () => {
       filter.sort = filter.sort === name ? "-" + name : filter.sort === "-" + name ? "" : name;
-      changed();
+      onFilterChange();
     });
     head.replaceChildren(button);
   }
   form.addEventListener("input", (event) => {
     if (!event.target.name) return;
     filter[event.target.name] = event.target.value;
-    changed();
+    onFilterChange();
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -158,7 +158,7 @@
     filter = read(location.hash);
     fill();
     apply(filter.at);
-    if (location.hash) $("questions").scrollIntoView(); // the way from a figure to its questions
+    if (location.hash) $("questions").scrollIntoView(); // for links from a figure to its questions
   });
 
   const keys = {

@@ -1,18 +1,18 @@
-/* A question's page: the way to its neighbours in the order of the index, keys, and the link between a
-   turn and its place on the map. Pages of a comparison use the parts that they have. */
+/* Question page: links to the neighbouring questions in index order, keyboard shortcuts, and highlighting of turns and
+   their positions on the map. Comparison pages use the parts that apply to them. */
 "use strict";
 
 (function () {
   const id = document.body.dataset.question;
   const link = (name) => document.getElementById(name);
 
-  /* the neighbours in the order that the address asks for */
+  /* Link the neighbouring questions in the order given in the URL fragment. */
   function connect() {
     const { value, read, write, neighbours, report } = window.Report;
     const filter = read(location.hash);
-    const found = neighbours(id, location.hash);
-    if (found.place < 0) return;  // the links of the page itself stay
-    for (const [name, row] of [["before", found.before], ["after", found.after]]) {
+    const position = neighbours(id, location.hash);
+    if (position.place < 0) return;  // keep the static links
+    for (const [name, row] of [["before", position.before], ["after", position.after]]) {
       if (!row) { link(name).removeAttribute("href"); continue; }
       link(name).href = value(row, "page") + ".html" + write({ ...filter, at: "" });
       link(name).title = value(row, "text");
@@ -21,23 +21,23 @@
     const back = home + write({ ...filter, at: id });
     for (const name of ["up", "home"]) if (link(name)) link(name).href = back;
     const all = report.rows.length;
-    const of = found.count === all ? `${all}` : `${found.count} kept by the filter`;
-    link("place").textContent = `${found.place + 1} of ${of}`;
+    const of = position.count === all ? `${all}` : `${position.count} matching the filter`;
+    link("place").textContent = `${position.place + 1} of ${of}`;
   }
 
-  /* a jump within the page must not lose the filter that stands in the address */
+  /* Scroll to an element without changing the URL fragment, which contains the filter. */
   function jump(target) {
-    const there = document.getElementById(target);
-    if (!there) return false;
-    const closed = there.closest("details:not([open])");
+    const element = document.getElementById(target);
+    if (!element) return false;
+    const closed = element.closest("details:not([open])");
     if (closed) closed.open = true;
-    there.scrollIntoView({ block: "start" });
-    there.focus({ preventScroll: true });
+    element.scrollIntoView({ block: "start" });
+    element.focus({ preventScroll: true });
     light(target);
     return true;
   }
 
-  const marks = () => [...document.querySelectorAll("[data-for]")]; // a live page gets more of them
+  const marks = () => [...document.querySelectorAll("[data-for]")]; // queried each time, because live pages add marks
   function light(target) {
     for (const mark of marks()) mark.classList.toggle("lit", mark.dataset.for === target);
     for (const place of document.querySelectorAll(".turn, .view")) {
@@ -84,17 +84,17 @@
   }
 })();
 
-/* The 3D view: its program and its scene are loaded as it is opened first. */
+/* The 3D view; its script and scene are loaded when it is first opened. */
 (function () {
   const opened = new WeakSet();
 
   function script(source) {
     return new Promise((resolve, reject) => {
-      const made = document.createElement("script");
-      made.src = source;
-      made.addEventListener("load", resolve);
-      made.addEventListener("error", reject);
-      document.head.append(made);
+      const element = document.createElement("script");
+      element.src = source;
+      element.addEventListener("load", resolve);
+      element.addEventListener("error", reject);
+      document.head.append(element);
     });
   }
 
@@ -111,7 +111,7 @@
       root.querySelector(".refusal").hidden = false;
     }
   }
-  // a live page may get its 3D view with its first turn
+  // Delegated, because a live page may add its 3D view with the first turn.
   document.addEventListener("toggle", ({ target }) => {
     if (!target.matches("details.view3d") || opened.has(target)) return;
     opened.add(target);

@@ -1,6 +1,5 @@
-/* What the index and the pages of questions share: the rows of questions.js, which of them a filter
-   keeps, and in which order. The filter stands in the address after #, so that it survives the way to
-   a question and back, also where pages are opened from disk. */
+/* Shared by the index and the question pages: the rows of questions.js, filtering and sorting. The filter is stored in
+   the URL fragment, so that it survives navigation to a question and back, even if the pages are opened from disk. */
 "use strict";
 
 (function () {
@@ -10,31 +9,31 @@
 
   const value = (row, name) => row[places.get(name)];
 
-  /* {q, sort, at, and a value by column} as far as the address gives them */
+  /* Return {q, sort, at, and values by column} from a URL fragment. */
   function read(hash) {
     return Object.fromEntries(new URLSearchParams((hash || "").replace(/^#/, "")));
   }
 
   function write(filter) {
-    const kept = Object.entries(filter).filter(([, text]) => text);
-    const text = new URLSearchParams(kept).toString();
+    const entries = Object.entries(filter).filter(([, text]) => text);
+    const text = new URLSearchParams(entries).toString();
     return text ? "#" + text : "";
   }
 
   function compare(a, b) {
-    const none = (x) => x === null || x === undefined || x === "";
-    if (none(a) || none(b)) return none(a) - none(b);
+    const isEmpty = (x) => x === null || x === undefined || x === "";
+    if (isEmpty(a) || isEmpty(b)) return isEmpty(a) - isEmpty(b);
     if (typeof a === "number" && typeof b === "number") return a - b;
     return String(a).localeCompare(String(b), "en", { numeric: true });
   }
 
-  /* the rows that a filter keeps, in its order; nothing stands last whichever way it is sorted */
+  /* Return the matching rows in the filter's order; empty values come last in either direction. */
   function select(filter) {
-    const wanted = Object.keys(filter).filter((name) => filter[name] && places.has(name));
+    const columns = Object.keys(filter).filter((name) => filter[name] && places.has(name));
     const words = (filter.q || "").toLowerCase().split(/\s+/).filter(Boolean);
     const searched = ["question_id", "text", "scene", "type", "answer", "truth"];
     const rows = report.rows.filter((row) => {
-      if (wanted.some((name) => String(value(row, name)) !== filter[name])) return false;
+      if (columns.some((name) => String(value(row, name)) !== filter[name])) return false;
       if (!words.length) return true;
       const text = searched.map((name) => value(row, name) ?? "").join("\n").toLowerCase();
       return words.every((word) => text.includes(word));
@@ -43,14 +42,14 @@
     if (!places.has(name)) return rows;
     const sign = filter.sort.startsWith("-") ? -1 : 1;
     const keyed = rows.map((row, place) => [value(row, name), place, row]);
-    const empty = (x) => x === null || x === undefined || x === "";
+    const isEmpty = (x) => x === null || x === undefined || x === "";
     keyed.sort((a, b) =>
-      (empty(a[0]) || empty(b[0]) ? compare(a[0], b[0]) : sign * compare(a[0], b[0])) || a[1] - b[1]);
+      (isEmpty(a[0]) || isEmpty(b[0]) ? compare(a[0], b[0]) : sign * compare(a[0], b[0])) || a[1] - b[1]);
     return keyed.map((entry) => entry[2]);
   }
 
-  /* The neighbours of a question in the order that the address asks for: {place, count, before, after},
-     before and after being rows or null. A question that the filter leaves out has its natural ones. */
+  /* Return the position of a question in the order given by the fragment: {place, count, before, after}, where before and
+     after are rows or null. Questions that do not match the filter use the default order. */
   function neighbours(id, hash) {
     const of = (rows) => [rows, rows.findIndex((row) => value(row, "question_id") === id)];
     let [rows, place] = of(select(read(hash)));
@@ -62,7 +61,7 @@
     };
   }
 
-  /* whether a key was meant for a field, or for the browser */
+  /* Return true if a key press belongs to a form field or to the browser. */
   function taken(event) {
     const target = event.target;
     return event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey ||

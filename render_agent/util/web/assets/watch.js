@@ -1,4 +1,4 @@
-/* Reloads a page of a run in progress once `report --watch` has written it anew with another content. */
+/* Reload the page of a run in progress when `report --watch` has updated its content. */
 "use strict";
 
 (function () {
@@ -6,16 +6,16 @@
   const EVERY = 3000; // milliseconds
 
   async function main() {
-    const got = await fetch(location.pathname);
-    const page = new DOMParser().parseFromString(await got.text(), "text/html");
-    return got.ok ? page.getElementById("main").innerHTML : null;
+    const response = await fetch(location.pathname);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    return response.ok ? page.getElementById("main").innerHTML : null;
   }
 
   async function watch(before) {
     let now = null;
     try {
       now = await main();
-    } catch { /* the server has ended, or the report is being replaced */ }
+    } catch { /* the server has stopped, or the report is being replaced */ }
     if (before && now && now !== before) location.reload();
     else setTimeout(watch, EVERY, now || before);
   }
