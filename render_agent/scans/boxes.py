@@ -67,9 +67,9 @@ def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> boo
 
     Uses the separating axis theorem over 15 axes (Gottschalk et al. 1996).
     """
-    apart = second.centre - first.centre
+    offset = second.centre - first.centre
     if (
-        apart @ apart
+        offset @ offset
         > (math.sqrt(first.size @ first.size) + math.sqrt(second.size @ second.size)) ** 2 / 4
     ):
         return False
@@ -81,7 +81,7 @@ def overlap(first: OrientedBox, second: OrientedBox, slack: float = 1e-9) -> boo
         np.abs(directions @ first.axes.T) @ first.size
         + np.abs(directions @ second.axes.T) @ second.size
     )
-    gap = np.abs(directions @ apart) - reach / 2
+    gap = np.abs(directions @ offset) - reach / 2
     return bool((gap < -slack).all())
 
 

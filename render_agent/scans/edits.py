@@ -64,16 +64,19 @@ class Edit(Struct, frozen=True):
 
     def moved_box(self, box: OrientedBox) -> OrientedBox:
         """Return a transformed box; both boxes are in the file's frame."""
-        turned = box.axes @ rotation(self.degrees).T
-        return OrientedBox(self.moved(box.centre), self.factor * box.size, turned)
+        new_axes = box.axes @ rotation(self.degrees).T
+        return OrientedBox(self.moved(box.centre), self.factor * box.size, new_axes)
 
 
 def edited_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
     """Return the boxes of a scene after some edits; a copy is appended to the boxes of its label."""
-    edited = {label: list(some) for label, some in boxes.items()}
+    edited = {label: list(boxes_of_label) for label, boxes_of_label in boxes.items()}
     for edit in edits:
         if edit.moves_all:
-            edited = {label: [*map(edit.moved_box, some)] for label, some in edited.items()}
+            edited = {
+                label: [*map(edit.moved_box, boxes_of_label)]
+                for label, boxes_of_label in edited.items()
+            }
         elif edit.label is not None:
             same_label = edited[edit.label]
             if edit.verb == "remove":
@@ -137,10 +140,14 @@ class Parts:
         self._labelled = labels.min() < 0
         self.things: dict[Thing, NDArray[np.intp]] = {}
         points = scene.points.astype(np.float64) + scene.origin
-        named = {(name, n): box for name, some in boxes.items() for n, box in enumerate(some)}
+        named = {
+            (name, n): box
+            for name, boxes_of_label in boxes.items()
+            for n, box in enumerate(boxes_of_label)
+        }
         for margin in MARGINS_METRES:
-            missing = {thing: box for thing, box in named.items() if thing not in self.things}
-            self._find(points, missing, margin)
+            remaining = {thing: box for thing, box in named.items() if thing not in self.things}
+            self._find(points, remaining, margin)
 
     def _find(self, points: Array, boxes: Mapping[Thing, OrientedBox], margin: float) -> None:
         sizes = np.bincount(self._part_of)
@@ -153,13 +160,13 @@ class Parts:
             low, high = box.grown(margin).bounds
             near = np.flatnonzero(((points >= low) & (points <= high)).all(1))
             inside = near[(np.abs(box.local(points[near])) <= box.size / 2 + margin).all(1)]
-            whole = free & (np.bincount(self._part_of[inside], minlength=len(sizes)) == sizes)
-            vertices = np.flatnonzero(whole[self._part_of])
+            is_complete = free & (np.bincount(self._part_of[inside], minlength=len(sizes)) == sizes)
+            vertices = np.flatnonzero(is_complete[self._part_of])
             deep = near[(np.abs(box.local(points[near])) < box.size / 2 - INSIDE_METRES).all(1)]
-            foreign = free[self._part_of[deep]] & ~whole[self._part_of[deep]]
+            foreign = free[self._part_of[deep]] & ~is_complete[self._part_of[deep]]
             if len(vertices) and _fills(box, points[vertices]) and not foreign.any():
                 self.things[thing] = vertices
-                free &= ~whole
+                free &= ~is_complete
 
 
 def _fills(box: OrientedBox, points: Array) -> bool:

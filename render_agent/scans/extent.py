@@ -58,9 +58,9 @@ class _Pieces:
     areas: NDArray[np.float32]
     level: NDArray[np.bool_] | None
 
-    def __getitem__(self, kept: NDArray[np.bool_]) -> _Pieces:
-        level = None if self.level is None else self.level[kept]
-        return _Pieces(self.centres[kept], self.areas[kept], level)
+    def __getitem__(self, is_inside: NDArray[np.bool_]) -> _Pieces:
+        level = None if self.level is None else self.level[is_inside]
+        return _Pieces(self.centres[is_inside], self.areas[is_inside], level)
 
 
 def measure_extent(scan: Scan) -> Extent:
@@ -133,8 +133,8 @@ def _bounds(scan: Scan, pieces: _Pieces) -> NDArray[np.float64]:
         near = along[(along >= low - reach) & (along <= high + reach)]
         bounds[:, axis] = (near.min(), near.max()) if len(near) else (low, high)
         centres = pieces.centres[:, axis]
-        kept = (centres >= low) & (centres <= high)
-        pieces = pieces[kept] if kept.any() else pieces
+        is_inside = (centres >= low) & (centres <= high)
+        pieces = pieces[is_inside] if is_inside.any() else pieces
     return bounds
 
 
@@ -155,9 +155,9 @@ def _dense_interval(
     begins = np.append(0, np.flatnonzero(np.diff(names) * BIN_METRES > GAP_METRES) + 1)
     ends = np.append(begins[1:], len(names))
     shares = np.add.reduceat(amounts, begins)
-    kept = shares >= MIN_SHARE * amounts.sum()
-    kept |= (names[begins] <= 0) & (names[ends - 1] >= 0)
-    low, high = names[begins[kept][0]], names[ends[kept][-1] - 1]
+    in_room = shares >= MIN_SHARE * amounts.sum()
+    in_room |= (names[begins] <= 0) & (names[ends - 1] >= 0)
+    low, high = names[begins[in_room][0]], names[ends[in_room][-1] - 1]
     return float(middle + low * BIN_METRES), float(middle + (high + 1) * BIN_METRES)
 
 

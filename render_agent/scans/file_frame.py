@@ -60,7 +60,7 @@ class FileFrame:
     def description(self) -> str:
         """The frame in words, such as "y up, feet" or "assumed z up and metres; not specified in the file"."""
         words = {"up": f"{self.up} up", "unit": self.unit}
-        known = ", ".join(text for part, text in words.items() if part not in self.assumed)
+        specified = ", ".join(text for part, text in words.items() if part not in self.assumed)
         guesses = " and ".join(text for part, text in words.items() if part in self.assumed)
         guess = guesses and f"assumed {guesses}; not specified in the file"
-        return "; ".join(filter(None, (known, guess)))
+        return "; ".join(filter(None, (specified, guess)))

@@ -1,6 +1,6 @@
 """Ground truth of a generated home: boxes, counts and distances of its objects, its rooms and areas.
 
-It is stored as JSON beside the scan, with VSI-Bench's names for annotations (`object_bbox`,
+It is stored as JSON next to the scan, with VSI-Bench's names for annotations (`object_bbox`,
 `centroid`, `axesLengths`, `normalizedAxes`, `object_counts`, `room_size`).
 """
 

@@ -40,9 +40,9 @@ def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
     is_solid: NDArray[np.bool_] = np.zeros(len(points), bool)
     cell, smallest = CELL_METRES, -np.inf
     while smallest < 2 * WIDEST_METRES:
-        own = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
+        indices = opaque[(sizes[opaque] > smallest) & (sizes[opaque] <= cell)]
         similar = opaque[sizes[opaque] > (cell / SIMILAR_SIZE_RATIO if smallest > 0 else 0)]
-        is_solid[own[_counts(points, own, similar, cell) > MIN_NEIGHBOURS]] = True
+        is_solid[indices[_counts(points, indices, similar, cell) > MIN_NEIGHBOURS]] = True
         smallest, cell = cell, 2 * cell
     if not is_solid.any():
         is_solid[opaque] = True
@@ -50,18 +50,18 @@ def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
 
 
 def _counts(
-    points: NDArray[Any], own: NDArray[np.intp], others: NDArray[np.intp], cell: float
+    points: NDArray[Any], indices: NDArray[np.intp], others: NDArray[np.intp], cell: float
 ) -> NDArray[np.int64]:
-    """Return the number of `others`, including itself, in the 27 cells around each of `own`, (k,)."""
-    if not len(own) or not len(others):
-        return np.zeros(len(own), np.int64)
+    """Return the number of `others` in the 27 cells around each of `indices`, (k,), including itself."""
+    if not len(indices) or not len(others):
+        return np.zeros(len(indices), np.int64)
     low = points[others].min(axis=0) - 2 * cell
     cells, counts = np.unique(_keys(points[others], low, cell), return_counts=True)
-    wanted, which = np.unique(_keys(points[own], low, cell), return_inverse=True)
-    sums = np.zeros(len(wanted), np.int64)
+    unique_keys, which = np.unique(_keys(points[indices], low, cell), return_inverse=True)
+    sums = np.zeros(len(unique_keys), np.int64)
     for step in np.ndindex(3, 3, 3):
         x, y, z = (int(part) - 1 for part in step)
-        keys = wanted + ((x << 42) + (y << 21) + z)
+        keys = unique_keys + ((x << 42) + (y << 21) + z)
         at = np.minimum(np.searchsorted(cells, keys), len(cells) - 1)
         sums += np.where(cells[at] == keys, counts[at], 0)
     around: NDArray[np.int64] = sums[which]
@@ -96,14 +96,14 @@ def solid_samples(
     )
     parts = []
     for pair in np.unique(across, axis=0):
-        own = np.flatnonzero((across == pair).all(axis=1))
+        indices = np.flatnonzero((across == pair).all(axis=1))
         steps = [np.linspace(-1, 1, count) if count > 1 else np.zeros(1) for count in pair]
         places = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2).astype(np.float32)
         places = places[(places**2).sum(axis=1) <= 1 + 1e-6]
         if len(places) == 1:
-            parts.append(points[own])
+            parts.append(points[indices])
             continue
-        for index in np.array_split(own, max(1, len(own) * len(places) // (1 << 20))):
+        for index in np.array_split(indices, max(1, len(indices) * len(places) // (1 << 20))):
             axes = _axes(gaussians.rotations[index])
             along = np.take_along_axis(axes, order[index][:, None], axis=2) * sides[index][:, None]
             parts.append((points[index, None] + places @ along.transpose(0, 2, 1)).reshape(-1, 3))

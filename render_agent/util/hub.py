@@ -33,7 +33,7 @@ def hub_file(
 
     disable_progress_bars()
     place, noun = ("file", "dataset ") if dataset else ("directory", "model ")
-    wanted = f"{name} at revision {revision}" if revision else name
+    full_name = f"{name} at revision {revision}" if revision else name
     where: dict[str, Any] = {"revision": revision, "repo_type": "dataset" if dataset else "model"}
     offline = constants.HF_HUB_OFFLINE
     try:
@@ -52,10 +52,10 @@ def hub_file(
         ) from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise SetupError(
-            f"there is no {noun}{wanted} on the hub and no {place} of that name: check the name, or {otherwise}"
+            f"there is no {noun}{full_name} on the hub and no {place} of that name: check the name, or {otherwise}"
         ) from error
     except errors.RemoteEntryNotFoundError as error:
-        raise SetupError(f"{wanted} has no {file} on the hub: {otherwise}") from error
+        raise SetupError(f"{full_name} has no {file} on the hub: {otherwise}") from error
     # errors.HTTPError is the base class of client errors in every supported version.
     except (OSError, errors.HTTPError):  # type: ignore[attr-defined]
         pass

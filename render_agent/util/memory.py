@@ -31,8 +31,8 @@ def _control_groups(root: Path) -> list[Path]:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
-    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
-    parts = Path(own).parts
+    own_group = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    parts = Path(own_group).parts
     return [root.joinpath("sys/fs/cgroup", *parts[:depth]) for depth in range(len(parts) + 1)]
 
 

@@ -167,8 +167,8 @@ def is_path(file: object) -> bool:
     """Return True if `file` is a syntactically valid file path, whether or not the file exists."""
     if not isinstance(file, str) or "\0" in file or not Path(file).name:
         return False
-    whole = file.encode("utf-8", "replace")
-    return len(whole) < LONGEST_PATH and max(map(len, whole.split(b"/"))) <= LONGEST_NAME
+    encoded = file.encode("utf-8", "replace")
+    return len(encoded) < LONGEST_PATH and max(map(len, encoded.split(b"/"))) <= LONGEST_NAME
 
 
 def _entries(node: Any, counted: dict[int, int]) -> int:

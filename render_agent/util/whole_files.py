@@ -118,9 +118,9 @@ def _open_no_follow(path: str, flags: int) -> int:
 
 def write_all(file: FileIO, content: bytes) -> None:
     """Write all of `content` to an unbuffered file; raise OSError if not all of it fits."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[file.write(rest) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
 
 
 def json_bytes(data: Any) -> bytes:

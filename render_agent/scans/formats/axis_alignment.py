@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import unreadable
 
-# File names of ScanNet meshes; SCENE.txt beside a mesh contains its alignment.
+# File names of ScanNet meshes; SCENE.txt next to a mesh contains its alignment.
 SCAN_NAME = re.compile(r"(?P<scene>.+)_vh_clean(?:_2)?(?:\.labels)?\.ply")
 
 MAX_FILE_BYTES = 1 << 20  # ScanNet's text files have less than 1 kB
@@ -24,7 +24,7 @@ def missing_note(scan: Path) -> str | None:
         return None
     return (
         "no axis alignment for this ScanNet scan, so the official boxes may not match: put"
-        f" {path.name} beside it"
+        f" {path.name} next to it"
     )
 
 

@@ -171,12 +171,12 @@ def _near_zero(scan: Scan, path: Path) -> Scan:
     middle = np.median(used[:: max(1, len(used) // 65536)].astype(np.float64), axis=0)
     is_far = bool((np.abs(middle) > NEAR_ENOUGH_METRES).any())
     origin = np.round(middle) if is_far else np.zeros(3)
-    moved = (points - origin if is_far else points).astype(np.float32, copy=False)
-    if float(np.ptp(moved, axis=0).max()) < 1e-3:
+    shifted = (points - origin if is_far else points).astype(np.float32, copy=False)
+    if float(np.ptp(shifted, axis=0).max()) < 1e-3:
         raise unreadable(path, "all its points coincide", "export it in metres")
     faces = None if scan.faces is None else np.ascontiguousarray(scan.faces, dtype=np.int32)
     x, y, z = (float(value) for value in origin)
-    return replace(scan, points=np.ascontiguousarray(moved), faces=faces, origin=(x, y, z))
+    return replace(scan, points=np.ascontiguousarray(shifted), faces=faces, origin=(x, y, z))
 
 
 Polygons = dict[int, NDArray[Any]]

@@ -42,7 +42,7 @@ def load_scene(
     """Load the scene in a scan file, in any format of `readers.FORMATS`.
 
     Scans without colours are shaded, very large clouds are thinned, scans far from zero are shifted (see
-    `Scene.origin`), and ScanNet meshes are aligned with the text file beside them.
+    `Scene.origin`), and ScanNet meshes are aligned with the text file next to them.
 
     Args:
         path: Scan file.

@@ -66,10 +66,10 @@ def scan_of_geometry(geometry: Any) -> Scan:
     import trimesh
 
     loaded = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)
-    placed = [loaded.graph[node] for node in loaded.graph.nodes_geometry]
-    shown = [(loaded.geometry[name], matrix) for matrix, name in placed]
-    meshes = [entry for entry in shown if isinstance(entry[0], trimesh.Trimesh)]
-    clouds = [entry for entry in shown if isinstance(entry[0], trimesh.PointCloud)]
+    instances = [loaded.graph[node] for node in loaded.graph.nodes_geometry]
+    placed_geometries = [(loaded.geometry[name], matrix) for matrix, name in instances]
+    meshes = [entry for entry in placed_geometries if isinstance(entry[0], trimesh.Trimesh)]
+    clouds = [entry for entry in placed_geometries if isinstance(entry[0], trimesh.PointCloud)]
     if sum(len(mesh.faces) for mesh, _ in meshes) > MAX_FACES:
         raise ValueError(f"it has more than {MAX_FACES:,} faces")
     if not meshes and not clouds:
@@ -77,10 +77,10 @@ def scan_of_geometry(geometry: Any) -> Scan:
     return _joined(meshes or clouds)
 
 
-def _joined(shown: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
+def _joined(placed_geometries: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
     """Join geometries, each with its (4, 4) matrix into the scene, to one scan."""
     points, colours, faces, count = [], [], [], 0
-    for geometry, matrix in shown:
+    for geometry, matrix in placed_geometries:
         local = np.asarray(geometry.vertices, np.float64)
         points.append(local @ matrix[:3, :3].T + matrix[:3, 3])
         colours.append(_colours(geometry))

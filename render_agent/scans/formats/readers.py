@@ -95,7 +95,7 @@ FORMATS = (
 
 NOT_READ = {".sog": "SOG", ".ksplat": "KSPLAT"}  # splat formats without a maintained library
 
-# Suffixes of files that are found by scene name. TXT and CSV files beside a scan are usually metadata.
+# Suffixes of files that are found by scene name. TXT and CSV files next to a scan are usually metadata.
 SCAN_SUFFIXES = tuple(
     suffix for form in FORMATS for suffix in form.suffixes if suffix not in (".txt", ".csv")
 )

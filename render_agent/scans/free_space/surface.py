@@ -194,5 +194,5 @@ def _spread(
     samples = np.concatenate(parts)
     if inside.all():
         return samples
-    kept: NDArray[np.float32] = samples[inside_box(samples, box)]
-    return kept
+    clipped: NDArray[np.float32] = samples[inside_box(samples, box)]
+    return clipped

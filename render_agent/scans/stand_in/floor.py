@@ -65,8 +65,8 @@ def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Flo
     turn = _turn(directions)
     count = max(1, round(area / CELL_METRES**2))
     side = float(np.sqrt(area / count))
-    turned = corners[:, :, :2] @ turn.T
-    low, high = turned.min(axis=1), turned.max(axis=1)
+    rotated = corners[:, :, :2] @ turn.T
+    low, high = rotated.min(axis=1), rotated.max(axis=1)
     inner = low.min(axis=0), high.max(axis=0)
     # Wide enough that all candidate cells exceed the area, however elongated the inner rectangle is.
     margin = np.sqrt(area) / 2 + 2 * side

@@ -71,8 +71,8 @@ def _add(file: Any, scan: Any, cloud: CloudBuilder, path: Path) -> None:
         raise unreadable(path, "a scan has no coordinates")
     invalid = axes[0][: -len("X" if axes is CARTESIAN else "Range")] + "InvalidState"
     colours = COLOURS if fields >= set(COLOURS) else ()
-    wanted = [*axes, *colours, *({"intensity", invalid} & fields)]
-    columns = {name: np.empty(CHUNK_POINTS) for name in wanted}
+    names = [*axes, *colours, *({"intensity", invalid} & fields)]
+    columns = {name: np.empty(CHUNK_POINTS) for name in names}
     buffers = libe57.VectorSourceDestBuffer()
     for name, column in columns.items():
         buffers.append(libe57.SourceDestBuffer(file, name, column, CHUNK_POINTS, True, True))

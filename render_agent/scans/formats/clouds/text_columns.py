@@ -41,7 +41,7 @@ def read_columns(path: Path, size: int) -> Scan:
     """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
         first = file.read(FIRST_BYTES)
-    lines = _lines(first, whole=size <= FIRST_BYTES)
+    lines = _lines(first, is_whole_file=size <= FIRST_BYTES)
     names = next((line for line in lines if NO_NUMBERS.search(line)), None)
     points = [line for line in lines if _is_row(line)]
     if not points:
@@ -67,10 +67,10 @@ def read_columns(path: Path, size: int) -> Scan:
     return cloud.scan()
 
 
-def _lines(text: bytes, *, whole: bool) -> list[bytes]:
-    """Return the non-empty lines of a text, without the last one if the text is not `whole`."""
+def _lines(text: bytes, *, is_whole_file: bool) -> list[bytes]:
+    """Return the non-empty lines of a text; the last one is dropped unless the text is the whole file."""
     lines = text.splitlines()
-    return [line.strip() for line in (lines if whole else lines[:-1]) if line.strip()]
+    return [line.strip() for line in (lines if is_whole_file else lines[:-1]) if line.strip()]
 
 
 def _is_row(line: bytes) -> bool:

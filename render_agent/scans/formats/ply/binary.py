@@ -130,8 +130,8 @@ class _Walk:
         else:
             raise cut_short(self.path, self.element)
 
-    def find(self, wanted: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the offset in `data` and the length of each row's list `wanted`, (n,) each."""
+    def find(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the offset in `data` and the length of each row's list `target`, (n,) each."""
         steps, tail = self._steps()
         data, position = self.data, 0
         starts, lengths = [], []
@@ -141,7 +141,7 @@ class _Walk:
                     position += gap
                     (length,) = read(data, position)
                     position += head
-                    if i == wanted:
+                    if i == target:
                         starts.append(position)
                         lengths.append(length)
                     if length < 0:

@@ -101,10 +101,10 @@ def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
     return harmonics
 
 
-def _coefficients(path: Path, varying: int, whole: bool) -> int:
+def _coefficients(path: Path, varying: int, are_complete: bool) -> int:
     """Return the number of coefficients per channel, at most 16, given `varying` f_rest properties in the file."""
     count = varying // 3 + 1
-    if not whole or varying % 3 or count not in (*COEFFICIENTS, 25):
+    if not are_complete or varying % 3 or count not in (*COEFFICIENTS, 25):
         raise unreadable(
             path, f"its {varying} f_rest properties do not form spherical harmonics of any degree"
         )

@@ -128,17 +128,17 @@ def _from_zstd(path: Path, data: bytes) -> tuple[_Header, Parts]:
         raise unreadable(path, "its SPZ header is incomplete")
     _, *fields, streams, table = NEW_HEADER.unpack_from(data)
     header = _checked(path, data, tuple(fields))
-    wanted = [width for width in header.widths if width]
+    widths = [width for width in header.widths if width]
     end = table + 16 * streams
     if (
         header.version < 4
-        or streams < len(wanted)
+        or streams < len(widths)
         or not NEW_HEADER.size <= table
         or end > len(data)
     ):
         raise unreadable(path, "its SPZ header is invalid")
     parts = []
-    for index, width in enumerate(wanted):
+    for index, width in enumerate(widths):
         packed, unpacked = struct.unpack_from("<QQ", data, table + 16 * index)
         if unpacked != width * header.count or end + packed > len(data):
             raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")

@@ -218,7 +218,7 @@ def read_sibling(folder: Path, name: str) -> bytes:
     if name.lower().startswith("data:"):
         return _embedded(name)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
-        raise ImageError(f"{short_repr(name)} is not a file beside the scan")
+        raise ImageError(f"{short_repr(name)} is not a file next to the scan")
     for spelling in (unquote(name), name):
         path = folder / spelling.replace("\\", "/")
         try:

@@ -151,10 +151,12 @@ def _materials(
         else:
             notes.append(f"materials were skipped: {reason}")
     entries = {name: entry for name, entry in entries.items() if name in used}
-    wanted = {entry.picture: None for entry in entries.values() if entry.picture}
-    wanted |= {entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha}
+    image_names = {entry.picture: None for entry in entries.values() if entry.picture}
+    image_names |= {
+        entry.alpha: None for entry in entries.values() if entry.picture and entry.alpha
+    }
     pictures, picture_notes = decode_images(
-        {name: partial(_opened, folder, name) for name in wanted if name}, in_child=in_child
+        {name: partial(_opened, folder, name) for name in image_names if name}, in_child=in_child
     )
     materials = {name: (_material(entry, pictures), entry) for name, entry in entries.items()}
     return materials, notes + picture_notes
