@@ -62,6 +62,7 @@ class RunOptions(TypedDict, total=False):
     views: str | None
     pictures: str | None
     tools: str | None
+    reply_protocol: str | None
     start: str | None
     renderer: str | None
     probe: Texts | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from msgspec import Struct, structs
 from render_agent.api.pictures import View, page
 from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState, SceneSource, Status
+from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
@@ -28,7 +27,6 @@ from render_agent.report.result_rows import (
     turn_rows,
 )
 from render_agent.runs.log.columns import Column, columns_of
-from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
 from render_agent.score.summary import overall_name
@@ -78,7 +76,7 @@ class Dialogue:
 
     @property
     def folder(self) -> RunData:
-        """The folder of the run."""
+        """The run as it is read from its folder."""
         return self.run.folder
 
     @property
@@ -99,7 +97,7 @@ class Dialogue:
     @property
     def score(self) -> float | None:
         """The official score, 0 to 1; None if the truth is unknown or the question is not finished."""
-        return score_of(self.state)
+        return self.folder.rows[self.state.id].score
 
     @property
     def error(self) -> str | None:
@@ -117,7 +115,7 @@ class Dialogue:
         path = self.folder.path
         return [
             View(view.kind, view.camera, path / view.file, number=view.number)
-            for view in sorted(self.state.views, key=lambda view: view.number)
+            for view in self.state.views
         ]
 
     def map(self, size: tuple[int, int] | None = None) -> View:
@@ -137,7 +135,7 @@ class Dialogue:
             path = chosen or path[:1]
         if state.blind or not path:
             raise RenderError(f"there is no map of question {state.id}: nothing was shown")
-        scene = self.run.scenes.get(state.question)
+        scene = self.folder.scenes.get(state.question)
         renderer = make_guarded(config.renderer)
         viewer = Viewer(renderer, size or config.image_size, config.field_of_view)
         try:
@@ -218,27 +216,17 @@ class RunResults:
         """The run's name."""
         return self.folder.name
 
-    @cached_property
+    @property
     def config(self) -> RunConfig:
         """The options of the run."""
         return self.folder.config
 
-    @cached_property
+    @property
     def finished(self) -> bool:
         """True if the run is complete."""
         return self.folder.finished
 
-    @cached_property
-    def states(self) -> list[QuestionState]:
-        """The questions of the run with their turns."""
-        return self.folder.states
-
-    @cached_property
-    def scenes(self) -> SceneSource:
-        """The scenes of the run's questions, read when they are used."""
-        return self.folder.scenes
-
-    @cached_property
+    @property
     def results(self) -> dict[str, Any]:
         """The contents of `results.json`, computed from the log, also for an unfinished run."""
         return self.folder.results
@@ -288,14 +276,14 @@ class RunResults:
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. UsageError if the run has no such question."""
-        for state in self.states:
+        for state in self.folder.states:
             if state.id == str(question_id):
                 return Dialogue(self, state)
         raise UsageError(f"{self.name} has no question with the id {str(question_id)!r}")
 
     def dialogues(self) -> list[Dialogue]:
         """Return all questions with their turns, in the order of the run."""
-        return [Dialogue(self, state) for state in self.states]
+        return [Dialogue(self, state) for state in self.folder.states]
 
     def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
         """Diagnose every question and return the diagnoses by question id; the frames then contain them.
@@ -305,7 +293,7 @@ class RunResults:
         """
         from render_agent.report.diagnosis.diagnose import diagnose_run
 
-        self._diagnoses = diagnose_run(self.folder, processes, self.states)
+        self._diagnoses = diagnose_run(self.folder, processes)
         return self._diagnoses
 
     def report(self, processes: int | None = None) -> Path:
@@ -332,7 +320,7 @@ class RunResults:
         return Comparison(figures, tuple(reasons))
 
     def __len__(self) -> int:
-        return len(self.states)
+        return len(self.folder.states)
 
     def __repr__(self) -> str:
         score = "no score" if self.score is None else f"{self.score:.1f} %"

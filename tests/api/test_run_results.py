@@ -6,14 +6,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from factories.runs import STEP, make_questions, play, walking
 from PIL import Image
 
 import render_agent
 from render_agent.cli.commands.export import export_command
+from render_agent.cli.main import cli
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import RenderError, RunLogError, UsageError
 from render_agent.runs.log.row import COLUMNS
+from render_agent.util.sanitize import json_text
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +184,10 @@ def test_runs_are_compared_as_by_the_command(rooms, walked):
     explorer, oracle = rooms
     compared = explorer.compare(oracle)
     assert compared.found["a"] == explorer.name
+    called = CliRunner().invoke(cli, ["compare", str(explorer.path), str(oracle.path), "--json"])
+    printed = json.loads(called.output)
+    assert printed.pop("warnings") == list(compared.warnings) == []
+    assert json.loads(json_text(compared.found)) == printed
     for entry in compared.found["differences"].values():
         assert entry["difference"] == pytest.approx(entry["b"] - entry["a"])
     micro = compared.found["differences"]["micro"]

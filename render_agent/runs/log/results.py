@@ -38,9 +38,6 @@ from render_agent.tasks.question_types import ORDER
 from render_agent.util.safe_parse import plain
 from render_agent.views.stress.image_stress import PictureStress
 
-Row = Mapping[str, Any]
-"""A row as `Row.to_json` writes it."""
-
 
 def results(
     states: Sequence[QuestionState],
@@ -82,13 +79,15 @@ def results(
         for state in states
         if can_score(state, marks)
     ]
+    complete = all(state.status in SCORED for state in states)
     causal = causal_results(states)
     rows = [row_of(state, parser=parser, marks=marks).to_json() for state in states]
     return {
-        **standing(states, partial=partial, notes=notes),
+        "status": "partial" if partial or not complete else "complete",
+        "notes": [*notes, *_own_notes(states)],
         "parser": parser,
         **chosen,
-        "official": official if _complete(states) else None,
+        "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(scored)},
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
         OFFICIAL_RAW: raw[OFFICIAL_RAW],
@@ -105,20 +104,6 @@ def results(
         "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
     }
-
-
-def standing(
-    states: Sequence[QuestionState], *, partial: bool, notes: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return what `results` says before any figure: `status` and `notes`."""
-    return {
-        "status": "partial" if partial or not _complete(states) else "complete",
-        "notes": [*notes, *_own_notes(states)],
-    }
-
-
-def _complete(states: Sequence[QuestionState]) -> bool:
-    return all(state.status in SCORED for state in states)
 
 
 def _beliefs(
@@ -195,7 +180,7 @@ def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict
     return {name: scores[name] for name in (MACRO, MICRO)}
 
 
-def totals(states: Sequence[QuestionState], rows: Sequence[Row]) -> dict[str, Any]:
+def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return turns, model calls, pictures, events, tokens and seconds over all logged turns.
 
     A turn counts its share of the calls and of the generating time of its batch. `renders` counts distinct pictures
@@ -224,7 +209,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Row]) -> dict[str, An
     }
 
 
-def per_question(rows: Sequence[Row], calls: float) -> dict[str, float] | None:
+def per_question(rows: Sequence[Mapping[str, Any]], calls: float) -> dict[str, float] | None:
     """Return the means of every count of the rows, and of the calls, per question with a turn; None without any."""
     number = sum(row["turns"] > 0 for row in rows)
     if not number:

@@ -9,7 +9,7 @@ from factories.pages import IN_BOTH_LIGHTS, assert_nothing_serious, seen_at
 from factories.reports import reported, run_rooms
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.index.index_page import COLUMNS, question_rows
+from render_agent.report.pages.index.index_page import COLUMNS, table_rows
 from render_agent.report.pages.table import table_script
 from render_agent.runs.read import RunData
 
@@ -29,7 +29,7 @@ def seen(tmp_path_factory):
 def many(tmp_path_factory):
     """The report of a run over all bundled rooms, blind, and its rows."""
     folder = run_rooms(tmp_path_factory.mktemp("many"), views="none", max_turns=3)
-    return reported(folder), question_rows(folder, {})
+    return reported(folder), table_rows(folder, {})
 
 
 def shown(page):
@@ -71,7 +71,7 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
 def test_head_and_cells_come_from_the_same_columns(page, browser, seen):
     """As the page is written, and as its script draws it."""
     run = RunData(seen.parents[1])
-    rows = question_rows(run, diagnose_run(run, 1))
+    rows = table_rows(run, diagnose_run(run, 1))
     context = patient(browser.new_context(java_script_enabled=False))
     for looked in (context.new_page(), page):
         looked.goto(seen.as_uri())

@@ -40,7 +40,7 @@ FILTERS |= {"outcome": "Right or wrong"}
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
     """Write the index, the page of the pairs, the plots and `questions.js`."""
-    rows = question_rows(run, diagnoses)
+    rows = table_rows(run, diagnoses)
     lead, plots = scores_by_type(run.results), run_plots(run, diagnoses)
     write_plots(folder, [*([lead] if lead else []), *plots])
     (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
@@ -150,7 +150,7 @@ def _turns(config: RunConfig) -> str:
     return f"at most {config.max_turns}, {part} batched"
 
 
-def question_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict[str, Any]]:
+def table_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict[str, Any]]:
     """Return a row per question, in the order of the run."""
     return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.states]
 
