@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from render_agent.dialogue.chat import Message, assistant
-from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View

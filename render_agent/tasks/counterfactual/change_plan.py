@@ -12,8 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from render_agent import registry
-from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import Change, Question
 from render_agent.scans.edits import Edit
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.exact_solver import is_clear, true_answer

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from render_agent.dialogue.answer import letters
-from render_agent.dialogue.counterfactual import Change
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import Change, Question
 from render_agent.tasks.counterfactual.change_plan import ChangePlan, known_truth
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoPair
 from render_agent.tasks.exact_solver import METRES, UNIT, length_unit, true_answer

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render_agent.dialogue.counterfactual import Change
+from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.pages.page import frame, page_of, write_page
