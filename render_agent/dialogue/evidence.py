@@ -18,9 +18,15 @@ from render_agent.util.safe_parse import Count, Finite, NotNegative, Number, Sha
 class Candidate(Struct, frozen=True):
     """A reply that could have been the turn's, and what it would have led to.
 
-    feedback: what the model would be told of it (`happened` in the log). camera: the pose after it. view: what would be shown next, None where that was not drawn; its number
-    is the one that it would have. group: the number of the wording that it answers. outcome: of its move, as `Turn`
-    has it.
+    Attributes:
+        number: Counted from 0.
+        reply: The reply, verbatim.
+        action: What it asks for, or why it cannot be read.
+        feedback: What the model would read next (`happened` in the log).
+        camera: The pose after the action.
+        outcome: What its move would do, as in `Turn`.
+        view: The view that would be shown next, under the number that it would have; None if it was not drawn.
+        group: Number of the wording of the question that it answers.
     """
 
     number: Count
@@ -28,9 +34,9 @@ class Candidate(Struct, frozen=True):
     action: ReadReply
     feedback: str = msgspec.field(name="happened")
     camera: Camera
+    outcome: Outcome | None = None
     view: View | None = None
     group: Count = 0
-    outcome: Outcome | None = None
 
     @property
     def goes_on(self) -> bool:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -205,33 +205,16 @@ def read_candidates(
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)
             )
-            result = respond(context, action, prompt, cut_off=cut_off)
-            candidates.append(
-                Candidate(
-                    number=len(candidates),
-                    reply=text,
-                    action=action,
-                    feedback=result.feedback,
-                    camera=result.camera,
-                    group=group,
-                    outcome=result.outcome,
-                )
-            )
+            told, camera, outcome = respond(context, action, prompt, cut_off=cut_off)
+            number = len(candidates)
+            candidates.append(Candidate(number, text, action, told, camera, outcome, group=group))
     return candidates
-
-
-class StepResult(NamedTuple):
-    """The camera after an action, what the model is told, and the outcome of the move if it was carried out."""
-
-    camera: Camera
-    feedback: str
-    outcome: Outcome | None = None
 
 
 def respond(
     context: TurnContext, action: Action | Malformed, prompt: Prompt, *, cut_off: bool = False
-) -> StepResult:
-    """Carry out an action, and word what the model is told of it.
+) -> tuple[str, Camera, Outcome | None]:
+    """Carry out an action; return what the model is told of it, the next pose, and the outcome of a move.
 
     Args:
         context: The turn, which the state has not taken yet.
@@ -243,17 +226,17 @@ def respond(
     told = [say("feedback.cut_off")] if cut_off else []
     if isinstance(action, Malformed):
         told.append(say("feedback.unreadable", reason=action.reason))
-        return StepResult(seen.camera, " ".join(told))
+        return " ".join(told), seen.camera, None
     told += map(_sentence, action.notes)
     if action.done and (action.answer is not None or state.answer is not None):
         told.append(say("feedback.done_without_moves" if action.moves else "feedback.done"))
-        return StepResult(seen.camera, " ".join(told))
+        return " ".join(told), seen.camera, None
     if action.done:
         form = answer_form(state.question.wanted, state.question.options, say)
         told.append(say("feedback.done_without_answer", form=form))
     if seen.space is None:
         told.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))
-        return StepResult(seen.camera, " ".join(told))
+        return " ".join(told), seen.camera, None
     camera, outcome = carry_out(action, seen.camera, seen.space)
     told.append(_sentence(describe(action, seen.camera, camera, outcome, say)))
     shown = len({view.number for view in context.views})
@@ -262,7 +245,7 @@ def respond(
     if isinstance(action.view, str) and action.view not in prompt.on_request:
         kinds = ", ".join(prompt.on_request)
         told.append(say("feedback.no_such_kind", view=action.view, kinds=kinds))
-    return StepResult(camera, " ".join(told), outcome)
+    return " ".join(told), camera, outcome
 
 
 def _sentence(words: str) -> str:

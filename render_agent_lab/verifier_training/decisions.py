@@ -154,7 +154,7 @@ def _carried_out(context: TurnContext, number: int, action: Action) -> Candidate
     view = None
     if kind in ("ego", "around") and not isinstance(action.view, int):
         view = View(len(context.views), kind, "", camera)
-    return Candidate(number, "", action, told, camera, view, outcome=outcome)
+    return Candidate(number, "", action, told, camera, outcome, view)
 
 
 def _gains(

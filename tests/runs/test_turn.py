@@ -7,6 +7,7 @@ from factories.states import question, state
 from PIL import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.view import View
@@ -32,7 +33,8 @@ def look():
 
 def told(look, reply, kinds=KINDS, **more):
     context = TurnContext(state(), look, Image.open)
-    return respond(context, read(reply, "text"), Prompt(9, 75.0, kinds), **more)
+    action = read(reply, "text")
+    return Candidate(0, reply, action, *respond(context, action, Prompt(9, 75.0, kinds), **more))
 
 
 def test_a_reply_that_cannot_be_read_is_told_why_and_moves_nothing(look):
@@ -95,7 +97,7 @@ def test_an_unreadable_answer_beside_a_move_is_told_and_the_move_made(look):
     choice = question(wanted="letter", options=("A. left", "B. right"))
     action = read('{"answer": "AB", "forward_meters": 0.5}', "letter", choice.options)
     context = TurnContext(state(wanted="letter", options=choice.options), look, Image.open)
-    result = respond(context, action, Prompt(9, 75.0))
-    assert result.camera.position[0] == pytest.approx(3.0)
-    assert "AB" in result.feedback
-    assert "A or B" in result.feedback
+    feedback, camera, _ = respond(context, action, Prompt(9, 75.0))
+    assert camera.position[0] == pytest.approx(3.0)
+    assert "AB" in feedback
+    assert "A or B" in feedback

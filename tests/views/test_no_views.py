@@ -69,10 +69,12 @@ def test_the_schema_holds_no_moves():
 def test_what_the_model_is_told(action, told):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
-    response = respond(TurnContext(state, look, Image.open), action, Prompt(9, 75.0, ()))
-    assert response.feedback == told
-    assert response.outcome is None
-    assert response.camera == look.camera == Camera((0.0, 0.0, 0.0))
+    feedback, camera, outcome = respond(
+        TurnContext(state, look, Image.open), action, Prompt(9, 75.0, ())
+    )
+    assert feedback == told
+    assert outcome is None
+    assert camera == look.camera == Camera((0.0, 0.0, 0.0))
 
 
 def test_a_question_without_a_scan_is_missing_only_where_it_would_be_seen():

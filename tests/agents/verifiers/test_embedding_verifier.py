@@ -64,7 +64,7 @@ def candidates(numbers):
             Action(forward=1),
             "",
             HERE,
-            None if number is None else View(1, "ego", f"views/{number}.png", HERE),
+            view=None if number is None else View(1, "ego", f"views/{number}.png", HERE),
         )
         for place, number in enumerate(numbers)
     ]

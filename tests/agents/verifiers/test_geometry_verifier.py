@@ -103,7 +103,7 @@ def leading(*cameras, kind="ego"):
 
 
 def lead(number, seen):
-    return Candidate(number, "", Action(), "", STAND, seen)
+    return Candidate(number, "", Action(), "", STAND, view=seen)
 
 
 def scores(verifier, context, candidates):

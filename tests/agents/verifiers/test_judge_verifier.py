@@ -203,7 +203,7 @@ def asking(folder, questions):
         context = TurnContext(state, Observation(shown, None, None), picture)
         files = ["a", "b", "a", None, "c"][number:]
         drawn = [None if file is None else view(f"{number} {file}") for file in files]
-        candidates = [Candidate(n, "", None, "", None, one) for n, one in enumerate(drawn)]
+        candidates = [Candidate(n, "", None, "", None, view=one) for n, one in enumerate(drawn)]
         cases.append(Case(context, tuple(candidates)))
     yield config, engine, cases
     engine.close()
