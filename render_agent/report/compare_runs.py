@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from render_agent.config import fixed_options
-from render_agent.errors import UsageError
-from render_agent.runs.read import RunData, compared_beliefs
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.runs.log.results import beliefs_of
+from render_agent.runs.read import RunData
+from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
+from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.comparison import (
     Side,
     compare,
@@ -54,7 +58,7 @@ def compare_runs(
     pairs = [_compare_pair(first, other, anyway=anyway, way_out=way_out) for other in others]
     correct(pairs)
     for pair, run in zip(pairs, runs[1:], strict=True):
-        if beliefs := compared_beliefs(runs[0], run):
+        if beliefs := _compare_beliefs(runs[0], run):
             pair["beliefs"] = beliefs
     add_holm([entry for pair in pairs for entry in pair.get("beliefs", {}).values()])
     return pairs
@@ -68,6 +72,19 @@ def _compare_pair(first: Side, second: Side, *, anyway: bool, way_out: str) -> d
         "work": {side: own["totals"]["per_question"] for side, own in results.items()},
         "notes": {side: own["notes"] for side, own in results.items()},
     }
+
+
+def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
+    """Return the differences of the last beliefs of run b from those of a, see `belief_differences`; empty without beliefs."""
+    if not (a.config.probe and b.config.probe):
+        return {}
+    sides = []
+    for run in (a, b):
+        probes: Mapping[str, Sequence[ScoredProbe]] = {}
+        with suppress(QuestionsError):  # the files of ground truth have changed since
+            probes = beliefs_of(run.states, run.parts.picture_stress, run.config.annotations)
+        sides.append(last_steps(run.states, probes))
+    return belief_differences(*sides)
 
 
 def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import cached_property
@@ -14,15 +14,13 @@ from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine
-from render_agent.errors import QuestionsError, RunLogError, SceneError, SetupError
+from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.runs.build import Parts, build
 from render_agent.runs.log.lines import question_from_json, read_line, replay
-from render_agent.runs.log.results import beliefs_of, results
+from render_agent.runs.log.results import results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
-from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
-from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.contained_paths import refuse_ways_out
 from render_agent.util.reasons import shortened
@@ -59,26 +57,18 @@ class RunData:
         if not (path / "config.json").is_file():
             raise RunLogError(f"{path} is not a run folder: it has no config.json", "not a run")
         refuse_ways_out(path)
-        self._record: dict[str, Any] = read_json(path / "config.json")
-        check_format(path, self._record)
+        file = path / "config.json"
+        self.record: dict[str, Any] = read_json(file)
+        check_format(path, self.record)
+        with _damage(file, "restore the file"):
+            convert(self.record, Record)
         self.reload()
 
     def reload(self) -> None:
         """Forget the questions, turns and results that were read."""
-        for name in vars(self).keys() - {"path", "name", "_record", "record", "config"}:
+        for name in vars(self).keys() - {"path", "name", "record", "config", "parts"}:
             del vars(self)[name]
         self.finished = (self.path / "results.json").is_file()
-
-    @cached_property
-    def record(self) -> dict[str, Any]:
-        """The content of `config.json`. RunLogError if a required field is missing or has the wrong type."""
-        try:
-            convert(self._record, Record)
-        except ValueError as error:
-            raise RunLogError(
-                f"{self.path / 'config.json'} is damaged: {error}; restore the file"
-            ) from error
-        return self._record
 
     @cached_property
     def config(self) -> RunConfig:
@@ -181,10 +171,8 @@ class RunData:
 
     def replay(self, states: Iterable[QuestionState]) -> None:
         """Give every logged turn to its state. RunLogError if a line does not fit."""
-        try:
+        with _damage(self.path / "turns.jsonl", "restore the file"):
             replay(self.turns, {state.id: state for state in states})
-        except ValueError as error:
-            raise RunLogError(f"{self.path / 'turns.jsonl'} is damaged: {error}") from error
 
     @cached_property
     def scenes(self) -> SceneCache:
@@ -194,17 +182,12 @@ class RunData:
     @cached_property
     def saved_results(self) -> dict[str, Any] | None:
         """The content of `results.json`, None while the run is unfinished. RunLogError if it is damaged."""
-        path = self.path / "results.json"
         if not self.finished:
             return None
-        saved: dict[str, Any] = read_json(path)
-        try:
+        file = self.path / "results.json"
+        saved: dict[str, Any] = read_json(file)
+        with _damage(file, f"remove it and run render-agent --continue {self.path}"):
             convert(saved, Results)
-        except ValueError as error:
-            raise RunLogError(
-                f"{path} is damaged: {error}; remove it, and make it anew with render-agent --continue"
-                f" {self.path}"
-            ) from error
         return saved
 
     @cached_property
@@ -239,17 +222,13 @@ class RunData:
         )
 
 
-def compared_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
-    """Return the differences of the last beliefs of run b from those of a, see `belief_differences`; empty without beliefs."""
-    if not (a.config.probe and b.config.probe):
-        return {}
-    sides = []
-    for run in (a, b):
-        probes: Mapping[str, Sequence[ScoredProbe]] = {}
-        with suppress(QuestionsError):  # the files of ground truth have changed since
-            probes = beliefs_of(run.states, run.parts.picture_stress, run.config.annotations)
-        sides.append(last_steps(run.states, probes))
-    return belief_differences(*sides)
+@contextmanager
+def _damage(file: Path, way_out: str) -> Iterator[None]:
+    """Turn a ValueError about the content of a file into a RunLogError."""
+    try:
+        yield
+    except ValueError as error:
+        raise RunLogError(f"{file} is damaged: {error}; {way_out}") from error
 
 
 def find_run(output: Path, which: str) -> RunData:
