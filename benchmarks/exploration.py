@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
+from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

@@ -18,8 +18,8 @@ import click
 import numpy as np
 
 from benchmarks.harness import OUTPUT, interval, machine, publish, table
-from render_agent.config import RunConfig
 from render_agent.engines.make_engine import MakeEngine
+from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import make_engine, start_run

@@ -28,10 +28,10 @@ from typing import Any
 import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
 from render_agent_lab.bench.command import about
 from render_agent_lab.bench.compared_engines import Engines, tokenizing

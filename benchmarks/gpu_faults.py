@@ -26,10 +26,10 @@ from typing import Any
 import click
 
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.options import RunConfig
 from render_agent_lab.bench.command import about
 from render_agent_lab.bench.compared_engines import Engines
 from render_agent_lab.bench.figures import Trial, summary

@@ -22,7 +22,7 @@ from scipy import special
 
 from benchmarks.exploration import made_rooms
 from benchmarks.harness import OUTPUT, machine, publish, table
-from render_agent.config import RunConfig
+from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

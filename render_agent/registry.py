@@ -14,8 +14,8 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from operator import attrgetter
 from typing import Any, Literal
 
-from render_agent.errors import SetupError
-from render_agent.util.reasons import short_repr
+from render_agent.errors import SetupError, UsageError
+from render_agent.util.reasons import did_you_mean, short_repr
 
 Kind = Literal[
     "engine",
@@ -86,7 +86,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def load(kind: Kind, name: str) -> Any:
-    """Import a part: the class, function or object that its entry names. SetupError if there is none."""
+    """Import a part: the class, function or object that its entry names. SetupError if it cannot be imported, UsageError if there is none."""
     if place := built_in(kind).get(name):
         module, _, attribute = place.partition(":")
         return attrgetter(attribute)(import_module(module))
@@ -98,6 +98,13 @@ def load(kind: Kind, name: str) -> Any:
             f"the {kind} {name!r} of {_package(entry)} cannot be imported from {entry.value}"
             f" ({type(error).__name__}: {error}): fix that package, or uninstall it"
         ) from error
+
+
+def unknown(kind: Kind, name: str) -> str:
+    """Return the sentence about a part that does not exist."""
+    known = names(kind)
+    meant = did_you_mean(name, known)
+    return f"there is no {kind} {short_repr(name)}: choose from {', '.join(known)}{meant}"
 
 
 def package(kind: Kind, name: str) -> str | None:
@@ -112,8 +119,7 @@ def package(kind: Kind, name: str) -> str | None:
 def _entry(kind: Kind, name: str) -> EntryPoint:
     entries = [entry for entry in _declared(kind) if entry.name == name]
     if not entries:
-        known = ", ".join(names(kind))
-        raise SetupError(f"there is no {kind} {short_repr(name)}: choose one of {known}")
+        raise UsageError(unknown(kind, name))
     if len(entries) > 1:
         packages = " and ".join(sorted(map(_package, entries)))
         raise SetupError(f"the {kind} {name!r} is brought by {packages}: uninstall all but one")

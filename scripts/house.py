@@ -7,11 +7,10 @@ from pathlib import Path
 TREE = Path(__file__).parents[1]
 
 LEVELS = [
-    "errors models",
+    "errors",
     "util",
-    "extras registry",
+    "extras options registry",
     "scans",
-    "config",
     "dialogue",
     "tasks",
     "score",

@@ -25,7 +25,7 @@ BESIDE = (
     "examples/README.md",
     "scenes/README.md",
     "training/README.md",
-    "render_agent/models/small/README.md",
+    "render_agent/engines/bundled_models/small/README.md",
     "benchmarks/results/**/*.md",
     "benchmarks/results/**/*.svg",
 )
@@ -36,7 +36,7 @@ LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[
 
 def instructions_part() -> str:
     """Return the instructions of a dialogue with the default options."""
-    from render_agent.config import RunConfig
+    from render_agent.options import RunConfig
     from render_agent.runs.build import build
 
     return f"```text\n{build(RunConfig(batch=True)).prompt.instructions}\n```"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from render_agent.dialogue.wording import FILE_NAME, Wording, load_wording
-from render_agent.models import FOLDER
+from render_agent.engines.bundled_models import FOLDER
 
 FILE = FOLDER / "small" / FILE_NAME
 

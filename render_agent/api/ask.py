@@ -19,12 +19,11 @@ from render_agent.api.engines import (
 from render_agent.api.keywords import RunOptions
 from render_agent.api.results import OUTPUT, Dialogue, RunResults
 from render_agent.api.scenes import ScanInput, read_as, scan_file
-from render_agent.config import RunConfig
-from render_agent.config.flags import checked
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig, parse_options
 from render_agent.report.export.loggers import logged
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import Observer, Silent
@@ -165,10 +164,10 @@ def continue_run(
     chosen = choose_engine(engine, changes)
     if engine is None and folder.record["engine"]["name"] == PYTHON:
         chosen = missing_engine(folder.parts.model_name)
-    for name, value in checked(chosen.options).items():
+    for name, value in parse_options(chosen.options).items():
         if value != (saved := getattr(folder.config, name)):
             raise UsageError(f"{folder.name} has the {name} {saved!r}: resume it with the same")
-    return _finish(resume_run(folder, checked(changes)), chosen, progress)
+    return _finish(resume_run(folder, parse_options(changes)), chosen, progress)
 
 
 def _run(
@@ -176,7 +175,7 @@ def _run(
 ) -> RunResults:
     _refuse_command_line_options(options)
     chosen = choose_engine(engine, options)
-    config = RunConfig(**checked({**options, **chosen.options})).absolute()
+    config = RunConfig(**parse_options({**options, **chosen.options})).absolute()
     chosen.check(config)
     return _finish(start_run(config, chosen.describe), chosen, progress)
 

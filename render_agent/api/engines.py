@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import Any, Unpack, cast
 
 from render_agent.api.keywords import RunOptions
-from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.flags import checked
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Request
 from render_agent.engines.make_engine import MakeEngine, describe_engine, engine_traits
 from render_agent.engines.scripted import Policy, ScriptedEngine
 from render_agent.engines.token_estimate import picture_tokens
 from render_agent.errors import UsageError
+from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import DescribeEngine
 from render_agent.util.reasons import short_repr
@@ -88,7 +87,7 @@ def load_engine(
     if not engine_traits(engine).asks_model:
         raise UsageError(f"the engine {engine!r} loads no model: pass its name to run or ask")
     options_of_run = {"batch": True, "engine": engine, "model": model, **options}
-    config = RunConfig(**checked(options_of_run)).absolute()
+    config = RunConfig(**parse_options(options_of_run)).absolute()
     return LoadedEngine(make_engine(config, []), config, describe_engine(config))
 
 
@@ -171,7 +170,7 @@ def missing_engine(model: str) -> EngineChoice:
 def _loaded(engine: LoadedEngine, given: Mapping[str, Any]) -> EngineChoice:
     if engine.closed:
         raise UsageError(f"{engine!r} is closed: load it again")
-    for name, value in checked(given).items():
+    for name, value in parse_options(given).items():
         if value != engine.options.get(name, OPTIONS[name].default):
             raise UsageError(f"{name} differs from that of {engine!r}: omit it")
     return EngineChoice(

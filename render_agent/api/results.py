@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from render_agent.api.pictures import View, page
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
+from render_agent.options import RunConfig
 from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.viewer import Viewer
 from render_agent.report.compare_runs import compare_runs
@@ -130,7 +130,7 @@ class Dialogue:
         """
         config, state = self.run.config, self.state
         path = [turn.stood for turn in state.turns]
-        if config.passive:
+        if self.run.folder.parts.passive:
             chosen = [view.camera for view in state.views if isinstance(view.camera, Camera)]
             path = chosen or path[:1]
         if state.blind or not path:

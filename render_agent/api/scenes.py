@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.api.pictures import View
-from render_agent.config import RunConfig
 from render_agent.errors import SceneError
+from render_agent.options import AUTO, AnyUnit, RunConfig, Up
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.camera import Camera
-from render_agent.scans.file_frame import AUTO, AnyUnit, Up
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.meshes import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
+from render_agent.options import RunConfig
 from render_agent.runs.build import build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.read import find_run

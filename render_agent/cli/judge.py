@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from render_agent.agents.verifiers.judge.batch_score import Score
     from render_agent.agents.verifiers.judge.rubric import Rubric
-    from render_agent.config import RunConfig
+    from render_agent.options import RunConfig
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 """Names of the files that are taken from a folder end so, in any case."""

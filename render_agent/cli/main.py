@@ -15,13 +15,12 @@ import rich_click as click
 from click.core import ParameterSource
 
 from render_agent import __version__, registry
+from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import complete_runs, run_option
-from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.flags import given_options
-from render_agent.config.option import did_you_mean
 from render_agent.errors import RenderAgentError, UsageError
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.interrupts import Terminated, exit_code, install
-from render_agent.util.reasons import short_repr
+from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import without_keys
 from render_agent.util.sanitize import visible
 
@@ -49,7 +48,7 @@ https://click.palletsprojects.com/en/stable/shell-completion/
 def from_file(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
     """Take the defaults of a run from a YAML file."""
     if file is not None:
-        from render_agent.config.file import options_of_file
+        from render_agent.cli.flags import options_of_file
 
         context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 

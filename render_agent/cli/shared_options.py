@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import rich_click as click
 from click.shell_completion import CompletionItem
 
-from render_agent.config import OPTIONS, RunConfig, flags
+from render_agent.cli import flags
+from render_agent.options import OPTIONS, RunConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,7 +94,12 @@ SET_HERE = ("batch", "ply", "question", "option", "max_turns")
 def engine_flags(f: F) -> F:
     """Declare the options of a command that asks a model outside a run."""
     for add in (
-        option("--batch-size", type=flags.Auto(), help="Requests per call (default: auto)."),
+        option(
+            "--batch-size",
+            type=flags.OptionType(OPTIONS["batch_size"]),
+            metavar="N",
+            help="Requests per call (default: auto).",
+        ),
         option("--model", metavar="NAME", help="Model (default: that of a run)."),
         option(
             "--engine",

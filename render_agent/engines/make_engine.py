@@ -11,14 +11,14 @@ from importlib.metadata import version
 from typing import Any
 
 from render_agent import registry
-from render_agent.config import RunConfig
-from render_agent.config.choice import Choice, InputFile
-from render_agent.config.engine import DEFAULT_MODEL
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.options import DEFAULT_MODEL, RunConfig
+from render_agent.tasks.choice import Choice
+from render_agent.tasks.input_files import InputFile
 
 FINGERPRINTS = ("weights", "processor")
 """What a run records of the files of a model that lies on disk."""

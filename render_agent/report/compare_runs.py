@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from render_agent.config import fixed_options
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import fixed_options
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import belief_differences, last_steps

@@ -181,7 +181,7 @@ def _run_columns(run: RunData) -> RunColumns:
         "run": run.name,
         "model": run.model,
         "kinds": ",".join(config.kinds),
-        "verifier": ",".join(verifier.label for verifier in config.verifiers) or None,
+        "verifier": ",".join(verifier.label for verifier in run.parts.verifiers) or None,
         "image_width": width,
         "image_height": height,
     }

@@ -49,15 +49,16 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
     diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
     if diagnosis is not None and diagnosis.belief is not None:
-        yield f"cause: {cause_words(diagnosis, folder.config)}"
+        yield f"cause: {cause_words(diagnosis, folder.parts)}"
         if words := belief_words(diagnosis, state.answer):
             yield words
         probes = diagnosis.belief.probes
     else:
-        config = folder.config
         # where a file of the truth is no more as it was, what is believed is told alone
         with suppress(QuestionsError):
-            probes = beliefs_of([state], config.picture_stress, config.annotations)[state.id]
+            probes = beliefs_of([state], folder.parts.picture_stress, folder.config.annotations)[
+                state.id
+            ]
     belief = next(turn.probe.read for turn in reversed(probed) if turn.probe)
     worth = f": {worth_words(probes[-1])}" if probes else ""
     if belief is None:

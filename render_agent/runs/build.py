@@ -8,19 +8,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from render_agent import registry
 from render_agent.agents.agent import Agent
 from render_agent.agents.verifiers.verifier import Verifier
-from render_agent.config import AUTO, RunConfig
-from render_agent.config.choice import Choice, parsed
-from render_agent.config.dialogue import PROBES, VIEW_KINDS
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.wording import FILE_NAME, Wording, general, load_wording
+from render_agent.engines.bundled_models import bundled_model
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.make_engine import (
     EngineMaker,
@@ -29,11 +26,12 @@ from render_agent.engines.make_engine import (
     start_engine,
 )
 from render_agent.errors import SceneError, UsageError
-from render_agent.models import bundled_model
+from render_agent.options import AUTO, RunConfig, parse_options
 from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess_renderer import make_guarded
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
+from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.selection import choose_questions
@@ -184,7 +182,13 @@ class Parts:
 
 
 def build(config: RunConfig) -> Parts:
-    """Build what the options name. UsageError if they contradict each other, SetupError if a package is missing."""
+    """Build what the options name.
+
+    Raises:
+        UsageError: An option has a value that its flag would refuse, or options contradict each other.
+        SetupError: The package of a part is not installed.
+    """
+    parse_options(config.to_json())
     stress: PictureStress = registry.load("picture stress", config.pictures)()
     agent = parse_agent(config.agent)
     default = agent.verifiers
@@ -195,13 +199,32 @@ def build(config: RunConfig) -> Parts:
         stress,
         registry.load("toolset", config.tools)(),
         agent,
-        parsed("verifier", "--verifier", names, own_scene=stress.own_scene),
-        parsed("change", "--change", config.change),
+        _parse_parts("verifier", names, own_scene=stress.own_scene),
+        _parse_parts("change", config.change),
         engine_traits(config.engine),
     )
     for check in (_check_questions, _check_engine, _check_schedule, _check_views, _check_agent):
         check(parts)
     return parts
+
+
+def _parse_parts(kind: registry.Kind, texts: Sequence[str], **more: Any) -> tuple[Any, ...]:
+    """Make parts from texts of the form NAME or NAME:ARGUMENT.
+
+    more: further arguments of every part. UsageError if a text is named twice or has no form of its kind.
+    """
+    if len({text.strip() for text in texts}) < len(texts):
+        raise UsageError(f"a --{kind} is named twice")
+    parts = []
+    for text in texts:
+        name, colon, argument = text.strip().partition(":")
+        maker = registry.load(kind, name) if name in registry.names(kind) else None
+        if maker is None or not maker.accepts(argument if colon else None):
+            makers = (registry.load(kind, part) for part in registry.names(kind))
+            forms = ", ".join(form for each in makers for form in each.forms)
+            raise UsageError(f"--{kind} {short_repr(text)} is not valid: write one of {forms}")
+        parts.append(maker(argument or None, **more))
+    return tuple(parts)
 
 
 def parse_agent(text: str) -> Agent:
@@ -250,10 +273,6 @@ def _check_engine(parts: Parts) -> None:
 
 def _check_schedule(parts: Parts) -> None:
     config = parts.config
-    if not re.fullmatch(r"auto|\d{1,9}|(\d{1,2}(\.\d+)?|100)%", config.max_failures):
-        raise UsageError(
-            f"--max-failures {config.max_failures} is neither a number nor a share such as 10%"
-        )
     if config.devices and config.workers not in (1, len(config.devices)):
         raise UsageError(
             f"--devices names {len(config.devices)} devices, a worker each: leave --workers"
@@ -263,18 +282,6 @@ def _check_schedule(parts: Parts) -> None:
 
 def _check_views(parts: Parts) -> None:
     config, stress = parts.config, parts.picture_stress
-    for flag, value in (
-        ("--temperature", config.temperature),
-        ("--field-of-view", config.field_of_view),
-    ):
-        if not isfinite(value):
-            raise UsageError(f"{flag} {value} is no finite number")
-    for flag, given, known in (
-        ("--kinds", config.kinds, VIEW_KINDS),
-        ("--probe", config.probe, PROBES),
-    ):
-        if unknown := [name for name in given if name not in known]:
-            raise UsageError(f"{flag} {unknown[0]} is unknown: choose from {', '.join(known)}")
     _ = parts.opening_kinds  # refuses kinds that lack a view to begin with
     if config.probe and parts.blind:
         raise UsageError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.config import AUTO
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunStoppedError
+from render_agent.options import AUTO
 
 IN_A_ROW = 5
 """Consecutive failures that stop the run: an error that hits every question is not the questions' fault."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
+from render_agent.options import RunConfig
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import check_inside

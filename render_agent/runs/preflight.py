@@ -7,19 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from render_agent import registry
-from render_agent.config import OPTIONS
-from render_agent.config.choice import sha256
 from render_agent.dialogue.question import Question
 from render_agent.engines.make_engine import check_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.options import OPTIONS
 from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
-from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.input_files import annotation_files, sha256
 from render_agent.tasks.selection import is_file_of_questions, question_files
 from render_agent.util.display import size
 

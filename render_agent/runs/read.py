@@ -9,12 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from render_agent.config import RunConfig, fingerprint_of
-from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine
 from render_agent.errors import RunLogError, SceneError, SetupError
+from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
 from render_agent.runs.log.lines import question_from_json, read_line, replay
 from render_agent.runs.log.results import results
@@ -23,7 +22,7 @@ from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.contained_paths import refuse_ways_out
-from render_agent.util.reasons import shortened
+from render_agent.util.reasons import did_you_mean, shortened
 from render_agent.util.safe_parse import convert, parse_json
 from render_agent.util.whole_files import read_json, read_lines
 

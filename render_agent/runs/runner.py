@@ -17,8 +17,6 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
-from render_agent.config import AUTO, CHANGEABLE, OPTIONS, RunConfig
-from render_agent.config.run import absolute_paths
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.question import Question
@@ -27,6 +25,7 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine, describe_engine
 from render_agent.errors import UsageError
+from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
 from render_agent.render.start_pose import refuse_outside
 from render_agent.runs.build import (
     MakeViews,

@@ -16,7 +16,6 @@ from msgspec import structs
 
 from render_agent.agents.agent import Agent, Ask, Draw, Need, Tools, probe_id, turn_seed
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.evidence import Candidate, Evidence
@@ -28,6 +27,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Phase, Turn
 from render_agent.engines.engine import Engine, Reply, Request, within_bounds
 from render_agent.errors import RenderAgentError
+from render_agent.options import RunConfig
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.probe import ask_beliefs
 from render_agent.runs.scheduler import engine_faults

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from render_agent.errors import QuestionsError, SceneError
-from render_agent.scans.file_frame import AUTO, AnyUnit, Up
+from render_agent.options import AUTO, AnyUnit, Up
 from render_agent.scans.scene import Scene
 from render_agent.scans.stand_in.annotations import (
     SceneAnnotation,

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-AUTO: Literal["auto"] = "auto"  # use what the file or its format specifies
-
-Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
-Up = Literal["auto"] | Axis
-Unit = Literal["m", "cm", "mm", "ft", "in"]
-AnyUnit = Literal["auto"] | Unit
+from render_agent.options import AUTO, AnyUnit, Axis, Unit, Up
 
 METRES: dict[Unit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "ft": 0.3048, "in": 0.0254}
 

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from render_agent.config import RunConfig
-from render_agent.config.choice import InputFile, sha256
 from render_agent.dialogue.question import Question
+from render_agent.errors import SetupError, os_errors
+from render_agent.options import RunConfig
 from render_agent.scans.formats.axis_alignment import alignment_file
 from render_agent.scans.instances import instance_files
 from render_agent.tasks.ground_truth import facts_files
+
+Section = Literal["questions", "annotations", "scans", "verifiers"]
+"""The key of `sha256` in `config.json` under which a file is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that a run depends on, as it is now.
+
+    Attributes:
+        section: Where `config.json` records it.
+        name: Its path, or a name for several files.
+        kind: What it is, in words.
+        digest: Its SHA-256; None if it is missing.
+        may_appear: Whether a run may go on if it was missing, or not recorded, before.
+    """
+
+    section: Section
+    name: str
+    kind: str
+    digest: str | None
+    may_appear: bool = False
+
+    def differs(self, recorded: Mapping[str, str | None]) -> bool:
+        """Return True if it is not the file that a run began with; recorded: digests by name."""
+        known = recorded.get(self.name)
+        if self.may_appear and known is None:
+            return False
+        return known != self.digest
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file. SetupError if it cannot be read."""
+    with os_errors(SetupError, f"read {path}"), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def scan_files(questions: Iterable[Question]) -> list[InputFile]:

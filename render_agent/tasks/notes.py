@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
+from render_agent.options import RunConfig
 from render_agent.scans.stand_in.annotations import is_annotations
 
 STAND_INS = "stand-ins, no scans: rooms of coloured boxes built from the official annotations"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scan_folders import find_beside
 

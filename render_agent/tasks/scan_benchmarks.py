@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import MAX_QUESTION_LETTERS, Question, StartPose
 from render_agent.errors import QuestionsError, SetupError, os_errors
+from render_agent.options import RunConfig
 from render_agent.tasks.question_files import read_rows
 from render_agent.tasks.question_types import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.tasks.rooms import refuse_vsibench_options

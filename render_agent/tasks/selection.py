@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import registry
-from render_agent.config import RunConfig
-from render_agent.config.option import did_you_mean
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
@@ -22,7 +21,7 @@ from render_agent.tasks.rows import NAME_COLUMNS, check_name
 from render_agent.tasks.scan_folders import refuse_missing
 from render_agent.tasks.vsibench import read_ids
 from render_agent.util.display import counted
-from render_agent.util.reasons import short_repr
+from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.sanitize import plain_name
 
 

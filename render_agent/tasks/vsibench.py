@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
+from render_agent.options import RunConfig
 from render_agent.tasks.question_files import SUFFIXES, load_questions
 from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
 from render_agent.util.hub import hub_file

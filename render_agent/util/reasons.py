@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 LONGEST_REASON = 300  # characters of an error message
 LONGEST_VALUE = 80  # characters of a quoted value; the default of `shortened`
 
@@ -33,3 +36,9 @@ def short_repr(value: object, longest: int = LONGEST_VALUE) -> str:
     """Return the repr of a value, truncated like `shortened` but with its closing quote or bracket."""
     text = repr(value)
     return text if len(text) <= longest else shortened(text, longest) + text[-1]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests the known word nearest to an unknown one; empty if none is near."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

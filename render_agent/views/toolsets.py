@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from render_agent.config import RunConfig
-from render_agent.config.choice import Choice
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
+from render_agent.options import RunConfig
+from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import known_facts
 
 

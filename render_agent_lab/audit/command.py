@@ -53,7 +53,7 @@ def audit_command(
 
     Other options of a run that choose questions stand before the command.
     """
-    from render_agent.config import RunConfig
+    from render_agent.options import RunConfig
     from render_agent.runs.build import build
     from render_agent.tasks.question_files import load_questions
     from render_agent.tasks.selection import narrowed

@@ -11,18 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import AS_JSON, option, to_folder
-from render_agent.config.flags import Parts, given_options
 from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
-    from render_agent.config import RunConfig
+    from render_agent.options import RunConfig
     from render_agent_lab.bench.script import Lengths
 
 DECIDED_HERE = ("batch", "ply", "question", "max_batched_turns", "finish_together", "batch_size")
 """Options of a run that bench sets itself."""
 
-_list = partial(option, type=Parts())
+
+class Words(click.ParamType[tuple[str, ...]]):
+    """Comma-separated words."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Return the words in the order given, each once."""
+        words = value.split(",") if isinstance(value, str) else value
+        return tuple(dict.fromkeys(str(word).strip() for word in words if str(word).strip()))
+
+
+_list = partial(option, type=Words())
 
 
 @click.command("bench", panel="Other")
@@ -126,7 +138,7 @@ def compare(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str
 
 def _config(context: click.Context, chosen: dict[str, Any]) -> RunConfig:
     """Return the options of all runs. UsageError if one is given that bench sets itself."""
-    from render_agent.config import RunConfig
+    from render_agent.options import RunConfig
 
     parent = context.parent
     assert parent is not None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from render_agent.config import AUTO, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
+from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build, make_engine
 from render_agent_lab.bench.script import ScriptedWalk
 from render_agent_lab.bench.variants import Variant

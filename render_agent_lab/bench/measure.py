@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.memory.device import MainMemory, memory_of
+from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

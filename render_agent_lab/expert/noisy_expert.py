@@ -6,10 +6,10 @@ import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.question import Question
 from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.options import RunConfig
 from render_agent.util.safe_parse import parse_json
 from render_agent_lab.expert.policy import Asked, Expert, expert
 

@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import Room
+from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
@@ -170,10 +171,9 @@ def expert(
     homes = homes_of(questions, annotations)
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
-    eyes = QuestionVisibility.of(config, questions) if config.faithful else None
-    return Expert(
-        questions, seed, eyes, homes, walks=config.free, blind=config.blind, strays=strays
-    )
+    parts = build(config)
+    eyes = QuestionVisibility.of(parts, questions) if parts.faithful else None
+    return Expert(questions, seed, eyes, homes, walks=parts.free, blind=parts.blind, strays=strays)
 
 
 EXPERT = NamedPolicy(

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_PLACES
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.options import RunConfig
 from render_agent.render.projection import points_under
 from render_agent.render.visibility.room_visibility import Room
 from render_agent.scans.camera import AnyCamera, FloatArray

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.config.choice import InputFile, sha256
-from render_agent.tasks.input_files import scan_files
+from render_agent.tasks.input_files import InputFile, scan_files, sha256
 
 if TYPE_CHECKING:
-    from render_agent.config import RunConfig
     from render_agent.dialogue.evidence import Candidate
     from render_agent.dialogue.question import Question
     from render_agent.engines.engine import Engine
+    from render_agent.options import RunConfig
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache
     from render_agent_lab.learned_verifier.ensemble import Ensemble
 

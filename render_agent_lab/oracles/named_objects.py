@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from render_agent.config import RunConfig
-from render_agent.config.choice import InputFile
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
+from render_agent.options import RunConfig
 from render_agent.scans.camera import Camera, wrapped
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, known_facts, placed
-from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import named_categories
 from render_agent.views.view_policies.tour import Tour, in_short_order
 from render_agent.views.view_policies.view_policy import (

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Self
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.room_visibility import Room, Rooms, boxes_seen, named_boxes
+from render_agent.runs.build import Parts
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.ground_truth import Facts, known_facts
 from render_agent.tasks.mentions import kind_of, named_categories
@@ -43,10 +43,11 @@ class QuestionVisibility:
         self.rooms = Rooms(size)
 
     @classmethod
-    def of(cls, config: RunConfig, questions: Sequence[Question]) -> Self:
+    def of(cls, parts: Parts, questions: Sequence[Question]) -> Self:
         """Return those for the views of a run. QuestionsError where a file of truths is in no known format."""
+        config = parts.config
         facts = known_facts(questions, config.annotations)
-        return cls(config.picture_stress.scenes(config, questions), facts, config.image_size)
+        return cls(parts.scenes(questions), facts, config.image_size)
 
     @cached_property
     def renderer(self) -> Renderer:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
@@ -23,7 +22,9 @@ from render_agent.engines.scripted.blind_policies import (
     random_move,
 )
 from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import known_facts
@@ -146,8 +147,9 @@ def sighted_oracle(
     """
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
-    eyes = QuestionVisibility.of(config, questions) if config.faithful else None
-    return SightedOracle(questions, seed, eyes, walks=config.free, wanders=wanders)
+    parts = build(config)
+    eyes = QuestionVisibility.of(parts, questions) if parts.faithful else None
+    return SightedOracle(questions, seed, eyes, walks=parts.free, wanders=wanders)
 
 
 def oracle(

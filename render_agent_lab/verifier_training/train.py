@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.config.choice import sha256
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.runs.read import RunData
+from render_agent.tasks.input_files import sha256
 from render_agent.util.display import counted
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder

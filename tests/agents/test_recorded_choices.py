@@ -62,7 +62,9 @@ def test_what_no_model_knows_is_said_beside_every_figure(tmp_path, options, note
     told = folder.record["choosing"]
     assert (told["agent"], told["note"]) == (config.agent, note)
     assert (note in folder.results["notes"]) == (note is not None)
-    assert [entry["name"] for entry in told["verifiers"]] == [v.label for v in config.verifiers]
+    assert [entry["name"] for entry in told["verifiers"]] == [
+        v.label for v in build(config).verifiers
+    ]
 
 
 def test_where_no_box_is_known_geometry_knows_none(tmp_path):

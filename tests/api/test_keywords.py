@@ -5,7 +5,7 @@ import inspect
 import render_agent
 from render_agent.api.ask import COMMAND_LINE
 from render_agent.api.keywords import RunOptions
-from render_agent.config import OPTIONS
+from render_agent.options import OPTIONS
 
 PARAMETERS = {"batch", "ply", "question", "option", "engine", "model", "output"}
 """Options that are parameters of `ask` or `run`, or implied by them."""

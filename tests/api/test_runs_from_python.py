@@ -95,10 +95,10 @@ def test_options_are_read_as_flags_are(tmp_path):
     given = {"benchmark": questions, "output": tmp_path / "runs", "engine": "scripted"}
     for wrong, told in (
         ({"view": "none"}, "did you mean 'views'"),
-        ({"views": "nonsense"}, "--views.*'nonsense'"),
+        ({"views": "nonsense"}, "no view policy 'nonsense'"),
         ({"image_size": (3, 4)}, "32 to 4096"),
         ({"max_turns": 0}, "--max-turns"),
-        ({"kinds": ["ego", "map"]}, "map is unknown"),
+        ({"kinds": ["ego", "map"]}, "'map' is unknown"),
         ({"limit": [1, 2]}, "--limit"),
         ({"limit": 2.5}, "--limit.*2.5"),
         ({"json": True}, "command line"),

@@ -11,7 +11,7 @@ from factories import TREE
 import render_agent
 from render_agent import registry
 from render_agent.cli.commands import run as commands
-from render_agent.config import RunConfig
+from render_agent.options import RunConfig
 from render_agent.runs.read import NO_RUNS
 
 ROOM = TREE / "scenes" / "room01.ply"
@@ -107,7 +107,7 @@ def test_options_given_more_than_once(resolved):
         (["--batch", "--field-of-view", "180"], "--field-of-view"),
         (["--batch", "--image-size", "640"], "'640'"),
         (["--batch", "--image-size", "9x9"], "32 to 4096"),
-        (["--batch", "--kinds", "ego,side"], "--kinds side"),
+        (["--batch", "--kinds", "ego,side"], "'side' is unknown"),
         (["--batch", "--engine", "transfomers"], "'transformers'"),
         (["--batch", "--config", "missing.yaml"], "--config missing.yaml"),
         (["--nothing"], "--nothing"),
@@ -125,7 +125,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(call, arguments, sentence):
         ("max_turn: 1", "'max_turns'"),
         ("max_turns: 3.7", "max_turns of --config"),
         ("max_turns: true", "max_turns of --config"),
-        ("kinds: [1]", "--kinds 1"),
+        ("kinds: [1]", "'1' is unknown"),
         ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "wrong.yaml"),

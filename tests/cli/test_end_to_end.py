@@ -13,7 +13,7 @@ import pytest
 from conftest import test_data
 from factories.runs import make_questions, transcripts
 
-from render_agent.models import instead
+from render_agent.engines.bundled_models import instead
 from render_agent.runs.read import list_runs
 
 QUICK = ("--engine", "scripted", "--image-size", "96x72")

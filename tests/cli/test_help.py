@@ -14,7 +14,7 @@ from factories import TREE
 from render_agent import registry
 from render_agent.cli.main import cli
 from render_agent.cli.shared_options import PANELS
-from render_agent.config import OPTIONS
+from render_agent.options import OPTIONS
 
 
 def commands(command, name="render-agent", parent=None):

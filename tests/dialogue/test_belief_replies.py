@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.probe import ProbePlan, keys_of
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.util.safe_parse import convert, plain
 
 EVERYTHING = ("map", "counts", "pose", "seen")

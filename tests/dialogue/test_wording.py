@@ -13,9 +13,9 @@ from factories.runs import make_config, transcripts
 from render_agent.dialogue import wording
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, placeholders
+from render_agent.engines.bundled_models import FOLDER
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import SetupError
-from render_agent.models import FOLDER
 from render_agent.runs.build import build, wording_of
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData

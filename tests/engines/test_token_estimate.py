@@ -4,9 +4,9 @@ import pytest
 from factories.runs import make_config, make_questions
 
 from render_agent.cli.dry_run import dry_run
-from render_agent.config import RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.token_estimate import picture_tokens
+from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.runs.run_estimate import FOLLOWING_TOKENS, Estimate, estimate
 

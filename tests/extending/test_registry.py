@@ -10,9 +10,8 @@ from factories.runs import make_config, make_questions
 
 from render_agent import registry
 from render_agent.cli.commands.doctor.machine import check_packages
-from render_agent.config import RunConfig
-from render_agent.config.flags import checked
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
@@ -66,9 +65,9 @@ def test_an_unknown_name_is_told_all_that_there_are(bring):
     with pytest.raises(SetupError, match=r"'crayon'.* rasteriser, pyrender, odd"):
         make_renderer("crayon")
     for name, value in (("engine", "magic"), ("renderer", "crayon")):
-        with pytest.raises(UsageError, match=f"--{name}.*{value.split(',')[-1]}"):
-            checked({name: value})
-    assert checked({"renderer": "odd"}) == {"renderer": "odd"}
+        config = RunConfig(batch=True, benchmark="rooms", **{"engine": "scripted", name: value})
+        with pytest.raises(UsageError, match=f"no {name} '{value}'"):
+            start_run(config)
 
 
 def test_two_packages_may_not_bring_the_same(bring):

@@ -14,16 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import belief_of_nothing
+from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summary
+from render_agent.runs.build import build
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -168,8 +169,9 @@ def believer(
 
     Errors: QuestionsError where a file of truths is in no known format.
     """
-    eyes = QuestionVisibility.of(config, questions) if config and config.faithful else None
-    walks = config is None or config.free
+    parts = config and build(config)
+    eyes = QuestionVisibility.of(parts, questions) if parts and parts.faithful else None
+    walks = parts is None or parts.free
     return Believer(questions, seed, eyes, walks=walks, fault=fault)
 
 

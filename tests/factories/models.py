@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from factories.families import SMALL_FAMILIES, small_family
+from render_agent.engines.bundled_models import bundled_model as bundled_folder
 from render_agent.engines.checkpoint.pretrained import Pretrained
-from render_agent.models import bundled_model as bundled_folder
 from render_agent_lab.random_models.published_shapes import SHAPES, SMALL
 from render_agent_lab.random_models.random_model import CHAT_TEMPLATE, config_of, save
 

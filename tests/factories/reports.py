@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
-from render_agent.config import RunConfig
+from render_agent.options import RunConfig
 from render_agent.report.pages.build import build
 from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.runs.read import RunData

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from factories.scenes import room, write_ply
-from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.options import RunConfig
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run

@@ -23,8 +23,8 @@ from factories.runs import Silent, make_config, make_questions
 
 import render_agent
 from render_agent.cli.main import cli
-from render_agent.config import OPTIONS
 from render_agent.dialogue.moves import Outcome
+from render_agent.options import OPTIONS
 from render_agent.runs.runner import start_run
 from render_agent.tasks.question_files import load_questions
 

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import fair_controls as controls
 from render_agent.dialogue.answer import letters
 from render_agent.engines.scripted import ScriptedEngine
+from render_agent.runs.build import build
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED
@@ -55,9 +56,9 @@ def play(questions, tmp_path_factory):
         kind = config.pictures
         if kind not in opened:
             opened[kind] = QuestionVisibility(
-                config.picture_stress.scenes(config, asked), known_facts(asked), config.image_size
+                build(config).scenes(asked), known_facts(asked), config.image_size
             )
-        sees = kind in ("real", "mirrored") and not config.blind
+        sees = kind in ("real", "mirrored") and not build(config).blind
         eyes = opened[kind] if sees else None
         return Shared(SightedOracle(asked, config.seed, eyes, walks=config.views == "free"))
 

@@ -21,7 +21,7 @@ CORE = {folder for level in LEVELS[: LEVELS.index("runs") + 1] for folder in lev
 OPTIONAL = set(EXTRAS)
 """Libraries of extras."""
 
-LIGHT = "cli.main config errors registry"
+LIGHT = "cli.main errors options registry"
 """Modules that `render-agent --help` loads."""
 
 

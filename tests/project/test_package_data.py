@@ -67,6 +67,6 @@ def test_the_model_has_its_place_in_both():
     settings = ConfigParser()
     settings.read(TREE / "setup.cfg")
     patterns = settings["options.package_data"]["render_agent"].split()
-    assert "models/small/*" in patterns
+    assert "engines/bundled_models/small/*" in patterns
     manifest = (TREE / "MANIFEST.in").read_text("utf-8")
-    assert "recursive-include render_agent/models/small *" in manifest.splitlines()
+    assert "recursive-include render_agent/engines/bundled_models/small *" in manifest.splitlines()

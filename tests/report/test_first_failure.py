@@ -56,7 +56,7 @@ def test_the_page_of_a_question_draws_every_map_over_the_plan(runs, tmp_path):
     state = next(state for state in folder.states if state.id == "63")
     diagnosis = diagnose_run(folder, 1, [state])["63"]
     plan = bare_plan(cameras_of(state), diagnosis)
-    part = QuestionView(state, row_of(state), diagnosis, plan, folder.config)
+    part = QuestionView(state, row_of(state), diagnosis, plan, folder.parts)
     page = question_html({"name": "run", "stamps": [], "notes": []}, part)
     svgs = re.findall(
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL

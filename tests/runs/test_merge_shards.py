@@ -16,8 +16,8 @@ from factories.runs import (
     walking,
 )
 
-from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.read import RunData

@@ -153,7 +153,7 @@ def test_a_pair_begins_at_one_place_and_is_set_side_by_side(folder, tmp_path):
     assert lines["count-remove-lamp"]["views"][0]["file"] in page
     assert 'href="pairs.html"' in (tmp_path / "index.html").read_text()
     state = next(state for state in run.states if state.id == "count-remove-lamp")
-    part = QuestionView(state, run.rows[state.id], None, None, run.config)
+    part = QuestionView(state, run.rows[state.id], None, None, run.parts)
     assert "one lamp is removed" in question_html(frame(run), part)
     with (console := plain_console()).capture() as printed:
         console.print(causal_table(results["causal"]))

@@ -10,7 +10,7 @@ import pytest
 from factories import TREE
 
 from render_agent.agents.verifiers.judge.rubric import load_rubric
-from render_agent.config.file import options_of_file
+from render_agent.cli.flags import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import check_class
 from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files

@@ -11,9 +11,9 @@ from factories.runs import SMALL, Silent
 from factories.scenes import room, write_ply
 from PIL import Image
 
-from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData

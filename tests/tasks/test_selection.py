@@ -3,8 +3,8 @@ import json
 import pytest
 from factories.runs import make_config, make_questions
 
-from render_agent.config import RunConfig
 from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.tasks.selection import (
     lettered,

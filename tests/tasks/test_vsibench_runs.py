@@ -13,8 +13,8 @@ from factories.scenes import room, write_ply
 from rich.console import Console
 
 from render_agent.cli.dry_run import dry_run
-from render_agent.config import RunConfig
 from render_agent.errors import SetupError
+from render_agent.options import RunConfig
 from render_agent.runs.build import make_engine
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run

@@ -5,11 +5,11 @@ import json
 import pytest
 from factories.runs import STEP, play, transcripts
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies
 from render_agent.engines.scripted.scripted_engine import ScriptedEngine, make_scripted
+from render_agent.options import RunConfig
 from render_agent.runs.read import RunData
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.search import is_wrong_turn

@@ -11,7 +11,6 @@ from factories.replies import read, reply_schema
 from factories.rooms import BLUE, RED, box, room
 from factories.runs import make_questions, play, transcripts
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place
 from render_agent.dialogue.view import View
@@ -19,6 +18,7 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import make_scripted
 from render_agent.errors import SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
 from render_agent.runs.read import RunData

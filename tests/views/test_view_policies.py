@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.reply import MAX_MOVE_METRES
+from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.start_pose import start_camera, surface
 from render_agent.render.visibility.object_visibility import Sight
+from render_agent.runs.build import build
 from render_agent.scans.boxes import upright
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import vertical_from_horizontal
@@ -60,7 +61,7 @@ def policy(views, seed=0, count=COUNT):
     config = RunConfig(
         batch=True, benchmark="rooms", views=views, seed=seed, max_turns=count + 1, image_size=SIZE
     )
-    return config.view_policy.build(config, QUESTIONS)
+    return build(config).view_policy.build(config, QUESTIONS)
 
 
 def patches(room, cameras):

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.config import RunConfig
-from render_agent.config.choice import InputFile
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Engine
+from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.render.visibility.object_visibility import (
@@ -38,7 +37,7 @@ from render_agent.render.visibility.room_visibility import (
 )
 from render_agent.scans.camera import Camera
 from render_agent.tasks.ground_truth import Facts, known_facts
-from render_agent.tasks.input_files import annotation_files
+from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.mentions import kind_of
 from render_agent.tasks.question_types import COUNTING_TYPE
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.config.choice import Choice
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
@@ -19,11 +18,12 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.choice import Choice
 from render_agent.views.provider import Observation
 
 if TYPE_CHECKING:
-    from render_agent.config import RunConfig
     from render_agent.engines.engine import Engine
+    from render_agent.options import RunConfig
 
 FloatArray = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import rich_click as click
 
+from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import option, run_option
-from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.flags import given_options
+from render_agent.options import OPTIONS, RunConfig
 
 NAMES_QUESTIONS = (
     "benchmark",

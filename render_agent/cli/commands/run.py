@@ -13,11 +13,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.config import OPTIONS, RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine, engine_traits, refuse_code
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.program_log import program_log

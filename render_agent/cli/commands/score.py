@@ -17,7 +17,6 @@ from render_agent.cli.shared_options import (
     option,
 )
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.score.questions import metric_of
 
 
 @click.command("score", panel="Other")
@@ -87,10 +86,12 @@ def judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the results of a run with its free-text answers scored by a model; write them beside it."""
+    from render_agent.engines.make_engine import engine_traits
     from render_agent.report.llm_match import mark_answers, match_figures
     from render_agent.runs.build import make_engine
     from render_agent.runs.log.writer import RunLog
     from render_agent.runs.read import find_run
+    from render_agent.score.questions import metric_of
 
     folder = find_run(output, run)
     states = folder.states
@@ -100,7 +101,7 @@ def judge_run(
     with closing(make_engine(config, [])) as model:
         marked = mark_answers(states, model, config.max_new_tokens)
     results = folder.score(states, marks=marked.scores)
-    judge = {"engine": config.engine, "model": config.model_name}
+    judge = {"engine": config.engine, "model": engine_traits(config.engine).model_of(config)}
     results["llm_match"] = {"judge": judge, **match_figures(states, marked)}
     if folder.finished:
         with closing(RunLog(folder.path)) as log:

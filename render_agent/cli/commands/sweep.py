@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from click.core import ParameterSource
 
+from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import option, run_option
-from render_agent.config import OPTIONS
-from render_agent.config.flags import given_options
+from render_agent.options import OPTIONS
 
 if TYPE_CHECKING:
     from rich.console import Console

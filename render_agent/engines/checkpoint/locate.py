@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from render_agent.engines.bundled_models import NOTES, bundled_model, instead
 from render_agent.engines.checkpoint.weight_files import (
     fingerprint,
     processor_fingerprint,
     weight_files,
 )
 from render_agent.errors import SetupError, UsageError
-from render_agent.models import NOTES, bundled_model, instead
 from render_agent.util.display import bar_class, stage
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import parse_json

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from render_agent.config import AUTO
 from render_agent.engines.checkpoint.locate import WAY_OUT, FoundModel, fetch_model
 from render_agent.engines.families.model_families import family_of
 from render_agent.errors import SetupError
+from render_agent.options import AUTO
 from render_agent.util.display import Stage, bar_class, stage
 from render_agent.util.reasons import first_line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from render_agent.engines.bundled_models import instead
 from render_agent.errors import SetupError
-from render_agent.models import instead
 from render_agent.util.safe_parse import parse_json
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.config import AUTO
 from render_agent.errors import SetupError, UsageError
+from render_agent.options import AUTO
 
 THINK, END_OF_THINK = "<think>", "</think>"
 """The marks of a thought in the log, and those of most families."""

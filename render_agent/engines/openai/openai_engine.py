@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any
 
-from render_agent.config import OPTIONS, RunConfig
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, reply_of
 from render_agent.engines.families.model_families import family_named
@@ -28,6 +27,7 @@ from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_en
 from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
 from render_agent.errors import EngineError, UsageError
 from render_agent.extras import require
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)

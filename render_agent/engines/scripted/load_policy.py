@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from render_agent import registry
-from render_agent.config import RunConfig
-from render_agent.config.option import did_you_mean
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.errors import SetupError, os_errors
-from render_agent.util.reasons import first_line
+from render_agent.options import RunConfig
+from render_agent.util.reasons import did_you_mean, first_line
 from render_agent.util.safe_parse import parse_json, read_bounded
 
 

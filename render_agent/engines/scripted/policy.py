@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
+from render_agent.options import RunConfig
 
 
 class Policy(Protocol):

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
 from render_agent.engines.scripted.load_policy import policy_maker
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import picture_tokens
+from render_agent.options import RunConfig
 
 logger = logging.getLogger(__name__)
 

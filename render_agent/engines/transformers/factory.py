@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.engines.engine import Workload
 from render_agent.engines.memory.device import DeviceMemory, memory_of
 from render_agent.engines.memory.faults import Fault, attempt_patiently
@@ -16,6 +15,7 @@ from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.transformers.transformers_options import most_rows
+from render_agent.options import RunConfig
 
 LOG = logging.getLogger(__name__)
 

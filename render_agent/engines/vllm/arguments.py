@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from render_agent.config import AUTO, RunConfig
 from render_agent.engines.checkpoint.pretrained import check_names
 from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
 from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.options import AUTO, RunConfig
 from render_agent.util.safe_parse import Count
 
 OWN_OPTIONS = {"min_pixels": Count, "max_pixels": Count, **SAMPLING_OPTIONS}

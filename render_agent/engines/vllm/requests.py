@@ -9,13 +9,13 @@ from typing import Any
 
 from PIL.Image import Image
 
-from render_agent.config import AUTO
 from render_agent.dialogue.chat import pictures
 from render_agent.engines.checkpoint.special_tokens import disarming
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.families.thinking import reply_text
+from render_agent.options import AUTO
 
 
 @dataclass(frozen=True, slots=True)

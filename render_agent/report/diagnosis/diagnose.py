@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.errors import RenderError, SceneError
 from render_agent.report.diagnosis.judge import diagnose
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.diagnosis.path import steps
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
+from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
 from render_agent.tasks.ground_truth import Facts, known_facts, placed
 from render_agent.util.display import stage
@@ -33,10 +33,10 @@ Progress = tuple[int, Status]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SceneTask:
     """The questions of a run about one scene, which one process diagnoses; facts: what is known of it."""
 
-    config: RunConfig
+    parts: Parts
     states: Sequence[QuestionState]
     facts: Facts | None
 
@@ -59,17 +59,18 @@ def diagnose_run(
     something else (--pictures black, noise, shuffled) or nothing, the path alone is diagnosed.
     RunLogError where the log is damaged.
     """
-    config, known = run.config, _DIAGNOSED.setdefault(run, {})
+    parts, known = run.parts, _DIAGNOSED.setdefault(run, {})
     states = run.states if states is None else states
     progress = {state.id: (len(state.turns), state.status) for state in states}
     new = [s for s in states if s.id not in known or known[s.id][0] != progress[s.id]]
-    facts = known_facts([s.question for s in new], config.annotations) if config.faithful else {}
-    parts = [Part(config, own, facts.get(own[0].question.scene)) for own in by_scene(new)]
+    questions = [state.question for state in new]
+    facts = known_facts(questions, run.config.annotations) if parts.faithful else {}
+    tasks = [SceneTask(parts, own, facts.get(own[0].question.scene)) for own in by_scene(new)]
     with stage("measuring what the views of each scene showed", len(new)) as shown:
-        count = min(processes or worthwhile(new if config.faithful else ()), len(parts) or 1)
-        for part, found in zip(parts, map_in_processes(_diagnosed, parts, count), strict=True):
+        count = min(processes or worthwhile(new if parts.faithful else ()), len(tasks) or 1)
+        for task, found in zip(tasks, map_in_processes(_diagnosed, tasks, count), strict=True):
             known |= {name: (progress[name], diagnosis) for name, diagnosis in found.items()}
-            shown.advance(len(part.states))
+            shown.advance(len(task.states))
     return {name: known[name][1] for name in progress}
 
 
@@ -81,37 +82,38 @@ def by_scene(states: Sequence[QuestionState]) -> list[list[QuestionState]]:
     return sorted(scenes.values(), key=len, reverse=True)
 
 
-def _diagnosed(part: Part) -> dict[str, Diagnosis]:
+def _diagnosed(task: SceneTask) -> dict[str, Diagnosis]:
     """Return the diagnoses of the questions about one scene."""
-    config = part.config
-    visibility = _measured(part) if config.faithful else {}
+    parts = task.parts
+    visibility = _measured(task) if parts.faithful else {}
     return {
         state.id: diagnose(
             state,
             visibility.get(state.id) or Visibility((), steps(state.turns)),
-            config.image_size,
-            truth=config.picture_stress.truth(state.question),
-            passive=config.passive,
+            parts.config.image_size,
+            truth=parts.picture_stress.truth(state.question),
+            passive=parts.passive,
         )
-        for state in part.states
+        for state in task.states
     }
 
 
-def _measured(part: Part) -> dict[str, Visibility]:
+def _measured(task: SceneTask) -> dict[str, Visibility]:
     """Return what the views of a scene's questions showed; nothing if it cannot be read or drawn."""
     from render_agent.render.rasteriser.rasteriser import Rasteriser
 
-    config, questions = part.config, [state.question for state in part.states]
-    shown = [state for state in part.states if state.turns]
+    questions = [state.question for state in task.states]
+    shown = [state for state in task.states if state.turns]
     first = questions[0]
     if not shown or first.scan is None or not first.scan.exists():
         return {}
-    scenes = config.picture_stress.scenes(config, questions)
+    scenes = task.parts.scenes(questions)
     with closing(Rasteriser(threads=1)) as renderer:
         try:
             scene, space = scenes.get(first), partial(scenes.space, first)
-            facts = None if part.facts is None else placed(part.facts, scene)
-            return measure_scene(renderer, scene, space, facts, config.image_size, shown)
+            facts = None if task.facts is None else placed(task.facts, scene)
+            size = task.parts.config.image_size
+            return measure_scene(renderer, scene, space, facts, size, shown)
         except (SceneError, RenderError) as error:
             logger.warning("scene %s is not diagnosed: %s", first.scene, error)
             return {}

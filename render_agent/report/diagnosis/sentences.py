@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.report.diagnosis.judge import seen_well_in
 from render_agent.report.diagnosis.model import Cause, Diagnosis, name_of
 from render_agent.report.diagnosis.summary import WRONG
+from render_agent.runs.build import Parts
 from render_agent.util.display import counted, listed
 
 REASONS = {
@@ -71,12 +71,12 @@ def notes(figures: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
+def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
     """Return the cause of a question, with what it never saw or why nobody can tell."""
-    cause, lacking = diagnosis.cause, ", ".join(missed(diagnosis, config.image_size))
-    if cause is Cause.UNKNOWN and config.blind:
+    cause, lacking = diagnosis.cause, ", ".join(missed(diagnosis, parts.config.image_size))
+    if cause is Cause.UNKNOWN and parts.blind:
         return "unknown: it was shown nothing"
-    if cause is Cause.UNKNOWN and not config.faithful:
+    if cause is Cause.UNKNOWN and not parts.faithful:
         return "unknown: its pictures did not show its scene"
     if diagnosis.detail:
         return f"{cause}: {diagnosis.detail}"
@@ -89,11 +89,11 @@ def cause_words(diagnosis: Diagnosis, config: RunConfig) -> str:
     return str(cause)
 
 
-def wrong_because(diagnosis: Diagnosis, config: RunConfig) -> str | None:
+def wrong_because(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
     """Return why an answer is wrong, as a sentence; None if it is not wrong or nobody can tell."""
     if diagnosis.detail:
         return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
-    objects = listed(missed(diagnosis, config.image_size))
+    objects = listed(missed(diagnosis, size))
     lacking = f"{objects} well" if objects else "enough of the room"  # whose size it was asked for
     return {
         Cause.STOPPED_EARLY: f"Wrong: it stopped with turns left before it had seen {lacking}.",

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import OPTIONS
 from render_agent.dialogue.chat import thinking_and_rest
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
+from render_agent.options import OPTIONS
 from render_agent.report.result_rows import Diagnoses, exported
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from render_agent import registry
-from render_agent.config.paths import public_options
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Phase, Turn
+from render_agent.options import public_options
 from render_agent.runs.log.lines import replay
 from render_agent.runs.log.row import scored_answers
 from render_agent.runs.phase_controller import Observer, Silent

@@ -156,13 +156,13 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
     from render_agent.report.export.rerun_recording import write_rerun
 
     for run in runs:
-        stress = run.config.picture_stress
+        stress = run.parts.picture_stress
         # A question that was shown another scene has no boxes of that scene.
         facts = known_facts(run.questions, run.config.annotations) if stress.own_scene else {}
         within = to / run.name if len(runs) > 1 else to
         for state in tracked(run.states, f"writing the recordings of {run.name}"):
             try:
-                scene = None if run.config.blind else run.scenes.get(state.question)
+                scene = None if run.parts.blind else run.scenes.get(state.question)
             except SceneError:  # the recording is useful without the scan
                 scene = None
             known = facts.get(state.question.scene)

@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from render_agent.config.paths import public_options
 from render_agent.errors import RunLogError, UsageError
+from render_agent.options import public_options
 from render_agent.report.pages.build import REPORT
 from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import picture_path

@@ -25,14 +25,14 @@ def stamps(run: RunData) -> list[str]:
         stamps.append("PARTIAL: some of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":
         stamps.append("PARTIAL: not every question is scored")
-    if stress := run.config.picture_stress.note:
+    if stress := run.parts.picture_stress.note:
         stamps.append(stress.replace("stress test", "STRESS TEST"))
     return stamps
 
 
 def notes(run: RunData) -> list[str]:
     """Return the notes beside every figure of a run, without its stamps."""
-    return [note for note in run.results["notes"] if note != run.config.picture_stress.note]
+    return [note for note in run.results["notes"] if note != run.parts.picture_stress.note]
 
 
 def frame(run: RunData) -> dict[str, Any]:

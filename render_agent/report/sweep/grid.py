@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import CHANGEABLE, RunConfig
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
+from render_agent.options import CHANGEABLE, RunConfig
 from render_agent.report.sweep.plan import Cell, Sweep
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs

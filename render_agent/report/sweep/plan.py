@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from render_agent.config import OPTIONS, RunConfig
-from render_agent.config.file import MOST_BYTES
-from render_agent.config.flags import checked
 from render_agent.errors import UsageError, os_errors
+from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.runs.build import build
 from render_agent.util.reasons import reason_of, short_repr, shortened
 from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
+
+MAX_FILE_BYTES = 1 << 20
 
 NOT_IN_FILE = frozenset(
     {"batch", "ply", "question", "option", "shard", "output", "json", "quiet", "verbose"}
@@ -87,7 +87,7 @@ def _read(file: Path) -> SweepFile:
         raise UsageError(f"there is no file {file}")
     try:
         with os_errors(UsageError, f"read {file}"):
-            data = parse_yaml(read_bounded(file, MOST_BYTES).decode())
+            data = parse_yaml(read_bounded(file, MAX_FILE_BYTES).decode())
     except ValueError as error:
         raise UsageError(f"{file} is not YAML: {reason_of(error)}") from error
     try:
@@ -148,7 +148,7 @@ def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     if wrong := sorted(named.keys() & NOT_IN_FILE):
         raise UsageError(f"{where}: {wrong[0]} cannot be set in the file of a sweep")
     try:
-        return checked(named)
+        return parse_options(named)
     except (UsageError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise UsageError(f"{where}: {short_repr(named)}: {error}") from error
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from render_agent.config import AUTO, RunConfig
+from render_agent.engines.make_engine import engine_traits
 from render_agent.errors import SetupError
 from render_agent.extras import require
+from render_agent.options import AUTO, RunConfig
 from render_agent.util.reasons import reason_of
 
 logger = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
     """
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
-    on_gpu = config.holds_weights and (
+    on_gpu = engine_traits(config.engine).holds_weights and (
         config.device.startswith("cuda") or (config.device == "auto" and cluster_gpus)
     )
     return {

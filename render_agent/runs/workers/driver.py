@@ -12,11 +12,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import EngineError, RenderAgentError
+from render_agent.options import RunConfig
 from render_agent.runs.failures import Failures
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.phase_controller import Observer

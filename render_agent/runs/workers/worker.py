@@ -17,13 +17,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
+from render_agent.options import RunConfig
 from render_agent.render.png import encode
 from render_agent.runs.build import build
 from render_agent.runs.log.writer import TurnLog

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from render_agent.options import AUTO, AnyUnit, Axis, Up
 from render_agent.scans.extent import Extent, measure_extent
-from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
+from render_agent.scans.file_frame import METRES, FileFrame
 from render_agent.scans.formats.axis_alignment import missing_note, read_alignment
 from render_agent.scans.formats.cleaning import (
     Scan,

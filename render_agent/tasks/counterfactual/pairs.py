@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
+from render_agent.options import RunConfig
 from render_agent.scans.cache import SceneFiles
 from render_agent.scans.scene import Scene
 from render_agent.tasks.counterfactual.change_plan import ChangePlan

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.config import RunConfig
-from render_agent.config.choice import Choice, InputFile
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
+from render_agent.options import RunConfig
 from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneFiles
 from render_agent.scans.edits import edited_scene
 from render_agent.scans.scene import Scene
+from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import known_facts
-from render_agent.tasks.input_files import annotation_files, instance_labels, scan_files
+from render_agent.tasks.input_files import InputFile, annotation_files, instance_labels, scan_files
 
 Picture = NDArray[np.uint8]
 Paint = Callable[[str, Picture], Picture]

@@ -6,9 +6,9 @@ import hashlib
 import random
 from collections.abc import Sequence
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.scans.cache import Place
 from render_agent.views.stress.image_stress import PictureStress
 

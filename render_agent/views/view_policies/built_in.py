@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.moves import carry_out
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
+from render_agent.options import RunConfig
 from render_agent.views.view_policies.view_policy import (
     FurtherViews,
     Policy,

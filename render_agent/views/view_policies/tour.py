@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
+from render_agent.options import RunConfig
 from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.views.view_policies.view_policy import FurtherViews, ViewContext, ViewPolicy

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from render_agent.config import RunConfig
-from render_agent.config.choice import Choice
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
+from render_agent.tasks.choice import Choice
 from render_agent.util.display import counted
 
 

@@ -18,7 +18,6 @@ from factories.runs import STEP, Silent, make_config, make_questions, transcript
 from factories.servers import StubServer, by_rule, chat_reply, different_questions, free_port
 from PIL import Image
 
-from render_agent.config import RunConfig
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.openai.endpoints import endpoint
@@ -26,6 +25,7 @@ from render_agent.engines.openai.openai_engine import OpenAIEngine
 from render_agent.engines.openai.openai_engine import make as make_openai
 from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.errors import EngineError
+from render_agent.options import RunConfig
 from render_agent.runs.runner import start_run
 
 pytestmark = pytest.mark.skipif(

@@ -13,12 +13,12 @@ from factories.runs import Silent, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, by_rule, chat_reply, free_port
 
 from render_agent.cli.commands.run import run_with_progress
-from render_agent.config import RunConfig
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai import client
 from render_agent.engines.openai.endpoints import HOSTED_URL, endpoint, find_endpoints
 from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
 from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.build import make_engine
 from render_agent.runs.runner import start_run
 

@@ -7,7 +7,6 @@ from conftest import test_data
 from factories.replies import read
 
 from render_agent import registry
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
@@ -15,6 +14,7 @@ from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
 from render_agent.errors import SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.score.means import Scored, tally
 from render_agent.score.questions import score_answer
 from render_agent.tasks.question_files import load_questions

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from factories.models import small_model
 
 from render_agent.cli.main import cli
-from render_agent.config import RunConfig
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.tasks.rooms import bundled
 from render_agent_lab.bench import figures
 from render_agent_lab.bench import physical_floor as floor

@@ -11,11 +11,11 @@ import pytest
 from factories.replies import reply_schema
 from factories.runs import play, transcripts
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
+from render_agent.options import RunConfig
 from render_agent.render.around import cameras_of, cell_size
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.camera import AnyCamera

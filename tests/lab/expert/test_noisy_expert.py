@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from factories.runs import play, transcripts
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import canonical, letters
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted.scripted_engine import make_scripted
+from render_agent.options import RunConfig
 from render_agent.tasks.rooms import BUNDLED, bundled
 from render_agent_lab.expert.noisy_expert import OFTEN, stumbles
 

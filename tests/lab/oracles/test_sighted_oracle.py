@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from factories.scenes import room, write_ply
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted.blind_policies import Explorer, RandomAnswer
+from render_agent.options import RunConfig
 from render_agent.render.around import camera_ahead
 from render_agent.runs.build import make_engine
 from render_agent.scans.boxes import upright

@@ -14,9 +14,9 @@ from factories.naive_scoring import score_one_by_one
 from factories.runs import make_config, transcripts
 
 from render_agent.agents.verifiers.score_fusion import mean_ranks
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.runs.build import build, describe_choosing
 from render_agent.runs.phase_controller import Silent

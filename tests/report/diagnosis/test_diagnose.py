@@ -13,8 +13,8 @@ from factories import TREE
 from factories.runs import SMALL, Silent, play
 
 from render_agent.cli.main import cli
-from render_agent.config import RunConfig
 from render_agent.engines.scripted import Replies, ScriptedEngine
+from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.visibility.object_visibility import Sight
 from render_agent.report.diagnosis import diagnose as module

@@ -8,8 +8,8 @@ from factories.exports import export, json_lines, make_run
 from factories.runs import SMALL, Silent, make_questions
 from pyarrow import parquet
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import Status
+from render_agent.options import RunConfig
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 

@@ -12,8 +12,8 @@ from factories import TREE
 from factories.exports import export
 from factories.runs import SMALL, Silent
 
-from render_agent.config import RunConfig
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.report.export.rerun_recording import write_rerun
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

@@ -8,8 +8,8 @@ import pytest
 from factories.exports import export, make_run
 from factories.runs import Silent, make_config, make_questions, walking
 
-from render_agent.config.paths import public_options
 from render_agent.errors import EngineError, SetupError
+from render_agent.options import public_options
 from render_agent.report.export.loggers import TensorBoardLogger, TrackioLogger, logged
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run

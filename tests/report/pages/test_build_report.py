@@ -11,8 +11,8 @@ from factories.runs import SMALL, make_questions, play, walking
 from factories.scenes import room, write_ply
 
 from render_agent.cli.main import cli
-from render_agent.config import RunConfig
 from render_agent.errors import RunLogError
+from render_agent.options import RunConfig
 from render_agent.report.pages.build import build
 from render_agent.report.pages.page import page_of
 from render_agent.report.pages.words import type_words

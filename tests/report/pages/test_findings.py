@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 from factories.reports import reported, run_rooms
 
-from render_agent.config import RunConfig
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.sentences import wrong_because
@@ -111,7 +110,7 @@ def test_directions_count_as_their_one_task():
 @pytest.mark.parametrize("cause", list(Cause))
 def test_a_wrong_question_alone_has_a_headline(cause):
     found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
-    said = wrong_because(found, RunConfig(batch=True))
+    said = wrong_because(found, (640, 480))
     wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)
     assert (said is not None) == (cause in wrong)
     if cause in wrong[:2]:

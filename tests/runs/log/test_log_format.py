@@ -12,9 +12,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import Failure, Turn
+from render_agent.options import RunConfig
 from render_agent.runs.log.schema import FORMAT, Record, Results
 
 SAVED = Path(__file__).with_name("log_format.json")

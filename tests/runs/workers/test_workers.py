@@ -28,10 +28,10 @@ from factories.states import question, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module

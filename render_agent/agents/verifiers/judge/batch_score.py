@@ -12,7 +12,6 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from render_agent.agents.verifiers.judge.rubric import Criterion, Mode, Rubric
-from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.json_object import unfenced
@@ -20,6 +19,7 @@ from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
 from render_agent.errors import UsageError
+from render_agent.options import AUTO
 from render_agent.util.reasons import reason_of
 from render_agent.util.safe_parse import parse_json
 

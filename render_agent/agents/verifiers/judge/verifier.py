@@ -12,11 +12,10 @@ import numpy as np
 from render_agent.agents.verifiers.judge.batch_score import Score, batch_score, scorer
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, Verifier
-from render_agent.config import AUTO, RunConfig
-from render_agent.config.choice import InputFile, sha256
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
+from render_agent.engines.bundled_models import bundled_model
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.make_engine import (
@@ -26,7 +25,8 @@ from render_agent.engines.make_engine import (
     start_engine,
 )
 from render_agent.errors import SetupError, UsageError
-from render_agent.models import bundled_model
+from render_agent.options import AUTO, RunConfig
+from render_agent.tasks.input_files import InputFile, sha256
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.display import listed
 

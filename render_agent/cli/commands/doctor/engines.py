@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from render_agent.cli.commands.doctor.checks import Check, run_probe
-from render_agent.config import AUTO, RunConfig
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import SetupError
+from render_agent.options import AUTO, DEFAULT_MODEL
 
 PART = "engines"
 BUNDLED = "small"
@@ -28,7 +28,7 @@ def check_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
     detail = libraries.error or libraries.found["detail"]
     yield Check(PART, "transformers", libraries.error is None, detail, NO_MODEL)
     scripted = options.get("engine") == "scripted"
-    name = RunConfig(batch=True, model=None if scripted else options.get("model")).model_name
+    name = (None if scripted else options.get("model")) or DEFAULT_MODEL
     here = []
     for title, model in (("bundled model", BUNDLED), ("model", name)):
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from render_agent import registry
 from render_agent.cli.commands.doctor.checks import Check, ProbeResult, run_probe
-from render_agent.config import OPTIONS
+from render_agent.options import OPTIONS
 
 PART = "renderers"
 DEFAULT = str(OPTIONS["renderer"].default)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from render_agent.config import AUTO
 from render_agent.dialogue import chat
 from render_agent.engines.checkpoint.locate import describe_found, find_model
 from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
@@ -25,6 +24,7 @@ from render_agent.engines.transformers.transformers_options import (
     position_limit,
     refuse_tensor_parallel,
 )
+from render_agent.options import AUTO
 from render_agent.util.reasons import first_line
 
 if TYPE_CHECKING:

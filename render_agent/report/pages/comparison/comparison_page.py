@@ -138,12 +138,12 @@ def _with_letters(texts: Sequence[Sequence[str]]) -> list[str]:
 
 def _head(run: RunData, letter: str) -> dict[str, Any]:
     """Return how the pages call a run: its letter, its name, and what it ran in short."""
-    config = run.config
-    words = [config.model_name, f"views {config.views}"]
-    if config.picture_stress.note:
+    config, parts = run.config, run.parts
+    words = [parts.model_name, f"views {config.views}"]
+    if parts.picture_stress.note:
         words.append(f"pictures {config.pictures}")
-    if config.turn_agent.chooses:
-        words.append(config.agent_words)
+    if parts.agent.chooses:
+        words.append(parts.agent_words)
     return {"letter": letter, "name": run.name, "what": ", ".join(words)}
 
 
@@ -208,7 +208,7 @@ def _question(
         return None
     diagnosis = diagnoses.get(state.id)
     plan = plans.of(state, diagnosis)
-    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.config)
+    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.parts)
 
 
 def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
 
 def _scene_set(run: RunData) -> str:
     """Return the name of the scenes that a run was shown; shuffled scenes are its own."""
-    return run.config.picture_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
+    return run.parts.picture_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
 
 
 def _own_page(run: RunData, page: str, place: Path) -> str | None:

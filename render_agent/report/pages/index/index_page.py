@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
@@ -84,22 +84,22 @@ def _facts(run: RunData) -> list[tuple[str, str]]:
     scenes = {(question.dataset, question.scene) for question in asked}
     width, height = config.image_size
     facts = [
-        ("Model", config.model_name),
+        ("Model", run.parts.model_name),
         ("Engine", config.engine),
         ("Benchmark", _benchmark(run)),
         ("Questions", f"{len(run.states):,} about {counted(len(scenes), 'scene')}"),
         (
             "Views",
-            f"{config.views}, {config.pictures}" if config.picture_stress.note else config.views,
+            f"{config.views}, {config.pictures}" if run.parts.picture_stress.note else config.views,
         ),
         ("Turns", _turns(config)),
         ("Pictures", f"{width} × {height} pixels, {config.field_of_view:g}° wide"),
         ("Seed", str(config.seed)),
     ]
-    if config.toolset.note:
+    if run.parts.toolset.note:
         facts.insert(5, ("Tools", config.tools))
-    if config.turn_agent.chooses:
-        facts.insert(5, ("Agent", config.agent_words))
+    if run.parts.agent.chooses:
+        facts.insert(5, ("Agent", run.parts.agent_words))
     if config.probe:
         facts.append(("Asked what it believes", f"{', '.join(config.probe)}, every turn"))
     if work := run.results["totals"]["per_question"]:

@@ -221,7 +221,7 @@ def causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             {type_words(kind): own for kind, own in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
-        causes_meant(present, passive=run.config.passive) + _mirrored(run, "shown"),
+        causes_meant(present, passive=run.parts.passive) + _mirrored(run, "shown"),
         ("type", "n", *map(str, present)),
         [
             (type_words(kind), own.total(), *(own[c] for c in present))
@@ -444,4 +444,4 @@ def _cells(share: Share) -> tuple[Cell, ...]:
 
 
 def _mirrored(run: RunData, what: str) -> str:
-    return MIRRORED[what] if run.config.picture_stress.changes_truth else ""
+    return MIRRORED[what] if run.parts.picture_stress.changes_truth else ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.diagnose import by_scene, worthwhile
@@ -16,6 +15,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.report.pages.page import frame, neighbours, page_of, write_page
 from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.runs.build import Parts
 from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
 from render_agent.util.display import stage
@@ -30,7 +30,7 @@ class PageTask:
     shown. beside: the files of the pages beside its own, by question id.
     """
 
-    config: RunConfig
+    parts: Parts
     folder: Path
     frame: Mapping[str, Any]
     states: Sequence[QuestionState]
@@ -49,12 +49,12 @@ def write_pages(
     beside = neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
-            run.config,
+            run.parts,
             folder,
             frame(run),
             own,
             # which scene stands in the place of another depends on all of them
-            [s.question for s in own] if run.config.faithful else run.questions,
+            [s.question for s in own] if run.parts.faithful else run.questions,
             {s.id: diagnoses[s.id] for s in own if s.id in diagnoses},
             {s.id: beside[s.id] for s in own},
         )
@@ -67,8 +67,7 @@ def write_pages(
 
 
 def _write(task: PageTask) -> None:
-    config = task.config
-    scenes = config.picture_stress.scenes(config, task.questions)
+    scenes = task.parts.scenes(task.questions)
     with closing(Plans(task.folder, scenes, task.states)) as plans:
         for state in task.states:
             diagnosis = task.diagnoses.get(state.id)
@@ -80,7 +79,7 @@ def _write(task: PageTask) -> None:
                 task.frame,
                 root="../",
                 pictures="../../",
-                q=QuestionView(state, row_of(state), diagnosis, plan, config),
+                q=QuestionView(state, row_of(state), diagnosis, plan, task.parts),
                 before=before,
                 after=after,
             )

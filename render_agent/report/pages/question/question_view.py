@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.answer import letters
 from render_agent.dialogue.chat import Message, thinking_and_rest
 from render_agent.dialogue.evidence import Candidate, Evidence
@@ -34,6 +33,7 @@ from render_agent.report.pages.maps.path_marks import (
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.pages.words import STATUS_WORDS, outcome, type_words
 from render_agent.report.standings import Standing, how_chosen, members, standings
+from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
 from render_agent.util.safe_parse import parse_json
@@ -69,7 +69,7 @@ class QuestionView:
     row: Row
     diagnosis: Diagnosis | None
     plan: Plan | None
-    config: RunConfig
+    parts: Parts
 
     @property
     def question(self) -> Question:
@@ -79,12 +79,12 @@ class QuestionView:
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of its views in pixels."""
-        return self.config.image_size
+        return self.parts.config.image_size
 
     @property
     def passive(self) -> bool:
         """Whether its views were chosen for it, and shown at once."""
-        return self.config.passive
+        return self.parts.passive
 
     @property
     def outcome(self) -> str:
@@ -116,12 +116,12 @@ class QuestionView:
     @property
     def why(self) -> str | None:
         """Its cause in words, None if it was not diagnosed."""
-        return None if self.diagnosis is None else cause_words(self.diagnosis, self.config)
+        return None if self.diagnosis is None else cause_words(self.diagnosis, self.parts)
 
     @property
     def headline(self) -> str | None:
         """Why it is wrong, as a sentence; None if it is not."""
-        return None if self.diagnosis is None else wrong_because(self.diagnosis, self.config)
+        return None if self.diagnosis is None else wrong_because(self.diagnosis, self.size)
 
     @property
     def error(self) -> str | None:
@@ -131,7 +131,7 @@ class QuestionView:
     @property
     def mirrored(self) -> str | None:
         """What is right in the mirrored room if that is another answer, "" if unknown; else None."""
-        stress, truth = self.config.picture_stress, self.question.truth
+        stress, truth = self.parts.picture_stress, self.question.truth
         if truth is None or not stress.changes_truth:
             return None
         mirrored = stress.truth(self.question)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.file_frame import Axis
+from render_agent.options import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.ply.header import Columns, Header, cut_short
 from render_agent.scans.formats.splats.assemble import COEFFICIENTS, check_count, splat_scan

@@ -12,12 +12,12 @@ from safetensors import safe_open
 import render_agent
 from render_agent.cli.commands.doctor import command, engines
 from render_agent.cli.commands.doctor.checks import Check, ProbeResult
-from render_agent.config import RunConfig
-from render_agent.config.run import absolute_paths
+from render_agent.engines.bundled_models import NOTES, instead
 from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
-from render_agent.models import NOTES, instead
+from render_agent.options import RunConfig, absolute_paths
+from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent_lab.bench.compared_engines import load
@@ -37,7 +37,7 @@ SHORT = {
 def folder(monkeypatch):
     """The folder of the bundled model; its stand-in where there is none yet."""
     found = bundled_model()
-    monkeypatch.setattr("render_agent.models.FOLDER", found.parent)
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", found.parent)
     return found
 
 
@@ -45,7 +45,7 @@ def folder(monkeypatch):
 def copy(folder, tmp_path, monkeypatch):
     """A bundled model that a test may change."""
     made = Path(shutil.copytree(folder, tmp_path / "models" / "small"))
-    monkeypatch.setattr("render_agent.models.FOLDER", made.parent)
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", made.parent)
     return made
 
 
@@ -96,7 +96,7 @@ def test_a_bundled_model_has_no_revision():
 
 
 def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.models.FOLDER", tmp_path)
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", tmp_path)
     with pytest.raises(SetupError, match=r"small.*--engine scripted") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
@@ -108,7 +108,7 @@ def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
 
 
 def test_who_has_no_weights_is_told_of_it_where_it_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("render_agent.models.FOLDER", tmp_path)
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", tmp_path)
     assert instead() == "--engine scripted"
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "config.json").write_text("{}")
@@ -178,7 +178,7 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
     more = {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2", "max_turns": 2}
     judge = {"verifier": ("judge:small",), "temperature": 1.0}
     config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
-    assert config.verifiers[0].own_config(config).model_name == "small"
+    assert build(config).verifiers[0].own_config(config).model == "small"
     run = start_run(config.absolute())
     run.close()
     assert RunData(run.path).record["sha256"]["verifiers"].keys() == {"judge:small"}

@@ -13,9 +13,9 @@ from factories.replies import reply_schema
 from factories.runs import Silent, choices, make_config, outcome, transcripts
 from factories.scenes import room, write_ply
 
-from render_agent.config import RunConfig
 from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
+from render_agent.options import RunConfig
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import score_table

@@ -1,0 +1,131 @@
+"""The options of a run as flags of the command line, and as entries of a YAML file."""
+
+from __future__ import annotations
+
+from dataclasses import Field
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from render_agent import registry
+from render_agent.errors import UsageError, os_errors
+from render_agent.options import OPTIONS, flag_of, parse_value
+from render_agent.util.reasons import did_you_mean, reason_of, short_repr
+
+MAX_FILE_BYTES = 1 << 20  # of a YAML file of options
+
+
+class OptionType(click.ParamType[Any]):
+    """The value of a run option, parsed by its declaration; values of a repeatable option are parsed one by one."""
+
+    name = "value"
+    envvar_list_splitter = ";"
+
+    def __init__(self, entry: Field[Any]) -> None:
+        self.entry = entry
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the parsed value."""
+        try:
+            parsed = parse_value(self.entry, value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if is_repeatable(self.entry):
+            (parsed,) = parsed
+        kind: registry.Kind | None = self.entry.metadata.get("part")
+        if kind is not None and parsed not in registry.names(kind):
+            self.fail(registry.unknown(kind, parsed), param, ctx)
+        return parsed
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names and choices that begin with `incomplete`, or else let the shell complete a path."""
+        declared = self.entry.metadata
+        kind: registry.Kind | None = declared.get("part") or declared.get("names")
+        known = registry.names(kind) if kind else declared.get("choices", ())
+        items = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+        return [*items, CompletionItem(incomplete, type="file")] if "path" in declared else items
+
+
+def is_repeatable(entry: Field[Any]) -> bool:
+    """Return True if a flag may be given more than once, rather than with one separated list."""
+    return isinstance(entry.default, tuple) and "separator" not in entry.metadata
+
+
+def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names and the other arguments of the click option of a field of RunConfig."""
+    declared, default = entry.metadata, entry.default
+    kind: registry.Kind | None = declared.get("part") or declared.get("names")
+    settings: dict[str, Any] = {"help": declared["text"], "default": default}
+    if kind:
+        settings["help"] = declared["text"].format(names=", ".join(registry.names(kind)))
+    if isinstance(default, bool):
+        return [flag_of(entry.name), entry.name], {**settings, "is_flag": True}
+    settings |= {"type": OptionType(entry), "show_default": default not in (None, ())}
+    if is_repeatable(entry):
+        settings["multiple"] = True
+    elif isinstance(default, tuple):
+        settings["default"] = declared["separator"].join(map(str, default))
+    if "part" in declared:
+        settings["metavar"] = "|".join(registry.names(declared["part"]))
+    else:
+        usual = "N" if "int" in str(entry.type) else "X" if entry.type == "float" else "TEXT"
+        settings["metavar"] = declared.get("metavar") or "|".join(declared.get("choices", [usual]))
+    return [flag_of(entry.name), entry.name], settings
+
+
+def given_options(context: click.Context | None) -> dict[str, Any]:
+    """Return the run options that were given to a command: typed, in the environment or in a file."""
+    if context is None:
+        return {}
+    return {
+        name: value
+        for name, value in context.params.items()
+        if name in OPTIONS and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+
+
+def options_of_file(file: str) -> dict[str, str | list[str]]:
+    """Return the options in a YAML file (`--config`) as they would be typed; null is an option that is not given.
+
+    A list gives the values of a repeatable option, or the parts of another one ("kinds: [ego, top]"). UsageError
+    if the file cannot be read, names no option, or holds a value that no option can have.
+    """
+    from render_agent.util.safe_parse import parse_yaml, read_bounded
+
+    try:
+        with os_errors(UsageError, f"read --config {file}"):
+            document = parse_yaml(read_bounded(Path(file), MAX_FILE_BYTES).decode())
+    except ValueError as error:
+        raise UsageError(
+            f"--config {file} is not YAML ({reason_of(error)}): write one option per line, such as max_turns: 9"
+        ) from error
+    if not isinstance(document, dict | None):
+        raise UsageError(
+            f"--config {file} must hold options: write one per line, such as max_turns: 9"
+        )
+    options: dict[str, str | list[str]] = {}
+    for key, value in (document or {}).items():
+        name = str(key).replace("-", "_")
+        if name not in OPTIONS:
+            meant = did_you_mean(name, OPTIONS)
+            raise UsageError(f"--config {file}: there is no option {short_repr(name)}{meant}")
+        if value is not None:
+            options[name] = _as_typed(name, value, file)
+    return options
+
+
+def _as_typed(name: str, value: Any, file: str) -> str | list[str]:
+    """Return the value of an option in a file as it would be typed."""
+    values = value if isinstance(value, list) else [value]
+    wrong = [part for part in values if not isinstance(part, str | int | float)]
+    several = isinstance(OPTIONS[name].default, tuple)
+    if wrong or (isinstance(value, list) and not several):
+        raise UsageError(f"--config {file}: {name} must be one value, not {short_repr(value)}")
+    words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
+    separator = OPTIONS[name].metadata.get("separator")
+    return words if several and separator is None else (separator or "").join(words)

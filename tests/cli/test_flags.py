@@ -1,0 +1,113 @@
+"""Options of a run from a YAML file, and flags that their declarations make."""
+
+import pytest
+import rich_click as click
+
+from render_agent.cli.flags import declaration, options_of_file
+from render_agent.errors import UsageError
+from render_agent.options import OPTIONS, parse_options
+
+
+def written(tmp_path, content):
+    path = tmp_path / "options.yaml"
+    path.write_text(content)
+    return str(path)
+
+
+def test_a_file_gives_options_as_they_would_be_typed(tmp_path):
+    file = written(
+        tmp_path,
+        """\
+        max-turns: 5
+        batch_size: auto
+        quiet: true
+        limit: null
+        temperature: 0.5
+        image_size: [320, 240]
+        kinds: [ego, top]
+        type: object_counting
+        id: [5, 006x]
+        option: ["A. left", "B. right"]
+        """,
+    )
+    assert options_of_file(file) == {
+        "max_turns": "5",
+        "batch_size": "auto",
+        "quiet": "true",
+        "temperature": "0.5",
+        "image_size": "320x240",
+        "kinds": "ego,top",
+        "type": ["object_counting"],
+        "id": ["5", "006x"],
+        "option": ["A. left", "B. right"],
+    }
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "{}"])
+def test_an_empty_file_gives_none(tmp_path, content):
+    assert options_of_file(written(tmp_path, content)) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("nothing: 1", "'nothing'"),
+        ("max_turns", "must hold options"),
+        ("max_turns: 9\n\tseed: 1", r"line 2"),
+        ("? [a]\n: b", "is not YAML"),
+        ("max_turns: [1]", "max_turns"),
+        ("max_turns: {a: 1}", "max_turns"),
+        ("start: 2020-01-01", "start"),
+        ("type: [[a]]", "type"),
+    ],
+)
+def test_a_file_that_gives_no_options_is_refused(tmp_path, content, named):
+    with pytest.raises(UsageError, match=named):
+        options_of_file(written(tmp_path, content))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .* No such file"):
+        options_of_file(str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageError, match=r"cannot read .* Is a directory"):
+        options_of_file(str(tmp_path))
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(UsageError, match="is not YAML"):
+        options_of_file(str(tmp_path / "bytes.yaml"))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_flag_that_is_not_given_has_the_declared_default(name):
+    names, settings = declaration(OPTIONS[name])
+    context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", [])
+    assert context.params == {name: OPTIONS[name].default}
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        (["--kinds", "top,ego"], {"kinds": "top,ego"}),
+        (["--scene", "a", "--scene", "b"], {"scene": ["a", "b"]}),
+        (["--image-size", "320x240"], {"image_size": "320x240"}),
+        (["--batch-size", "auto"], {"batch_size": "auto"}),
+        (["--max-model-len", "4096"], {"max_model_len": 4096}),
+        (["--shuffle"], {"shuffle": True}),
+        (["--views", "tour"], {"views": "tour"}),
+    ],
+)
+def test_a_flag_is_read_as_the_keyword_of_its_name(typed, value):
+    names, settings = declaration(OPTIONS[next(iter(value))])
+    context = click.Command("x", params=[click.Option(names, **settings)]).make_context("x", typed)
+    assert context.params == parse_options(value)
+
+
+@pytest.mark.parametrize(
+    ("option", "typed"),
+    [("views", "nowhere"), ("engine", "trasformers"), ("kinds", "side"), ("limit", "0")],
+)
+def test_a_flag_refuses_what_no_value_can_be(option, typed):
+    names, settings = declaration(OPTIONS[option])
+    command = click.Command("x", params=[click.Option(names, **settings)])
+    with pytest.raises(click.BadParameter) as refused:
+        command.make_context("x", [names[0], typed])
+    assert names[0] in refused.value.format_message()

@@ -1,0 +1,179 @@
+"""What the options of a run name is built in one place, and refused if it does not fit together."""
+
+import pickle
+import re
+
+import pytest
+from factories.runs import make_config, make_questions
+
+from render_agent.agents.agent import Agent
+from render_agent.agents.lookahead import Best, Lookahead, Show
+from render_agent.agents.rephrase import Rephrase
+from render_agent.agents.vote import Vote
+from render_agent.errors import UsageError
+from render_agent.options import RunConfig
+from render_agent.runs.build import build
+from render_agent.runs.runner import start_run
+
+
+def parts_of(**options):
+    return build(RunConfig(**{"batch": True} | options))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "--batch.*--ply.*--question"),
+        ({"batch": True, "ply": "x.ply"}, "--batch.*--ply"),
+        ({"question": "?"}, "--batch.*--ply"),
+        ({"ply": "x.ply", "question": " "}, "--ply.*--question"),
+        ({"batch": True, "question": "?"}, "--question.*--ply"),
+        ({"batch": True, "option": ("A. x",)}, "--option.*--ply"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, named):
+    with pytest.raises(UsageError, match=named):
+        build(RunConfig(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "agent"),
+    [
+        ({}, Agent("single")),
+        ({"agent": "vote:5"}, Vote("vote:5", 5)),
+        ({"agent": "best:3", "verifier": ("random",)}, Best("best:3", 3)),
+        ({"agent": "lookahead:4"}, Lookahead("lookahead:4", 4)),
+        ({"agent": "rephrase:2x3"}, Rephrase("rephrase:2x3", 3, wordings=2)),
+        ({"agent": "rephrase:2×3"}, Rephrase("rephrase:2×3", 3, wordings=2)),
+        ({"agent": "show:2"}, Show("show:2", 2)),
+    ],
+)
+def test_an_agent_is_read_as_it_is_written(options, agent):
+    assert parts_of(temperature=1, **options).agent == agent
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "",
+        *"vote vote:1 vote:65 vote:x single:2 best:3.5 lookahead:4:2 rephrase:4 rephrase:1x1 votes:3".split(),
+    ],
+)
+def test_an_agent_that_cannot_be_is_refused(agent):
+    with pytest.raises(UsageError, match="--agent"):
+        parts_of(temperature=1, agent=agent)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"agent": "vote:3", "temperature": 0}, "give a --temperature above 0"),
+        ({"agent": "best:3"}, "needs --verifier random or learned:DIR"),
+        ({"agent": "best:3", "verifier": ("geometry",)}, "use --agent lookahead:3"),
+        ({"verifier": ("random",)}, "--agent single takes no verifier"),
+        ({"agent": "vote:3", "verifier": ("random",)}, "--agent vote:3 takes no verifier"),
+        ({"agent": "vote:3", "engine": "human"}, "a person gives one"),
+        ({"agent": "lookahead:3", "views": "tour"}, "use it with --views free"),
+        ({"agent": "lookahead:3", "views": "none"}, "use it with --views free"),
+        ({"agent": "lookahead:3", "verifier": ("guess",)}, "--verifier 'guess' is not valid"),
+        ({"agent": "lookahead:3", "verifier": ("learned",)}, "--verifier 'learned' is not valid"),
+        ({"agent": "lookahead:3", "verifier": ("judge:",)}, "--verifier 'judge:' is not valid"),
+        ({"agent": "lookahead:3", "verifier": ("random", "random")}, "named twice"),
+    ],
+)
+def test_options_of_choosing_that_contradict_each_other_are_refused(options, told):
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parts_of(**{"temperature": 1} | options)
+
+
+def test_votes_need_no_moves():
+    for views in ("none", "tour", "free"):
+        assert parts_of(temperature=1, agent="vote:3", views=views).verifiers == ()
+
+
+def test_geometry_chooses_where_moves_are_drawn_and_nobody_else_is_named():
+    parts = parts_of(temperature=1, agent="lookahead:3")
+    assert [(plan.name, plan.argument) for plan in parts.verifiers] == [("geometry", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"probe": ("map",), "views": "none"}, "--probe.*--views none"),
+        ({"probe": ("pose",), "views": "tour"}, "--probe pose.*--views tour"),
+        ({"tools": "measure", "views": "four"}, "--tools measure.*--views free"),
+        ({"tools": "measure", "pictures": "black"}, "--tools measure.*--pictures real"),
+        ({"pictures": "noise", "views": "none"}, "--pictures noise.*--views none"),
+        ({"change": ("move",), "pictures": "mirrored"}, "--change.*--pictures mirrored"),
+        ({"change": ("move",), "pictures": "shuffled"}, "--change.*--pictures shuffled"),
+        ({"change": ("fly",)}, "--change 'fly'"),
+        ({"kinds": ("top",), "views": "four"}, "--kinds"),
+        ({"engine": "scripted", "thinking": "on"}, "--thinking.*--engine scripted"),
+        ({"engine": "human", "thinking_budget": 9}, "--thinking-budget.*--engine human"),
+        ({"devices": ("cpu", "cpu"), "workers": 3}, "--devices.*--workers 3"),
+    ],
+)
+def test_views_engines_and_processes_that_do_not_fit_are_refused(options, named):
+    with pytest.raises(UsageError, match=named):
+        parts_of(**options)
+
+
+def test_what_does_not_fit_is_refused_before_there_is_a_run_folder(tmp_path):
+    config = make_config(tmp_path, make_questions(tmp_path, 1), probe=("map",), views="none")
+    with pytest.raises(UsageError, match="--probe"):
+        start_run(config)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"views": "nowhere"}, "no view policy 'nowhere'"),
+        ({"temperature": float("nan")}, "--temperature"),
+        ({"kinds": ("ego", "gone")}, "--kinds.*'gone'"),
+        ({"max_turns": 0}, "--max-turns"),
+    ],
+)
+def test_a_value_that_its_flag_would_refuse_is_refused(options, named):
+    with pytest.raises(UsageError, match=named):
+        parts_of(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "true"),
+    [
+        ({}, {"free", "faithful"}),
+        ({"views": "none"}, {"blind"}),
+        ({"views": "tour"}, {"passive", "faithful"}),
+        ({"tools": "graph"}, {"blind"}),
+        ({"pictures": "black"}, {"free"}),
+        ({"pictures": "mirrored", "views": "four"}, {"passive", "faithful"}),
+    ],
+)
+def test_facts_follow_from_what_is_shown(options, true):
+    parts = parts_of(**options)
+    names = ("blind", "free", "passive", "faithful")
+    assert {name for name in names if getattr(parts, name)} == true
+    assert bool(parts.notes) == bool(options)
+    assert parts.workload.kinds == (parts.config.kinds if parts.free else ())
+
+
+def test_an_engine_of_a_package_has_the_usual_properties_and_is_not_imported():
+    engine = parts_of(engine="not-installed").engine
+    assert (engine.asks_model, engine.holds_weights, engine.gives_one_reply) == (True, True, False)
+
+
+def test_parts_go_to_other_processes():
+    options = {"agent": "lookahead:3", "temperature": 1.0, "verifier": ("geometry", "random")}
+    parts = parts_of(pictures="shuffled", **options)
+    assert parts.prompt.instructions
+    again = pickle.loads(pickle.dumps(parts))
+    assert again.config == parts.config
+    assert [v.own_scene for v in again.verifiers] == [False, False]
+    assert again.prompt.instructions == parts.prompt.instructions
+
+
+def test_the_default_model_is_that_of_the_engine():
+    assert parts_of().model_name == "Qwen/Qwen3-VL-8B-Instruct"
+    assert parts_of(engine="scripted").model_name == "explorer"
+    assert parts_of(engine="scripted", model="random").model_name == "random"

@@ -1,0 +1,215 @@
+"""The declarations of options: what changes results, what is stored, and how a value is read."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from render_agent.engines.bundled_models import NOTES
+from render_agent.errors import UsageError
+from render_agent.options import (
+    AUTO,
+    BUNDLED_MODELS,
+    CHANGEABLE,
+    OPTIONS,
+    RunConfig,
+    fingerprint_of,
+    parse_options,
+    public_options,
+)
+
+CONTRACT = set(
+    "base_url batch_size devices finish_together max_batched_turns max_failures output log_to json"
+    " port quiet ray verbose workers".split()
+)
+"""The options that may change when a run is resumed."""
+
+
+def another(name):
+    """Return some other value of an option."""
+    value = OPTIONS[name].default
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, tuple):
+        return value[:1] or ("x",)
+    return "x"
+
+
+def test_the_options_that_may_change_are_those_of_the_contract():
+    assert CHANGEABLE == CONTRACT
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_fingerprint_changes_with_what_changes_results(name):
+    config = RunConfig()
+    changed = replace(config, **{name: another(name)})
+    assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RunConfig(batch=True, kinds=("top",), type=("a", "b"), image_size=(64, 48), batch_size=3),
+        RunConfig(ply="x.ply", question="?", option=("A. left", "B. right")),
+    ],
+)
+def test_the_options_survive_json(config):
+    again = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config
+    assert again.fingerprint == config.fingerprint
+    assert config.to_json().keys() == OPTIONS.keys()
+
+
+def test_options_that_were_saved_before_there_were_others_keep_their_fingerprint():
+    config = RunConfig(batch=True, seed=3)
+    saved = {name: value for name, value in config.to_json().items() if name != "views"}
+    assert fingerprint_of(saved) != config.fingerprint
+    assert fingerprint_of(json.loads(json.dumps(saved))) == fingerprint_of(saved)
+    assert RunConfig.from_json(saved) == config
+
+
+def test_an_unknown_option_in_json_is_refused():
+    with pytest.raises(UsageError, match="no option 'nothing'"):
+        RunConfig.from_json({"batch": True, "nothing": 1})
+
+
+def test_rubrics_and_folders_behind_a_verifiers_colon_become_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("trained", "model", "unnamed", "org"):
+        (tmp_path / name).mkdir()
+    for name in ("view", "mine.yaml", "model/config.json", "trained/head.safetensors"):
+        (tmp_path / name).write_text("")
+    asked = ("geometry:unnamed", "learned:trained", "judge:org", "embedding:./model")
+    given = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": asked}
+    found = RunConfig(**given, rubric="mine.yaml").absolute()
+    assert found.verifier == (
+        "geometry:unnamed",
+        f"learned:{tmp_path / 'trained'}",
+        "judge:org",
+        f"embedding:{tmp_path / 'model'}",
+    )
+    assert found.rubric == str(tmp_path / "mine.yaml")
+    assert found.absolute() == found
+    assert RunConfig(**given).absolute().rubric == "view"  # the one that is shipped
+    assert RunConfig(**given, rubric="none.yaml").absolute().rubric == "none.yaml"
+
+
+def test_paths_become_absolute_and_names_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.jsonl").touch()
+    config = RunConfig(
+        batch=True, benchmark="mine.jsonl", scannet="scans", model="org/name"
+    ).absolute()
+    assert (config.benchmark, config.scannet) == (
+        str(tmp_path / "mine.jsonl"),
+        str(tmp_path / "scans"),
+    )
+    assert config.model == "org/name"
+    assert RunConfig(batch=True, benchmark="rooms").absolute().benchmark == "rooms"
+
+
+def test_a_folder_that_happens_to_have_a_name_does_not_change_its_meaning(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("vsibench", "rooms", "random"):
+        (tmp_path / name).mkdir()
+    config = RunConfig(batch=True, benchmark="vsibench", engine="scripted", model="random")
+    assert config.absolute() == config
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "config.json").write_text("{}")
+    named = RunConfig(batch=True, model="weights").absolute()
+    assert named.model == str(tmp_path / "weights")
+
+
+@pytest.mark.parametrize(("option", "partial"), [({}, False), ({"limit": 3}, True), ({"type": ("x",)}, True),
+                                                 ({"scene": ("x",)}, True), ({"id": ("1",)}, True), ({"shuffle": True}, False)])  # fmt: skip
+def test_a_run_of_some_questions_is_partial(option, partial):
+    assert RunConfig(batch=True, **option).partial == partial
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "parsed"),
+    [
+        ("max_turns", "5", 5),
+        ("max_turns", 5, 5),
+        ("max_model_len", "4096", 4096),
+        ("limit", 1, 1),
+        ("temperature", "0.5", 0.5),
+        ("seed", -3, -3),
+        ("image_size", (320, 240), (320, 240)),
+        ("image_size", "320X240", (320, 240)),
+        ("kinds", "top, ego,top", ("top", "ego")),
+        ("kinds", ["ego"], ("ego",)),
+        ("scene", "a,b", ("a,b",)),
+        ("scene", ["a", "b"], ("a", "b")),
+        ("batch_size", "auto", AUTO),
+        ("batch_size", 7, 7),
+        ("max_failures", "12.5%", "12.5%"),
+        ("shuffle", "yes", True),
+        ("shuffle", False, False),
+        ("dtype", "bfloat16", "bfloat16"),
+    ],
+)
+def test_a_value_is_read_as_its_flag_would_be(option, value, parsed):
+    assert parse_options({option: value}) == {option: parsed}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("max_turns", 0),
+        ("max_turns", "1.5"),
+        ("max_turns", [1]),
+        ("max_model_len", "many"),
+        ("limit", 0),
+        ("temperature", -1),
+        ("temperature", math.nan),
+        ("field_of_view", 19),
+        ("field_of_view", 141),
+        ("image_size", "640"),
+        ("image_size", (16, 16)),
+        ("image_size", (4097, 640)),
+        ("kinds", "ego,side"),
+        ("probe", ["everything"]),
+        ("batch_size", 0),
+        ("batch_size", "half"),
+        ("max_failures", "many"),
+        ("max_failures", "101%"),
+        ("shuffle", "perhaps"),
+        ("dtype", "int8"),
+    ],
+)
+def test_a_value_that_its_flag_would_refuse_is_refused(option, value):
+    with pytest.raises(UsageError, match=f"--{option.replace('_', '-')}"):
+        parse_options({option: value})
+
+
+def test_an_option_that_does_not_exist_is_refused_and_none_is_not_given():
+    with pytest.raises(UsageError, match=r"'max_turn'.*'max_turns'"):
+        parse_options({"max_turn": 3})
+    assert parse_options({"max_turns": None, "limit": 2}) == {"limit": 2}
+
+
+def test_the_default_of_every_option_is_one_of_its_values():
+    defaults = {n: e.default for n, e in OPTIONS.items() if e.default is not None}
+    assert parse_options(defaults) == defaults
+
+
+def test_bundled_models_are_known_by_name():
+    assert set(BUNDLED_MODELS) == NOTES.keys()
+
+
+def test_what_is_published_has_neither_places_nor_keys(tmp_path):
+    config = RunConfig(
+        ply=str(tmp_path / "room.ply"),
+        base_url=("http://inside:8000/v1",),
+        engine_option=("hf_token=secret", "top_k=3"),
+        verifier=(f"learned:{tmp_path}/trained",),
+    )
+    shown = public_options(config.to_json())
+    assert shown.keys() == OPTIONS.keys() - {"output", "port", "base_url", "ray"}
+    assert shown["ply"] == "room.ply"
+    assert shown["verifier"] == ["learned:trained"]
+    assert shown["engine_option"] == ["top_k=3"]
