@@ -29,7 +29,7 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
-from render_agent.score.summary import overall_name
+from render_agent.score.tables import overall_lines, work_words
 from render_agent.util.display import counted
 
 if TYPE_CHECKING:
@@ -330,7 +330,8 @@ class RunResults:
         return f"<run {self.name}: {counted(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
-        return page("results.html", run=self, overall=overall_name(self.results))
+        means, work = overall_lines(self.results), work_words(self.results)
+        return page("results.html", run=self, means=means, work=work)
 
 
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:

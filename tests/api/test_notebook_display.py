@@ -13,7 +13,7 @@ from PIL import Image
 
 import render_agent
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.score.tables import took
+from render_agent.score.tables import overall_lines, took
 
 HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""
 VOID = {"img", "br", "meta", "link", "input", "hr"}
@@ -121,7 +121,9 @@ def test_a_run_shows_its_scores_and_says_what_they_are(page, tmp_path, run):
     for stamp in run.stamps:
         assert stamp in text
     assert f"a question took on average {took(run.results['totals']['per_question'])}" in text
-    assert page.locator("th[scope=row]").count() == len(run.results["types"]) + 3
+    means = overall_lines(run.results)
+    assert page.locator("th[scope=row]").count() == len(run.results["types"]) + len(means)
+    assert all(line.label in text for line in means)
 
 
 def test_intervals_are_shown_where_there_are_several_scenes(tmp_path):
