@@ -49,10 +49,10 @@ def only_for_types(node):
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
-def imports(tree):
-    """Give what a module imports, with the line, those for type checkers left out."""
+def imports(tree, *, typed):
+    """Give what a module imports, with the line; typed: those for type checkers, too."""
     for node in ast.iter_child_nodes(tree):
-        if only_for_types(node):
+        if only_for_types(node) and not typed:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -60,18 +60,18 @@ def imports(tree):
             assert not node.level, f"relative import in line {node.lineno}"
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
         else:
-            yield from imports(node)
+            yield from imports(node, typed=typed)
 
 
 @cache
-def imports_of(name):
+def imports_of(name, *, typed=False):
     """Return what a module of the package imports, with the line."""
-    return list(imports(trees()[name]))
+    return list(imports(trees()[name], typed=typed))
 
 
-def own_imports(name):
+def own_imports(name, *, typed=False):
     """Give the modules of the package that a module imports, with the line."""
-    for imported, line in imports_of(name):
+    for imported, line in imports_of(name, typed=typed):
         if imported.partition(".")[0] != "render_agent":
             continue
         known = imported.removeprefix("render_agent").lstrip(".")
@@ -94,7 +94,7 @@ def test_imports_go_one_way():
         f"{name}:{line} imports {imported}"
         for name in SOURCES
         if name != "__init__"
-        for imported, line in own_imports(name)
+        for imported, line in own_imports(name, typed=True)
         if folder_of(imported) not in (folder_of(name), "__init__")
         and LEVEL_OF[folder_of(imported)] >= LEVEL_OF[folder_of(name)]
     ]
