@@ -37,6 +37,12 @@ def shown(page):
     return page.locator("#table tbody th a").all_inner_texts()
 
 
+def cells(page, column):
+    """Return the texts of a column of the table."""
+    place = [each.name for each in COLUMNS].index(column) + 1
+    return page.locator(f"#table tbody tr > :nth-child({place})").all_inner_texts()
+
+
 def ids(rows):
     return [row["question_id"] for row in rows]
 
@@ -62,9 +68,9 @@ def test_what_the_index_says_is_what_the_results_say(page, seen):
         "coverage.svg",
         "time.svg",
     ]
-    causes = page.locator("#table tbody tr td:nth-child(8)").all_inner_texts()
+    causes = cells(page, "cause")
     assert set(causes) <= {"right", "misjudged", "stopped early", "never looked", "unknown"}
-    coverage = page.locator("#table tbody tr td:nth-child(9)").all_inner_texts()
+    coverage = cells(page, "coverage")
     assert all(0 < int(share) <= 100 for share in coverage)
 
 
