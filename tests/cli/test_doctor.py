@@ -51,7 +51,7 @@ def test_a_renderer_that_is_missing_keeps_no_run_from_starting(monkeypatch):
     monkeypatch.setattr(
         renderers, "run_probe", lambda *_, seconds: renderers.ProbeResult(error="no EGL")
     )
-    found = list(renderers.check_renderers())
+    found = list(renderers.renderer_checks())
     assert [finding.name for finding in found] == list(registry.built_in("renderer"))
     assert [finding.name for finding in found if finding.prevents] == [renderers.DEFAULT]
     assert all(finding.remedy for finding in found)
@@ -59,7 +59,7 @@ def test_a_renderer_that_is_missing_keeps_no_run_from_starting(monkeypatch):
 
 def test_a_model_that_is_not_here_is_a_sentence_with_a_way_out(monkeypatch):
     monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult(error="no torch"))
-    found = list(engines.check_engines({"model": "nobody/nothing"}))
+    found = list(engines.engine_checks({"model": "nobody/nothing"}))
     model = only(found, "model")
     assert not model.works
     assert "--engine scripted" in model.detail
@@ -71,7 +71,7 @@ def test_missing_libraries_are_named_with_their_packages(monkeypatch):
     library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
     monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
     assert system_libraries.missing()[0] == library
-    found = only(machine.check_machine(Path()), "system libraries")
+    found = only(machine.machine_checks(Path()), "system libraries")
     assert not found.works
     assert not found.prevents
     assert "libnone.so.7 is missing" in found.detail
@@ -79,7 +79,7 @@ def test_missing_libraries_are_named_with_their_packages(monkeypatch):
 
 
 def test_runs_need_a_folder_that_can_be_written(tmp_path):
-    found = only(machine.check_machine(tmp_path / "not" / "there" / "yet"), "disk")
+    found = only(machine.machine_checks(tmp_path / "not" / "there" / "yet"), "disk")
     assert found.works
     assert str(tmp_path) in found.detail
 
@@ -95,16 +95,16 @@ def test_a_package_that_is_missing_is_named_and_prevents_runs_where_all_need_it(
 
 
 def test_the_bundled_rooms_are_all_here():
-    found = only(data.check_data({}), "bundled rooms")
+    found = only(data.data_checks({}), "bundled rooms")
     assert found.works, found.detail
 
 
 def test_no_run_is_possible_without_the_bundled_rooms(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.tasks.rooms.BUNDLED", tmp_path)
     for part, check in (
-        (renderers, "check_renderers"),
-        (engines, "check_engines"),
-        (machine, "check_machine"),
+        (renderers, "renderer_checks"),
+        (engines, "engine_checks"),
+        (machine, "machine_checks"),
     ):
         monkeypatch.setattr(part, check, lambda *_, **__: iter(()))
     assert command.run_doctor({"output": str(tmp_path)}, as_json=False) == 1
@@ -132,7 +132,7 @@ def test_scans_are_counted_where_the_options_point(tmp_path):
     scan.parent.mkdir(parents=True)
     scan.touch()
     options = {"questions": str(questions), "scannet": (str(tmp_path / "scannet"),)}
-    found = list(data.check_data(options))
+    found = list(data.data_checks(options))
     assert only(found, "VSI-Bench").detail == "3 questions"
     assert only(found, "scannet").detail.startswith("1 of 2 scans found")
     assert not only(found, "scannet").works
@@ -159,10 +159,10 @@ def test_the_whole_examination_as_json():
 def test_annotations_are_counted_where_the_option_points(tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     options = {"questions": str(folder / "test.jsonl"), "annotations": str(folder)}
-    found = only(data.check_data(options), "annotations")
+    found = only(data.data_checks(options), "annotations")
     assert found.works
     assert found.detail.startswith("288 of 288 scenes are annotated in")
-    none = only(data.check_data(options | {"annotations": str(tmp_path)}), "annotations")
+    none = only(data.data_checks(options | {"annotations": str(tmp_path)}), "annotations")
     assert not none.works
 
 

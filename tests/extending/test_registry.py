@@ -9,7 +9,7 @@ from factories.packages import PAGES, install
 from factories.runs import make_config, make_questions
 
 from render_agent import registry
-from render_agent.cli.commands.doctor.machine import check_packages
+from render_agent.cli.commands.doctor.machine import package_checks
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
@@ -139,7 +139,7 @@ def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
     bring("engine", "torn", "import no_such_library", name="torn-parts")
     places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
     monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(PAGES.parents[1])]))
-    torn, whole = check_packages()
+    torn, whole = package_checks()
     assert (whole.name, whole.works, whole.detail) == ("renderer whole", True, "odd-parts 2.1")
     assert (torn.name, torn.works, torn.needed) == ("engine torn", False, False)
     assert "No module named 'no_such_library'" in torn.detail

@@ -101,7 +101,7 @@ def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
         find_model("small")
     assert "--model small" not in str(caught.value)
     monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult({"detail": "runs"}))
-    (finding,) = [each for each in engines.check_engines({}) if each.name == "bundled model"]
+    (finding,) = [each for each in engines.engine_checks({}) if each.name == "bundled model"]
     assert not finding.works
     assert finding.detail == str(caught.value)
     assert not finding.prevents

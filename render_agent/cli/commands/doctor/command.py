@@ -73,11 +73,11 @@ def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
     from render_agent.util.display import stage
 
     parts = {
-        "machine": machine.check_machine(Path(options.get("output") or "experiment_logs")),
-        "renderers": renderers.check_renderers(),
-        "engines": engines.check_engines(options, probe=probe),
-        "data": data.check_data(options),
-        "packages": machine.check_packages(),
+        "machine": machine.machine_checks(Path(options.get("output") or "experiment_logs")),
+        "renderers": renderers.renderer_checks(),
+        "engines": engines.engine_checks(options, probe=probe),
+        "data": data.data_checks(options),
+        "packages": machine.package_checks(),
     }
     for name, checks in parts.items():
         with stage(f"examining {name}", announced=True):

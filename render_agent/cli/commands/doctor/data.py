@@ -18,7 +18,7 @@ PART = "data"
 DATASETS = ("scannet", "scannetpp", "arkitscenes")
 
 
-def check_data(options: Mapping[str, Any]) -> Iterator[Check]:
+def data_checks(options: Mapping[str, Any]) -> Iterator[Check]:
     """Give the findings about the data. options: `questions`, `annotations` and the folders of each data set."""
     yield _rooms()
     yield from _vsibench(options)

@@ -18,7 +18,7 @@ LIBRARY_SECONDS, LOAD_SECONDS = 120.0, 1800.0
 NO_MODEL = "use --engine scripted, which needs no model"
 
 
-def check_engines(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
+def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
     """Give the findings about the engines.
 
     options: of a run. probe: also let the bundled model answer, and the named one if it is on this machine.

@@ -26,7 +26,7 @@ LITTLE_DISK_GIB = 1.0  # free disk below which a run is likely to fail
 IMPORT_SECONDS = 120.0
 
 
-def check_machine(output: Path) -> Iterator[Check]:
+def machine_checks(output: Path) -> Iterator[Check]:
     """Give the findings about the machine. output: the folder that runs are written to."""
     yield Check(PART, "Python", True, f"{platform.python_version()} ({sys.executable})")
     yield Check(PART, "cores", True, f"{cores()} ({platform.machine()}, {platform.platform()})")
@@ -88,7 +88,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def check_packages() -> Iterator[Check]:
+def package_checks() -> Iterator[Check]:
     """Give whether each part that an installed package brings can be imported."""
     for kind in registry.GROUPS:
         for name in registry.brought(kind):

@@ -16,13 +16,13 @@ SECONDS = 180.0
 """How long one renderer may take: it may have to compile its kernels first."""
 
 
-def check_renderers() -> Iterator[Check]:
+def renderer_checks() -> Iterator[Check]:
     """Check every renderer, the default first."""
     names = registry.built_in("renderer")
-    yield from map(_check, names)
+    yield from map(_renderer_check, names)
 
 
-def _check(name: str) -> Check:
+def _renderer_check(name: str) -> Check:
     answer = run_probe(__name__, "draw_once", name, seconds=SECONDS)
     default = name == DEFAULT
     if answer.error is None:
