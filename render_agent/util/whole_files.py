@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -96,6 +97,27 @@ def make_folders(folder: Path, *, durable: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for path in new:
         sync_folder(path.parent)
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `place` if the block succeeds. RunLogError if it cannot be written."""
+    new, old = (place.with_name(f".{place.name}-{kind}-{os.getpid()}") for kind in ("new", "old"))
+    with os_errors(RunLogError, f"write {place}"):
+        try:
+            for left in (new, old):
+                shutil.rmtree(left, ignore_errors=True)
+            new.mkdir()
+            yield new
+            if os.path.lexists(place):
+                place.rename(old)
+            new.rename(place)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+            if old.is_symlink() or old.is_file():
+                old.unlink()
+            else:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

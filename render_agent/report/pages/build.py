@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from render_agent.errors import RunLogError, os_errors
 from render_agent.extras import require
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import write_index
@@ -16,6 +11,7 @@ from render_agent.report.pages.maps.floor_plan import cameras_of
 from render_agent.report.pages.page import copy_assets
 from render_agent.report.pages.question.question_page import write_pages
 from render_agent.runs.read import RunData
+from render_agent.util.whole_files import new_folder
 from render_agent.views.picture_store import safe_name
 
 REPORT = "report"
@@ -40,27 +36,6 @@ def build(run: RunData, *, processes: int | None = None, diagnose: bool = True) 
         write_pages(run, diagnoses, pages, processes)
         write_index(run, diagnoses, pages)
     return run.path / REPORT / "index.html"
-
-
-@contextmanager
-def new_folder(place: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `place` if the block succeeds. RunLogError if it cannot be written."""
-    new, old = (place.with_name(f".{place.name}-{kind}-{os.getpid()}") for kind in ("new", "old"))
-    with os_errors(RunLogError, f"write {place}"):
-        try:
-            for left in (new, old):
-                shutil.rmtree(left, ignore_errors=True)
-            new.mkdir()
-            yield new
-            if os.path.lexists(place):
-                place.rename(old)
-            new.rename(place)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-            if old.is_symlink() or old.is_file():
-                old.unlink()
-            else:
-                shutil.rmtree(old, ignore_errors=True)
 
 
 def missing_assets(run: RunData, pages: Path) -> list[str]:
