@@ -298,9 +298,9 @@ class RunResults:
 
     def report(self, processes: int | None = None) -> Path:
         """Write the report of the run and return its index page."""
-        from render_agent.report.pages.build import build
+        from render_agent.report.pages.build import build_report
 
-        return build(self.folder, processes=processes)
+        return build_report(self.folder, processes=processes)
 
     def compare(self, other: RunResults | str | Path, *, anyway: bool = False) -> Comparison:
         """Compare another run (b) with this one (a).

@@ -23,7 +23,7 @@ from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.summary import summary
+from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.build import build
 from render_agent.runs.phase_controller import Silent
 from render_agent.runs.read import RunData
@@ -215,7 +215,7 @@ def run_of(name: str, output: Path, **options: Any) -> dict[str, Any]:
         expected += 1
         right += found.cause in ((branch,) if found.shown else NEVER_SEEN)
     last = results["beliefs"]["last"]
-    seen_found = summary(states, diagnoses, config.image_size)["beliefs"]["seen_found"]
+    seen_found = summarize_diagnoses(states, diagnoses, config.image_size)["beliefs"]["seen_found"]
     return {
         "branches": dict(branches),
         "seen": sum(bool(d.shown) for d in diagnoses.values()),

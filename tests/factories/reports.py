@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from factories.runs import Silent, make_config
 from factories.scenes import room, write_ply
 from render_agent.options import RunConfig
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.report.pages.maps.floor_plan import Plans
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -54,7 +54,7 @@ def go(config: RunConfig) -> RunData:
 
 def reported(folder: RunData, **options) -> Path:
     """Build the report of a run; return its index."""
-    return build(folder, processes=1, **options)
+    return build_report(folder, processes=1, **options)
 
 
 def run_hostile(folder):

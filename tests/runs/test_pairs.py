@@ -12,7 +12,7 @@ from factories.runs import Silent, make_config, play
 from render_agent.engines.scripted import Replies, ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.summary import summary
+from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.export.loggers import scalars
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.page import frame
@@ -122,7 +122,7 @@ def test_counterparts_are_diagnosed_in_their_own_room(folder, tmp_path, type_in)
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 
-    told = summary(list(states.values()), found, (640, 480))
+    told = summarize_diagnoses(list(states.values()), found, (640, 480))
     assert told["all"]["questions"] == 3
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0

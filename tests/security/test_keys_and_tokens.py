@@ -21,7 +21,7 @@ from render_agent.engines.openai.client import first_words
 from render_agent.engines.openai.endpoints import find_endpoints
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.errors import SetupError, UsageError
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.util.redact import known_keys, names_a_key, public, without, without_keys
@@ -163,7 +163,7 @@ def test_no_file_of_a_run_that_fails_holds_a_key(monkeypatch, tmp_path, capfd):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
     found = run_with_progress(run)
     assert found["counts"]["failed"] == 2
-    build(RunData(run.path), processes=1)
+    build_report(RunData(run.path), processes=1)
     files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]
     assert {"run.log", "turns.jsonl", "results.json", "index.html"} <= {file.name for file in files}
     assert not [file for file in files if KEY.encode() in file.read_bytes()]

@@ -15,7 +15,7 @@ from render_agent.agents.verifiers.judge.batch_score import read_picture
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError, SceneError
 from render_agent.report.export.writers import ExportOptions, export
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.runs.merge_shards import merge
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
@@ -109,7 +109,7 @@ def test_a_pipe_in_a_report_is_replaced(run):
     path = run / "report" / "index.html"
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
-    build(RunData(run), processes=1)
+    build_report(RunData(run), processes=1)
     assert path.is_file()
 
 
@@ -138,7 +138,7 @@ def test_no_page_is_written_through_a_link(run, victim, place):
     (run / "report").mkdir()
     (run / "report" / place).symlink_to(victim if "." not in place else victim / "secret.txt")
     before = state_of(victim)
-    build(RunData(run), processes=1)
+    build_report(RunData(run), processes=1)
     assert state_of(victim) == before
     assert not any(path.is_symlink() for path in (run / "report").rglob("*"))
 

@@ -21,7 +21,7 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.report.pages.watch import routes
 from render_agent.runs.read import RunData
 from render_agent.util.web.checks import TOKEN_HEADER
@@ -197,7 +197,7 @@ def test_what_got_into_a_page_on_disk_would_not_run(pages, looked):
 
 def test_what_got_into_a_page_that_is_served_would_not_run(hostile, looked, tmp_path):
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
-    index = build(RunData(run), processes=1, diagnose=False)
+    index = build_report(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
     with served(routes(RunData(run))) as server:
@@ -215,7 +215,7 @@ def test_a_watched_page_does_nothing_that_is_forbidden(hostile, looked, tmp_path
     (run / "results.json").unlink()
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
-    build(RunData(run), processes=1, diagnose=False)
+    build_report(RunData(run), processes=1, diagnose=False)
     with served(routes(RunData(run))) as server:
         with looked.expect_response(lambda got: got.request.resource_type == "fetch"):
             looked.goto(f"{server.address}report/index.html")

@@ -32,7 +32,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
       render-agent bundle recent
       render-agent bundle recent --to public/run
     """
-    from render_agent.report.pages.build import build, missing_assets
+    from render_agent.report.pages.build import build_report, missing_assets
     from render_agent.report.pages.bundle import bundle, check_free
     from render_agent.runs.read import find_run
     from render_agent.util.display import size, stage
@@ -40,7 +40,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     folder = find_run(Path(output), run)
     place = Path(to or f"{folder.name}.zip")
     check_free(place)
-    index = build(folder, diagnose=not no_diagnosis)
+    index = build_report(folder, diagnose=not no_diagnosis)
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     with stage(f"writing {place}"):

@@ -32,8 +32,8 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     """
 
     from render_agent.report.diagnosis.diagnose import diagnose_run
-    from render_agent.report.diagnosis.sentences import notes, reading
-    from render_agent.report.diagnosis.summary import cause_table, summary
+    from render_agent.report.diagnosis.sentences import reading, summary_sentences
+    from render_agent.report.diagnosis.summary import cause_table, summarize_diagnoses
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import json_text
@@ -41,11 +41,11 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     folder = find_run(Path(output), run)
     states = folder.states
     diagnoses = diagnose_run(folder, processes, states)
-    figures = summary(states, diagnoses, folder.config.image_size)
+    figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
     if as_json:
         click.echo(json_text({"reading": reading(figures["all"]), **figures}))
         return
     console = plain_console()
     console.print(cause_table(figures))
-    for line in notes(figures):
+    for line in summary_sentences(figures):
         console.print(line, soft_wrap=True)

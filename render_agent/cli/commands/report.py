@@ -64,7 +64,7 @@ def report_command(
     """
     from time import perf_counter
 
-    from render_agent.report.pages.build import build, missing_assets
+    from render_agent.report.pages.build import build_report, missing_assets
     from render_agent.runs.read import find_run
     from render_agent.util.display import counted
 
@@ -73,7 +73,7 @@ def report_command(
         return
     began = perf_counter()
     folder = find_run(Path(output), run)
-    index = build(folder, processes=processes, diagnose=not no_diagnosis)
+    index = build_report(folder, processes=processes, diagnose=not no_diagnosis)
     click.echo(str(index))
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)

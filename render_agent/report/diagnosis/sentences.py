@@ -39,8 +39,8 @@ def reading(figures: Mapping[str, Any]) -> str:
     return f"Of {counted(wrong, 'wrong answer')}, {'; '.join(parts)}."
 
 
-def notes(figures: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table, one per line; figures: as `summary` returns them."""
+def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
+    """Return the sentences below the table, one per line; figures: as `summarize_diagnoses` returns them."""
     everything, beliefs = figures["all"], figures.get("beliefs")
     lines = [reading(everything)]
     well, not_well = (everything["seen"][name]["percent"] for name in ("well", "not_well"))

@@ -36,7 +36,7 @@ Part = tuple[float, float, str]
 """What one question adds above and below the line of a ratio, and its scene."""
 
 
-def summary(
+def summarize_diagnoses(
     states: Sequence[QuestionState],
     diagnoses: Mapping[str, Diagnosis],
     size: tuple[int, int],
@@ -184,7 +184,7 @@ def _seen_found(judged: Sequence[Judged], size: tuple[int, int], turn: int) -> I
 
 
 def cause_table(figures: Mapping[str, Any]) -> Table:
-    """Return the causes by type; figures: as `summary` returns them."""
+    """Return the causes by type; figures: as `summarize_diagnoses` returns them."""
     everything = figures["all"]["causes"]
     shown = [c for c in Cause if c in ALWAYS_SHOWN or everything[str(c)]]
     table = plain_table("Why answers are right or wrong", "question type", "n", *map(str, shown))

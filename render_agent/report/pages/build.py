@@ -18,7 +18,7 @@ REPORT = "report"
 """The folder of the pages within the run folder; their pictures are in `views` beside it."""
 
 
-def build(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
+def build_report(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
     """Write the report of a run into its folder and return its index.
 
     The pages are written into a new folder, which then takes the place of the earlier report. A run in progress is

@@ -9,7 +9,7 @@ from contextlib import closing
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 
-from render_agent.report.pages.build import REPORT, build
+from render_agent.report.pages.build import REPORT, build_report
 from render_agent.runs.read import RunData
 from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
@@ -51,7 +51,7 @@ def watch(
         started = False
         while True:
             began = time.monotonic()
-            build(run, processes=processes, diagnose=diagnose)
+            build_report(run, processes=processes, diagnose=diagnose)
             if not started:
                 on_start(server.address)
                 started = True

@@ -20,8 +20,8 @@ from render_agent.render.visibility.object_visibility import Sight
 from render_agent.report.diagnosis import diagnose as module
 from render_agent.report.diagnosis.diagnose import _diagnosed, diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.sentences import notes, reading
-from render_agent.report.diagnosis.summary import summary
+from render_agent.report.diagnosis.sentences import reading, summary_sentences
+from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene
@@ -342,7 +342,7 @@ def test_diagnosis_and_witness_agree_on_what_was_shown(tmp_path, options):
     assert {one.shown for one in diagnoses.values()} >= (
         {True} if "views" in options else {True, False}
     )
-    figures = summary(states, diagnoses, (640, 480))
+    figures = summarize_diagnoses(states, diagnoses, (640, 480))
     for entry in (figures["all"], *figures["types"].values()):
         causes, seen = entry["causes"], entry["seen"]
         assert seen["well"]["wrong"] == causes["misjudged"]
@@ -377,7 +377,7 @@ def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
     assert {one.shown for one in found.values()} == {None}
     assert {turn is None for turn in found["0"].first_seen.values()} == {False}
     empty = {"right": 0, "wrong": 0, "percent": None}
-    assert summary(folder.states, found, (640, 480))["all"]["seen"] == {
+    assert summarize_diagnoses(folder.states, found, (640, 480))["all"]["seen"] == {
         "well": empty,
         "not_well": empty,
     }
@@ -386,14 +386,14 @@ def test_who_was_right_without_boxes_is_not_counted_as_having_seen(tmp_path):
 def test_figures_add_up(looking, staring):
     for folder in (looking, staring):
         states, found = folder.states, diagnose_run(folder)
-        figures = summary(states, found, (640, 480))
+        figures = summarize_diagnoses(states, found, (640, 480))
         causes = Counter(str(one.cause) for one in found.values())
         assert {k: v for k, v in figures["all"]["causes"].items() if v} == dict(causes)
         for name in ("questions", "premature", "blocked", "returns", "repairs"):
             parts = [line[name] for line in figures["types"].values()]
             assert figures["all"][name] == sum(parts)
         assert figures["all"]["coverage"] == sorted(figures["all"]["coverage"])
-        assert notes(figures)[0] == reading(figures["all"])
+        assert summary_sentences(figures)[0] == reading(figures["all"])
 
 
 def test_a_question_whose_truth_nobody_knows_is_open(looking):
@@ -403,5 +403,7 @@ def test_a_question_whose_truth_nobody_knows_is_open(looking):
         state.question = replace(state.question, truth=None)
     found = diagnose_run(run)
     assert {one.cause for one in found.values()} == {Cause.OPEN}
-    assert f"{len(found)} not judged" in reading(summary(states, found, (640, 480))["all"])
+    assert f"{len(found)} not judged" in reading(
+        summarize_diagnoses(states, found, (640, 480))["all"]
+    )
     assert found[LIGHT].first_seen == {"ceiling light": 2}

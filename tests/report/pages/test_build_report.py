@@ -13,7 +13,7 @@ from factories.scenes import room, write_ply
 from render_agent.cli.main import cli
 from render_agent.errors import RunLogError
 from render_agent.options import RunConfig
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.report.pages.page import page_of
 from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
@@ -53,14 +53,14 @@ def test_a_report_replaces_whatever_was_in_its_place(run, tmp_path):
     for name in ("evil.html", "assets/evil.js", "questions/gone.html"):
         (place / name).write_text("laid('by-a-stranger')")
     next((place / "scenes3d").iterdir()).write_text("alert(1)")
-    build(run, processes=1)
+    build_report(run, processes=1)
     assert contents(place) == before
     victim = tmp_path / "outside"
     victim.mkdir()
     (victim / "kept.txt").write_text("mine")
     shutil.rmtree(place)
     place.symlink_to(victim)
-    build(run, processes=1)
+    build_report(run, processes=1)
     assert not place.is_symlink()
     assert contents(place) == before
     assert contents(victim) == {"kept.txt": b"mine"}
@@ -72,7 +72,7 @@ def test_a_report_that_fails_leaves_the_earlier_one(run, monkeypatch):
     before = contents(place)
     monkeypatch.setattr("render_agent.report.pages.build.write_index", full_disk)
     with pytest.raises(RunLogError):
-        build(run, processes=1)
+        build_report(run, processes=1)
     assert contents(place) == before
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
@@ -84,7 +84,7 @@ def full_disk(run, diagnoses, pages):
 def test_the_same_run_gives_the_same_bytes_in_any_number_of_processes(run):
     place = run.path / "report"
     before = contents(place)
-    build(run, processes=2)
+    build_report(run, processes=2)
     assert contents(place) == before
 
 

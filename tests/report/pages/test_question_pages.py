@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.build import build
+from render_agent.report.pages.build import build_report
 from render_agent.report.pages.page import page_of
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
@@ -73,7 +73,7 @@ def lines(report):
 
 def pages_of(folder, **options):
     """Write the pages of the questions alone; return the folder of the report."""
-    return build(folder, processes=1, **options).parent
+    return build_report(folder, processes=1, **options).parent
 
 
 def address(report, question_id, after=""):

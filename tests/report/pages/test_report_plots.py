@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.summary import summary
+from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.pages.plots import run_plots
 from render_agent.report.pages.plots.svg import draw_svg, legend, name_rows
 
@@ -81,7 +81,7 @@ def test_right_where_seen_is_counted_as_the_causes_are():
         SimpleNamespace(id=name, question=SimpleNamespace(type=row.type), change=None)
         for name, row, _ in made
     ]
-    told = summary(states, diagnoses, (640, 480))["all"]["seen"]
+    told = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]
     assert told["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
     assert told["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 

@@ -253,7 +253,7 @@ def words_of(name: str, names: Sequence[str]) -> str:
     return "mean of questions" if name == "micro" else type_words(name)
 
 
-def score_of(results: Any, name: str) -> tuple[float | None, list[float] | None]:
+def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | None]:
     """Return a run's own score in percent by the name of a mean or type, and its interval."""
     bounds = results["intervals"].get(name)
     if name == OFFICIAL:
@@ -310,7 +310,7 @@ def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
             "mean": name == OFFICIAL,
             "scores": [
                 (figure(score), interval(within))
-                for score, within in (score_of(run.results, name) for run in runs)
+                for score, within in (mean_score(run.results, name) for run in runs)
             ],
             "differences": [_difference(pair["differences"].get(name)) for pair in pairs],
         }

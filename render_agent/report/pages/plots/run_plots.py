@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.summary import JUDGED, own_diagnoses, summary
+from render_agent.report.diagnosis.summary import JUDGED, own_diagnoses, summarize_diagnoses
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.report.pages.words import (
@@ -330,7 +330,7 @@ def maps_by_turn(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     if "beliefs" not in run.results:
         return None
     beliefs = run.results["beliefs"]
-    figures = summary(run.states, diagnoses, run.config.image_size)
+    figures = summarize_diagnoses(run.states, diagnoses, run.config.image_size)
     by_turn = figures["beliefs"]["turns"] if "beliefs" in figures else []
     seen_found = {row["turn"]: row["seen_found"] for row in by_turn}
     rows = [{**row, "seen_found": seen_found.get(row["turn"])} for row in beliefs["turns"]]
