@@ -6,7 +6,6 @@ import errno
 import os
 import sys
 from difflib import get_close_matches
-from inspect import cleandoc
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from render_agent import __version__, registry
 from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import complete_runs, run_option
+from render_agent.cli.short_help import short_help
 from render_agent.errors import RenderAgentError, UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.interrupts import Terminated, exit_code, install
@@ -53,6 +53,14 @@ def from_file(context: click.Context, parameter: click.Parameter, file: str | No
         context.default_map = {**(context.default_map or {}), **options_of_file(file)}
 
 
+def show_everything(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Print the whole help."""
+    if asked:
+        context.meta["all"] = True
+        click.echo(context.get_help())
+        context.exit()
+
+
 OWN_OPTIONS = (
     click.RichOption(
         ["--continue", "continue_run"],
@@ -60,6 +68,14 @@ OWN_OPTIONS = (
         envvar=f"{PREFIX}CONTINUE",
         help="Resume a run: the newest, a name in --output, or a path.",
         shell_complete=complete_runs,
+    ),
+    click.RichOption(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show_everything,
+        help="Show all options and commands and exit.",
     ),
     click.RichOption(
         ["--dry-run"],
@@ -85,6 +101,10 @@ OWN_OPTIONS = (
 
 class RunGroup(click.RichGroup):
     """The program: options of a run, and the commands of the registry, imported when they are used."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the short help, or all of it for `--help-all`."""
+        return super().get_help(ctx) if ctx.meta.get("all") else short_help(self, ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -129,15 +149,15 @@ def cli(
 ) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
-    Give --batch to run a benchmark, --ply to ask about one scan, or a command.
+    Run a benchmark (run, or --batch), ask about one scan (ask, or --ply), or use another command.
 
     \b
     Examples:
       render-agent --batch --benchmark rooms --engine scripted    # run a benchmark
-      render-agent --ply SCAN.ply --question "How many chairs?"   # ask one question of one scan
+      render-agent --ply SCAN.ply --question "How many chairs?"   # ask one question about one scan
       render-agent --continue recent                              # resume a run
-      render-agent report recent                                  # write the pages that explain it
-      render-agent doctor                                         # what works on this machine
+      render-agent report recent                                  # write HTML pages about it
+      render-agent doctor                                         # check this machine
     """
     _refuse_misspelt(options)
     if context.invoked_subcommand is not None:
@@ -149,17 +169,73 @@ def cli(
         given = given_options(context)
         inherited = {**given, "as_json": given.get("json")}
         context.default_map = {context.invoked_subcommand: inherited}
-        context.with_resource(shown_on(plain_console(stderr=True)))
+        if context.invoked_subcommand not in RUN_COMMANDS:  # a run shows its progress itself
+            context.with_resource(shown_on(plain_console(stderr=True)))
         return
+    if continue_run is None and not dry_run and not given_options(context):
+        click.echo(context.get_help())
+        context.exit(0)
+    context.exit(_run(context, options, continue_run, dry_run, allow_code))
+
+
+RUN_COMMANDS = ("run", "ask")
+
+
+def _params(*left_out: str) -> list[click.Parameter]:
+    own = [option for option in OWN_OPTIONS if option.name not in ("help_all", *left_out)]
+    return [*(run_option(o) for name, o in OPTIONS.items() if name not in left_out), *own]
+
+
+@click.command(params=_params("batch", "ply", "question", "option"))
+@click.pass_context
+def run_command(
+    context: click.Context,
+    /,
+    continue_run: str | None,
+    dry_run: bool,
+    allow_code: bool,
+    **options: Any,
+) -> None:
+    """Run a benchmark; the same as --batch.
+
+    \b
+    Example:
+      render-agent run --benchmark rooms --model small
+    """
+    options = {**options, "batch": True}
+    context.exit(_run(context, options, continue_run, dry_run, allow_code))
+
+
+@click.command(
+    params=[
+        click.Argument(["ply"], metavar="SCAN"),
+        click.Argument(["question"]),
+        *_params("batch", "ply", "question", "continue_run"),
+    ]
+)
+@click.pass_context
+def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **options: Any) -> None:
+    """Ask one question about one scan; the same as --ply with --question.
+
+    \b
+    Example:
+      render-agent ask SCAN.ply "How many chairs are there?"
+    """
+    context.exit(_run(context, options, None, dry_run, allow_code))
+
+
+def _run(
+    context: click.Context,
+    options: dict[str, Any],
+    continue_run: str | None,
+    dry_run: bool,
+    allow_code: bool,
+) -> int:
+    """Start, preview or resume a run; return the exit code."""
     if continue_run is not None:
         changed = given_options(context)
-        if options["batch"]:  # it only repeats what the run is
-            del changed["batch"]
-        context.exit(_resume(options["output"], continue_run, changed, dry_run, allow_code))
-    if not dry_run and not given_options(context):
-        click.echo(cleandoc(context.command.help or "").replace("\b\n", ""))
-        click.echo("\nrender-agent --help lists all options and commands.")
-        context.exit(0)
+        changed.pop("batch", None)  # a resumed run has it already
+        return _resume(options["output"], continue_run, changed, dry_run, allow_code)
     from render_agent.engines.make_engine import refuse_code
     from render_agent.runs.build import build
     from render_agent.runs.preflight import refuse_idle_options
@@ -171,10 +247,10 @@ def cli(
     if dry_run:
         from render_agent.cli.dry_run import dry_run as preview
 
-        context.exit(preview(config))
+        return preview(config)
     from render_agent.cli.commands.run import new_run
 
-    context.exit(new_run(config))
+    return new_run(config)
 
 
 def _resume(output: str, name: str, changed: dict[str, Any], dry: bool, allow_code: bool) -> int:

@@ -70,8 +70,13 @@ def to_folder(words: str, *, required: bool = False) -> Callable[[F], F]:
     )
 
 
-WHERE_RUNS_LIE = option(
-    "--output", default="experiment_logs", metavar="DIR", help="Folder of the runs."
+RUNS_FOLDER = option(
+    "--runs",
+    "--output",
+    "output",
+    default="experiment_logs",
+    metavar="DIR",
+    help="Folder of the runs.",
 )
 """The option of every command that reads runs."""
 

@@ -95,7 +95,9 @@ def make_room(
 def make_rooms_command(
     folder: str, count: int, seed: int, each: int, spacing: float, as_scan: bool
 ) -> None:
-    """Make furnished rooms and flats with exact truths and VSI-Bench's questions about them.
+    """Generate furnished rooms with exact ground truth.
+
+    Writes rooms and flats with questions of VSI-Bench's types about them.
 
     \b
     Examples:

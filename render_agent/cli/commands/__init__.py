@@ -1,6 +1,8 @@
 """One file per command. Start with `run.py`."""
 
 COMMANDS = {
+    "run": "render_agent.cli.main:run_command",
+    "ask": "render_agent.cli.main:ask_command",
     "ls": "render_agent.cli.commands.ls:ls_command",
     "show": "render_agent.cli.commands.show:show_command",
     "report": "render_agent.cli.commands.report:report_command",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.shared_options import RUN, WHERE_RUNS_LIE, NewPath, option
+from render_agent.cli.shared_options import RUN, RUNS_FOLDER, NewPath, option
 
 
 @click.command("bundle", panel="Inspect runs")
@@ -17,15 +17,15 @@ from render_agent.cli.shared_options import RUN, WHERE_RUNS_LIE, NewPath, option
     metavar="FILE.zip|DIR",
     help="The zip or the new folder to write (default: the run's name with .zip, here).",
 )
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @option(
     "--no-diagnosis", is_flag=True, help="Do not compute what the cameras saw; it needs the scans."
 )
 def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) -> None:
-    """Pack RUN and its report into one zip or folder, to be mailed or put on a web server.
+    """Pack RUN and its report into one zip file or folder to share.
 
-    It holds the pages, the pictures, the scenes in 3D, the results and the options, without paths of this
-    machine, servers and keys. It opens from disk in any browser, by its index.html.
+    The bundle contains the pages, images, 3D scenes, results and options, but no paths of this machine, server
+    addresses or keys. Open its index.html in any browser.
 
     \b
     Examples:

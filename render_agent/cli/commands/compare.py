@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, WHERE_RUNS_LIE, NewPath, complete_runs, option
+from render_agent.cli.shared_options import AS_JSON, RUNS_FOLDER, NewPath, complete_runs, option
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="POINTS",
     help="Power analysis instead: scenes and questions needed to detect a difference of POINTS from RUN_A.",
 )
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @AS_JSON
 def compare_command(
     runs: tuple[str, ...],
@@ -46,7 +46,9 @@ def compare_command(
     output: str,
     as_json: bool,
 ) -> None:
-    """Compare runs with RUN_A over the same questions: differences, their intervals, and where they are.
+    """Compare runs, question by question.
+
+    Shows the differences from RUN_A on the questions that the runs share, with confidence intervals.
 
     --power takes one run, or two, from which it measures the correlation between runs of the same questions.
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
 
 
 @click.command("diagnose", panel="Inspect runs")
 @RUN
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @option(
     "--processes",
     type=click.IntRange(1),
@@ -19,11 +19,11 @@ from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE, option
 )
 @AS_JSON
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
-    """Say why RUN (recent, a name or a path) went as it did.
+    """Explain why the answers of RUN are wrong.
 
-    Did it fail because it never looked, because it looked and misjudged, or did it give no answer? In a run with
-    --probe, a misjudged question is told apart: perception, memory or reasoning.
-    Objects are known from the official annotations or the truth beside a bundled room.
+    Was the object never seen, seen but misjudged, or was there no answer? In a run with --probe, misjudged questions
+    are divided into failures of perception, memory and reasoning. Object boxes come from the official annotations or
+    the ground truth of the bundled rooms. RUN is recent, a name or a path.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from render_agent import registry
-from render_agent.cli.shared_options import WHERE_RUNS_LIE, NewPath, complete_runs, option
+from render_agent.cli.shared_options import RUNS_FOLDER, NewPath, complete_runs, option
 from render_agent.extras import require
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ FORMATS = (
     help="Tables, Inspect: diagnose the questions, which needs the scans.",
 )
 @option("--force", is_flag=True, help="Replace what is there.")
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 def export_command(
     runs: tuple[str, ...],
     form: str,
@@ -83,7 +83,9 @@ def export_command(
     force: bool,
     output: str,
 ) -> None:
-    """Hand runs on to training, tables and viewers: the newest, unless others are named.
+    """Export runs for training, tables and viewers.
+
+    RUNS defaults to the most recent run.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, RUNS_FOLDER
 
 COLUMNS = (
     "run",
@@ -29,7 +29,7 @@ WIDTH = 160  # characters of the table if the output is no terminal
 
 
 @click.command("ls", panel="Inspect runs")
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @AS_JSON
 def ls_command(output: str, as_json: bool) -> None:
     """List runs, oldest first.
@@ -37,7 +37,7 @@ def ls_command(output: str, as_json: bool) -> None:
     \b
     Examples:
       render-agent ls
-      render-agent ls --output results --json
+      render-agent ls --runs results --json
     """
     from rich.table import Table
 

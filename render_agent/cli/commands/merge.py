@@ -7,14 +7,16 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.shared_options import WHERE_RUNS_LIE, complete_runs
+from render_agent.cli.shared_options import RUNS_FOLDER, complete_runs
 
 
 @click.command("merge", panel="Work with runs")
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=complete_runs)
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 def merge_command(runs: tuple[str, ...], output: str) -> None:
-    """Join RUNS, the shards I/N of one run, into a new run folder; it can be resumed like any other.
+    """Merge the shards I/N of one run into a new run folder.
+
+    The merged run can be resumed like any other.
 
     \b
     Examples:

@@ -64,7 +64,9 @@ def chosen_options(typed: dict[str, Any], before: dict[str, Any]) -> dict[str, A
 def play_command(
     context: click.Context, /, model: str | None, browser: bool, **options: Any
 ) -> None:
-    """Be the model: see its views, take its turns, answer; in the browser, on this machine alone.
+    """Answer questions yourself, in the browser.
+
+    You see the views of the model, move its camera and answer. The page is served on localhost only.
 
     This makes a run like any other, with the same log and the same score. By default it asks five questions
     about the bundled rooms; --benchmark defaults to rooms unless questions or scans are named.

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.shared_options import RUN, WHERE_RUNS_LIE, option
+from render_agent.cli.shared_options import RUN, RUNS_FOLDER, option
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             help="Processes that diagnose and write pages (default: one per core).",
         ),
-        WHERE_RUNS_LIE,
+        RUNS_FOLDER,
         RUN,
     ):
         command = add(command)
@@ -52,9 +52,10 @@ def report_command(
     browser: bool,
     watch: bool,
 ) -> None:
-    """Write the report of RUN (recent, a name or a path) into its folder and print its index.
+    """Write HTML pages about RUN into its folder.
 
-    It opens from disk in any browser. A run in progress can be reported too and is marked as such.
+    RUN is recent, a name or a path. The pages open from disk in any browser. A run in progress can be reported, too;
+    its pages say so.
     With --watch the pages are rewritten every few seconds and served on 127.0.0.1 until Ctrl-C.
 
     \b

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, PARSER, RUN, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, PARSER, RUN, RUNS_FOLDER
 
 
 @click.command("rescore", panel="Work with runs")
 @RUN
 @PARSER
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @AS_JSON
 def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     """Compute the results of RUN from its log, even if it is unfinished.

@@ -11,7 +11,7 @@ import rich_click as click
 from render_agent.cli.shared_options import (
     AS_JSON,
     PARSER,
-    WHERE_RUNS_LIE,
+    RUNS_FOLDER,
     engine_config,
     engine_flags,
     option,
@@ -25,7 +25,7 @@ from render_agent.errors import QuestionsError, UsageError
 @PARSER
 @option("--judge", is_flag=True, help="Let a model score the free-text answers of RUN from 1 to 5.")
 @engine_flags
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @AS_JSON
 @click.pass_context
 def score_command(
@@ -39,9 +39,10 @@ def score_command(
     as_json: bool,
     **engine: Any,
 ) -> None:
-    """Score predictions for VSI-Bench, lines {"id": 0, "prediction": "A"}, or the free text of RUN with --judge.
+    """Score the predictions of any program.
 
-    A question without a prediction scores 0, and is counted. --judge is OpenEQA's LLM-Match; its scores are
+    PREDICTIONS are answers to VSI-Bench, one line {"id": 0, "prediction": "A"} per question, or with --judge a run with
+    free-text answers. A question without a prediction scores 0 and is counted. --judge is OpenEQA's LLM-Match; its scores are
     written to results.llm-match.json beside the official results. Other run options, such as --device, go
     before the command. Exit code 1 if the judge could not score an answer.
 

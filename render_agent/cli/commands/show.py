@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, RUN, WHERE_RUNS_LIE
+from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ SHOWN_IDS = 12  # ids listed in an error
 @click.command("show", panel="Inspect runs")
 @RUN
 @click.argument("question", required=False)
-@WHERE_RUNS_LIE
+@RUNS_FOLDER
 @AS_JSON
 def show_command(run: str, question: str | None, output: str, as_json: bool) -> None:
-    """Show RUN (recent, a name or a path): its scores, or the dialogue of one QUESTION (its id).
+    """Show the scores of RUN, or the dialogue of a question.
+
+    RUN is recent, a name or a path; QUESTION is the id of a question.
 
     \b
     Examples:

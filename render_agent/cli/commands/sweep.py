@@ -43,7 +43,9 @@ WIDTH = 150
 def sweep_command(
     context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
 ) -> None:
-    """Run a grid of options, each combination a run of its own; run it again to resume.
+    """Run a grid of options, one run per combination.
+
+    Run the command again to resume an interrupted sweep.
 
     \b
     Examples:

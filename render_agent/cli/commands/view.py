@@ -12,7 +12,9 @@ from render_agent.cli.commands.report import report_options, serve_report
 def view_command(
     run: str, output: str, processes: int | None, no_diagnosis: bool, port: int, browser: bool
 ) -> None:
-    """Serve a live view of RUN (recent, a name or a path) on localhost; the same as `report --watch`.
+    """Serve a live report of RUN on localhost.
+
+    RUN is recent, a name or a path. The same as `report --watch`.
 
     \b
     Examples:

@@ -30,9 +30,9 @@ BY_THE_MODEL, BY_RULE = "--model small --image-size 320x240", "--engine scripted
 )
 @click.pass_context
 def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool) -> None:
-    """Say what this machine can do: renderers, engines, memory, data, and what to install.
+    """Check what this machine can run, and what to install.
 
-    Exit code 1 if no run is possible.
+    Checks renderers, engines, memory and data. Exit code 1 if no run is possible.
 
     \b
     Examples:
