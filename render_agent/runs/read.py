@@ -26,7 +26,7 @@ from render_agent.util.reasons import did_you_mean, shortened
 from render_agent.util.safe_parse import convert, parse_json
 from render_agent.util.whole_files import read_json, read_lines
 
-NO_RUNS = "start one with --batch or --ply, or name the folder of runs by --output DIR"
+NO_RUNS = "start one with --batch or --ply, or name the folder of runs with --runs DIR"
 """What to do if a folder contains no run."""
 
 

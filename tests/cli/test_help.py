@@ -50,7 +50,7 @@ def test_every_option_has_a_sentence(name):
 
 def help_of(*words):
     told = subprocess.run(
-        [sys.executable, "-m", "render_agent", *words, "--help"],
+        [sys.executable, "-m", "render_agent", *(words or ["--help"])],
         cwd=TREE,
         capture_output=True,
         text=True,
@@ -60,8 +60,14 @@ def help_of(*words):
     return told.stdout
 
 
-def test_help_lists_every_option_and_command_under_a_heading():
-    page = help_of()
+def test_short_help_fits_a_screen():
+    lines = help_of().splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+
+
+def test_help_all_lists_every_option_and_command_under_a_heading():
+    page = help_of("--help-all")
     assert all(heading in page for heading in PANELS.values())
     assert all(f"--{name.replace('_', '-')} " in page for name in OPTIONS)
     assert all(f"│ {name} " in page for name in registry.names("command"))

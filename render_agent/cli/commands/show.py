@@ -23,7 +23,7 @@ SHOWN_IDS = 12  # ids listed in an error
 @RUNS_FOLDER
 @AS_JSON
 def show_command(run: str, question: str | None, output: str, as_json: bool) -> None:
-    """Show the scores of RUN, or the dialogue of a question.
+    """Show the scores of RUN, or one question's dialogue.
 
     RUN is recent, a name or a path; QUESTION is the id of a question.
 
