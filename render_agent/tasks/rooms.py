@@ -8,6 +8,7 @@ from pathlib import Path
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import OPTIONS, RunConfig
+from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scan_folders import find_beside
 
@@ -22,15 +23,13 @@ VSIBENCH_ONLY = ("subset", "annotations")
 
 
 @dataclass(frozen=True)
-class QuestionFile:
-    """A file of questions as a benchmark, such as that of the bundled rooms, the scans beside it."""
+class QuestionFile(Benchmark):
+    """A file of questions with the scans beside it, such as that of the bundled rooms."""
 
     path: Path
     benchmark: str
 
-    where = "beside the questions"
-
-    def __call__(self, config: RunConfig) -> list[Question]:
+    def questions(self, config: RunConfig) -> list[Question]:
         """Return the questions in the file. UsageError where an option belongs to another benchmark."""
         refuse_vsibench_options(config)
         return load_beside(self.path, self.benchmark)

@@ -40,7 +40,7 @@ class ScanBenchmark(ScannedBenchmark):
     file: str
     beside: Callable[[Path], list[Path]] = lambda path: []
 
-    def __call__(self, config: RunConfig) -> list[Question]:
+    def questions(self, config: RunConfig) -> list[Question]:
         """Return the questions, their scans not yet looked for. QuestionsError where the file has another form."""
         refuse_vsibench_options(config, own_questions=True)
         questions = self.read(self._path(config))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.answer import MAX_OPTIONS, letters
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.tasks.benchmark import Benchmark, PackageBenchmark
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
-from render_agent.tasks.rows import NAME_COLUMNS, check_name
 from render_agent.tasks.scan_folders import refuse_missing
 from render_agent.tasks.vsibench import read_ids
 from render_agent.util.display import counted
@@ -39,7 +37,8 @@ def choose_questions(
     """
     if config.ply is not None:
         return [single_question(config)]
-    questions = narrowed(_benchmark(config), config)
+    benchmark = find_benchmark(config)
+    questions = narrowed(benchmark.questions(config), config)
     if not questions:
         raise QuestionsError(
             "no question is left after --type, --dataset, --scene, --id and --exclude together: leave"
@@ -50,13 +49,9 @@ def choose_questions(
     chosen = shard_of(questions[: config.limit], config.shard)
     if blind and not changes:
         return chosen
-    benchmark = _maker(config)
-    if find_scans := getattr(benchmark, "with_scans", None):
-        chosen = find_scans(config, chosen)
+    chosen = benchmark.with_scans(config, chosen)
     if not (config.allow_missing or blind):
-        searched = getattr(benchmark, "searched", None)
-        where = getattr(benchmark, "where", "by the package that brings them")
-        refuse_missing(chosen, searched(config) if searched else {q.dataset: where for q in chosen})
+        refuse_missing(chosen, benchmark.searched(config, chosen))
     return with_counterparts(config, chosen, changes) if changes else chosen
 
 
@@ -86,11 +81,7 @@ def question_files(config: RunConfig) -> list[Path]:
     if config.ply is not None:
         return []
     excluded = [] if config.exclude is None else [Path(config.exclude)]
-    files = getattr(_maker(config), "files", None)
-    if files is not None:
-        return [*files(config), *excluded]
-    # what a package reads is its own; a file that was named is known
-    return [*(path for path in [Path(config.questions or "")] if path.is_file()), *excluded]
+    return [*find_benchmark(config).files(config), *excluded]
 
 
 def single_question(config: RunConfig) -> Question:
@@ -141,8 +132,8 @@ def is_file_of_questions(config: RunConfig) -> bool:
     return not own and Path(config.benchmark).is_file()
 
 
-def _maker(config: RunConfig) -> Any:
-    """Return the benchmark of `--benchmark`: a file of questions, or a registered part. SetupError where there is no such benchmark."""
+def find_benchmark(config: RunConfig) -> Benchmark:
+    """Return the benchmark of `--benchmark`: a file of questions, or a part. SetupError if there is none of that name."""
     if is_file_of_questions(config):
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)
@@ -157,43 +148,8 @@ def _maker(config: RunConfig) -> Any:
             f"--benchmark {config.benchmark!r} is neither {', '.join(known)} nor a file of questions, and"
             f" no installed package brings it{did_you_mean(config.benchmark, known)}"
         )
-    return registry.load("benchmark", config.benchmark)
-
-
-def _benchmark(config: RunConfig) -> list[Question]:
-    """Return all questions of a benchmark, in its order.
-
-    QuestionsError where it gives something else than a list of questions with ids of their own;
-    SetupError where it cannot be imported or fails.
-    """
-    maker = _maker(config)
-    if isinstance(maker, QuestionFile):
-        return maker(config)
-    loaded = registry.load("benchmark", config.benchmark)(config)
-    package = registry.package("benchmark", config.benchmark)
-    if package is None:  # their rows were checked as they were read
-        return list(loaded)
-    source = f"the benchmark {config.benchmark!r} of {package}"
-    questions: dict[str, Question] = {}
-    for index, question in enumerate(loaded):
-        if not isinstance(question, Question):
-            raise QuestionsError(
-                f"{source}: entry {index} is no Question but {short_repr(question)}"
-            )
-        try:
-            named = question.id, question.dataset, question.scene
-            for column, name in zip(NAME_COLUMNS, named, strict=True):
-                check_name(column, name)
-        except QuestionsError as error:
-            raise QuestionsError(f"{source}, entry {index}: {error}") from error
-        if question.id in questions:
-            raise QuestionsError(
-                f"{source}: the id {question.id!r} stands twice; ids must be unique"
-            )
-        questions[question.id] = replace(question, benchmark=config.benchmark)
-    if not questions:
-        raise QuestionsError(f"{source} has no questions")
-    return list(questions.values())
+    part = registry.load("benchmark", config.benchmark)
+    return part if isinstance(part, Benchmark) else PackageBenchmark(config.benchmark, part)
 
 
 def narrowed(questions: Sequence[Question], config: RunConfig) -> list[Question]:

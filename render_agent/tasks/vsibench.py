@@ -10,6 +10,7 @@ from pathlib import Path
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
+from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import SUFFIXES, load_questions
 from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, searched, with_scans
 from render_agent.util.hub import hub_file
@@ -33,14 +34,14 @@ HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 DOWNLOAD_HINT = f"download {HUB_FILE} of {HUB_DATASET} and give --questions FILE"
 
 
-class ScannedBenchmark:
+class ScannedBenchmark(Benchmark):
     """A benchmark about the data sets of VSI-Bench, whose scans lie where `--scannet` and its like say."""
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
         """Return questions with the scans that are found, or rooms built from annotations."""
         return with_scans(questions, roots_of(config), config.annotations)
 
-    def searched(self, config: RunConfig) -> dict[str, str]:
+    def searched(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
         """Return by data set where its scans were looked for."""
         return searched(roots_of(config))
 
@@ -48,7 +49,7 @@ class ScannedBenchmark:
 class VSIBench(ScannedBenchmark):
     """VSI-Bench as a benchmark."""
 
-    def __call__(self, config: RunConfig) -> list[Question]:
+    def questions(self, config: RunConfig) -> list[Question]:
         """Return its questions, their scans not yet looked for."""
         return load_vsibench(config.questions, config.subset)
 

@@ -8,7 +8,7 @@ import pytest
 from factories.packages import PAGES, install
 from factories.runs import make_config, make_questions
 
-from render_agent import registry
+from render_agent import bundled_rooms, registry
 from render_agent.cli.commands.doctor.machine import package_checks
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
@@ -16,6 +16,8 @@ from render_agent.render.make_renderer import make_renderer
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.tasks.benchmark import Benchmark
+from render_agent.tasks.selection import question_files
 
 PROJECT = """
 [project]
@@ -107,6 +109,29 @@ def Part(config):
         build(RunConfig(batch=True, benchmark="odd", views="none")).questions()
 
 
+def test_a_benchmark_of_a_package_can_find_scans_and_name_its_files(bring, tmp_path):
+    source = f"""
+from dataclasses import replace
+from pathlib import Path
+from render_agent import bundled_rooms
+from render_agent.dialogue.question import Question
+from render_agent.tasks.benchmark import Benchmark
+class Odd(Benchmark):
+    def questions(self, config):
+        return [Question("a", "odd", "odd", "room07", "odd", "How many?", "number", truth="1")]
+    def files(self, config):
+        return [Path({str(tmp_path / "list.txt")!r})]
+    def with_scans(self, config, questions):
+        return [replace(question, scan=bundled_rooms()[question.scene]) for question in questions]
+Part = Odd()
+"""
+    bring("benchmark", "odd", source)
+    config = RunConfig(batch=True, benchmark="odd")
+    [question] = build(config).questions()
+    assert question.scan == bundled_rooms()["room07"]
+    assert question_files(config) == [tmp_path / "list.txt"]
+
+
 def test_what_is_missing_is_refused_before_there_is_a_run_folder(bring, tmp_path):
     bring("renderer", "odd", "import no_such_library")
     given = {
@@ -150,7 +175,8 @@ def test_the_doctor_lists_what_packages_bring(bring, monkeypatch, tmp_path):
     [(kind, name) for kind in registry.BUILT_IN for name in registry.built_in(kind)],
 )
 def test_every_built_in_part_can_be_loaded(kind, name):
-    assert callable(registry.load(kind, name))
+    part = registry.load(kind, name)
+    assert isinstance(part, Benchmark) if kind == "benchmark" else callable(part)
     assert registry.package(kind, name) is None
 
 
