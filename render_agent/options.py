@@ -34,6 +34,7 @@ BUNDLED_MODELS = ("small",)  # names in --model that take precedence over folder
 VIEW_KINDS = ("ego", "top", "around")
 PROBES = ("map", "counts", "pose", "seen")
 
+TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 MIN_SIDE_PIXELS, MAX_SIDE_PIXELS = 32, 4096
 
 Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place", "display"]
@@ -254,8 +255,7 @@ class RunConfig:
     )
     views: str = _dialogue(
         "free",
-        "Who chooses the views: the model (free), or a fixed policy that shows all views at once. none shows"
-        " nothing and needs no scans.",
+        "Who chooses the views: the model (free), or a fixed policy that shows all views at once.",
         part="view policy",
     )
     pictures: str = _dialogue(
@@ -263,8 +263,8 @@ class RunConfig:
     )
     tools: str = _dialogue(
         "none",
-        "What helps the model: measure answers exact measurements of pixels and points; graph replaces views"
-        " with a text of the true scene graph.",
+        "What helps the model: nothing, exact measurements on request, or the true scene graph as text in place"
+        " of views.",
         part="toolset",
     )
     reply_protocol: str = _dialogue(
@@ -481,12 +481,10 @@ def _parse_size(value: Any) -> tuple[int, int]:
 
 
 def _parse_flag(value: Any) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "t": True, "y": True}
-    words |= {"false": False, "no": False, "off": False, "0": False, "f": False, "n": False}
-    known = words.get(str(value).strip().lower())
-    if known is None:
+    word = str(value).strip().lower()
+    if word not in (*TRUE_WORDS, *FALSE_WORDS):
         raise ValueError(f"{short_repr(value)} is neither true nor false")
-    return known
+    return word in TRUE_WORDS
 
 
 def _parse_number(

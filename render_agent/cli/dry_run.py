@@ -17,7 +17,7 @@ import click
 
 from render_agent.dialogue.state import Status
 from render_agent.options import RunConfig
-from render_agent.runs.build import build, describe_choosing
+from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.preflight import disk_needed, pictures_needed
 from render_agent.runs.read import find_run
 from render_agent.runs.run_estimate import estimate, sentence
@@ -33,7 +33,7 @@ def dry_run(config: RunConfig) -> int:
     """Print what a run would ask and show first; nothing is run, no model is loaded."""
     config = config.absolute()
     parts = build(config)
-    shown = _previewed(config)
+    shown = _previewed(parts)
     types = Counter(question.type for question in shown.questions)
     missing = [] if parts.blind else missing_scans(shown.questions)
     without = sum(entry.questions for entry in missing)
@@ -98,7 +98,7 @@ KEPT_SECONDS = 3600.0
 """How long the pictures of a dry run are kept: the next one removes those that are older."""
 
 
-def _previewed(config: RunConfig) -> Preview:
+def _previewed(parts: Parts) -> Preview:
     """Return the first view and prompt of a run, its pictures in a new temporary folder, which is removed on failure."""
     for old in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
         with suppress(OSError):
@@ -107,7 +107,7 @@ def _previewed(config: RunConfig) -> Preview:
                 shutil.rmtree(old)
     folder = Path(tempfile.mkdtemp(prefix=DRY_RUN))
     try:
-        return preview(config, folder)
+        return preview(parts, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

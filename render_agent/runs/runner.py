@@ -115,7 +115,7 @@ class Run:
                     raise_again()
                 with closing(made) as engine:
                     reuse = getattr(engine, "reuse", None)
-                    play_here(config, engine, self.scenes, self.log, observer, self.states)
+                    play_here(self.parts, engine, self.scenes, self.log, observer, self.states)
         run_results = RunData(self.path).score(self.states, reuse=reuse)
         self.log.write_results(run_results)
         return run_results
@@ -126,7 +126,7 @@ class Run:
 
 
 def play(
-    config: RunConfig,
+    parts: Parts,
     engine: Engine,
     scenes: SceneCache,
     log: TurnLog,
@@ -138,10 +138,9 @@ def play(
 
     EngineError or RunLogError where that is impossible.
     """
+    config, prompt = parts.config, parts.prompt
     batched = 0 if engine.capabilities.one_dialogue else config.max_batched_turns
     questions = [state.question for state in states]
-    parts = build(config)
-    prompt = parts.prompt
     views = make_views(parts, scenes, log.pictures, questions)
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     probe = None
@@ -172,13 +171,13 @@ class Preview:
     seconds_a_view: float = 0.0
 
 
-def preview(config: RunConfig, folder: Path) -> Preview:
+def preview(parts: Parts, folder: Path) -> Preview:
     """Return the chosen questions and the first prompt, its views drawn into `folder`.
 
     SetupError, SceneError or RenderError where even that is impossible. No model is loaded.
     """
-    questions = build(replace(config, allow_missing=True)).questions()
-    parts = build(config)
+    config = parts.config
+    questions = replace(parts, config=replace(config, allow_missing=True)).questions()
     check_choices(parts, questions, at_hand=False)
     scenes, pictures = parts.scenes(questions), Pictures(folder)
     first = next((question for question in questions if question.scan is not None), questions[0])

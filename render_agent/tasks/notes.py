@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import split_counterparts
-from render_agent.options import RunConfig
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.scans.stand_in.annotations import is_annotations
 
 STAND_INS = "stand-ins, no scans: rooms of coloured boxes built from the official annotations"
@@ -27,7 +27,11 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
 
     blind: whether nothing is shown, so that no scans are needed.
     """
-    notes = [] if config.subset == "full" else [f"subset {config.subset} of VSI-Bench"]
+    notes = (
+        []
+        if config.subset == OPTIONS["subset"].default
+        else [f"subset {config.subset} of VSI-Bench"]
+    )
     if config.change:
         own, counterparts = split_counterparts(questions)
         notes.append(

@@ -106,6 +106,11 @@ def test_no_import_cycle():
     assert set(TopologicalSorter(graph).static_order()) == set(SOURCES)
 
 
+def test_options_are_data():
+    imported = {name for name, _ in own_imports("options", typed=True)}
+    assert imported == {"errors", "util.reasons", "util.redact"}
+
+
 def test_the_core_imports_nothing_above_it():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [

@@ -25,7 +25,7 @@ from render_agent.engines.make_engine import MakeEngine
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
 from render_agent.render.png import encode
-from render_agent.runs.build import build
+from render_agent.runs.build import Parts, build
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.phase_controller import Observer, Silent
 from render_agent.scans.cache import MAX_CACHE_BYTES, SceneCache
@@ -67,7 +67,7 @@ Message = Ready | Drawn | LogLine | logging.LogRecord | RenderAgentError
 
 Send = Callable[[Message], None]
 
-Play = Callable[[RunConfig, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
+Play = Callable[[Parts, Engine, SceneCache, TurnLog, Observer, Sequence[QuestionState]], None]
 """Takes questions to their end with an engine, in this process. EngineError or RunLogError where that is impossible."""
 
 
@@ -141,7 +141,7 @@ class Worker:
         ]
         log = ForwardingLog(self.folder, self._told.put)
         try:  # the driver's observer watches, by what is told
-            self.setup.play(config, self.engine, self.scenes, log, Silent(), states)
+            self.setup.play(self.parts, self.engine, self.scenes, log, Silent(), states)
         finally:
             log.pictures.close()
 
