@@ -25,13 +25,13 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
     by_fingerprint: dict[str, RunData] = {}
     for path in list_runs(Path(sweep.cells[0].config.output)):
         try:
-            folder = RunData(path)
-            fingerprint = folder.config.fingerprint
+            run = RunData(path)
+            fingerprint = run.config.fingerprint
         except RenderAgentError:
             continue
         known = by_fingerprint.get(fingerprint)
-        if known is None or is_complete(folder) >= is_complete(known):
-            by_fingerprint[fingerprint] = folder
+        if known is None or is_complete(run) >= is_complete(known):
+            by_fingerprint[fingerprint] = run
     return {
         cell.label: by_fingerprint[cell.config.fingerprint]
         for cell in sweep.cells
@@ -39,9 +39,9 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
     }
 
 
-def is_complete(folder: RunData) -> bool:
+def is_complete(run: RunData) -> bool:
     """Whether a run has come to its end and none of its questions failed or is active."""
-    results = folder.saved_results
+    results = run.saved_results
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
 
 

@@ -39,16 +39,16 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
 
     RunLogError if a log is damaged.
     """
-    folders = {row: _folders(cells, begun) for row, cells in sweep.rows.items()}
-    sides = {row: side_of(found) for row, found in folders.items() if found}
+    runs = {row: _runs(cells, begun) for row, cells in sweep.rows.items()}
+    sides = {row: side_of(found) for row, found in runs.items() if found}
     base = sides.get(sweep.baseline)
     rows = []
     for name, cells in sweep.rows.items():
         side = sides.get(name)
         row: Row = {"label": name, "status": NOT_BEGUN, "p": None, "notes": []}
         if side is not None:
-            row |= _figures(side) | {"runs": [folder.name for folder in folders[name]]}
-            if len(folders[name]) < len(cells):
+            row |= _figures(side) | {"runs": [run.name for run in runs[name]]}
+            if len(runs[name]) < len(cells):
                 row["status"] = UNFINISHED
             if cells[0].config.partial:
                 row["notes"].append("PARTIAL: only some of the benchmark's questions")
@@ -60,9 +60,9 @@ def sweep_rows(sweep: Sweep, begun: Mapping[str, RunData]) -> list[Row]:
     return rows
 
 
-def _folders(cells: Sequence[Cell], begun: Mapping[str, RunData]) -> list[RunData]:
-    folders = [begun[cell.label] for cell in cells if cell.label in begun]
-    return [folder for folder in folders if folder.has_questions]
+def _runs(cells: Sequence[Cell], begun: Mapping[str, RunData]) -> list[RunData]:
+    runs = [begun[cell.label] for cell in cells if cell.label in begun]
+    return [run for run in runs if run.has_questions]
 
 
 def _figures(side: Side) -> Row:
@@ -84,22 +84,19 @@ def _figures(side: Side) -> Row:
     }
 
 
-def side_of(folders: Sequence[RunData]) -> Side:
+def side_of(runs: Sequence[RunData]) -> Side:
     """Return the runs of a row as one side of a comparison.
 
     Of runs that differ in their seeds, a question counts once per seed and is paired with its own seed;
     intervals are over scenes.
     """
     # results.json may be older than the log if a run was continued and stopped again
-    results = [
-        (folder.saved_results if is_complete(folder) else None) or folder.results
-        for folder in folders
-    ]
-    subset = {"subset": folders[0].config.subset}
-    name = " ".join(folder.name for folder in folders)
-    if len(folders) == 1:
+    results = [(run.saved_results if is_complete(run) else None) or run.results for run in runs]
+    subset = {"subset": runs[0].config.subset}
+    name = " ".join(run.name for run in runs)
+    if len(runs) == 1:
         return Side(name, results[0], subset)
-    seeds = [folder.config.seed for folder in folders]
+    seeds = [run.config.seed for run in runs]
     return Side(name, pooled(dict(zip(seeds, results, strict=True))), subset)
 
 
