@@ -24,12 +24,12 @@ from render_agent.engines.scripted.blind_policies import (
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import boxes_seen, named_boxes
+from render_agent.report.diagnosis.sufficiency import first_shown, was_shown
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import known_facts
 from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
-from render_agent.tasks.sufficiency import first_shown, was_shown
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 REASONS = {

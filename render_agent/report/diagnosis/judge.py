@@ -8,6 +8,7 @@ from dataclasses import replace
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
+from render_agent.report.diagnosis.sufficiency import first_shown, was_shown
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
@@ -16,7 +17,6 @@ from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import kind_of, named_categories
 from render_agent.tasks.question_types import COUNTING_TYPE
-from render_agent.tasks.sufficiency import first_shown, was_shown
 
 Group = frozenset[tuple[str, int]]
 """Boxes by category and number, one of which has to be on the map; when counting, each is a group of its own."""
