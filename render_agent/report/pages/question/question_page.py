@@ -46,12 +46,12 @@ def write_pages(
 
     processes: how many write at once; None chooses by the number of scenes.
     """
-    beside = neighbours(state.id for state in run.states)
+    shared, beside = frame(run), neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
             run.parts,
             folder,
-            frame(run),
+            shared,
             own,
             # which scene stands in the place of another depends on all of them
             [s.question for s in own] if run.parts.faithful else run.questions,
