@@ -3,9 +3,11 @@
 import json
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
+from render_agent.dialogue.probe import KEYS
 from render_agent.engines.bundled_models import NOTES
 from render_agent.errors import UsageError
 from render_agent.options import (
@@ -13,11 +15,15 @@ from render_agent.options import (
     BUNDLED_MODELS,
     CHANGEABLE,
     OPTIONS,
+    PROBES,
+    Axis,
     RunConfig,
+    Unit,
     fingerprint_of,
     parse_options,
     public_options,
 )
+from render_agent.scans.file_frame import METRES, UPRIGHT
 
 CONTRACT = set(
     "base_url batch_size devices finish_together max_batched_turns max_failures output log_to json"
@@ -197,8 +203,16 @@ def test_the_default_of_every_option_is_one_of_its_values():
     assert parse_options(defaults) == defaults
 
 
-def test_bundled_models_are_known_by_name():
+def test_names_that_options_declare_are_those_of_the_modules_that_have_them():
     assert set(BUNDLED_MODELS) == NOTES.keys()
+    assert set(PROBES) == KEYS.keys()
+    assert set(get_args(Unit)) == METRES.keys()
+    assert set(get_args(Axis)) == set(UPRIGHT)
+
+
+def test_a_limit_that_was_typed_is_a_number_when_the_run_is_read():
+    config = RunConfig(**parse_options({"batch": True, "max_model_len": "4096"}))
+    assert RunConfig.from_json(config.to_json()).max_model_len == 4096
 
 
 def test_what_is_published_has_neither_places_nor_keys(tmp_path):

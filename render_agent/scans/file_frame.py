@@ -26,7 +26,6 @@ UPRIGHT: dict[Axis, tuple[str, str, str]] = {
     "x": ("y", "z", "x"),
     "-x": ("-y", "z", "-x"),
 }
-AXES = tuple(UPRIGHT)
 
 
 @dataclass(frozen=True)

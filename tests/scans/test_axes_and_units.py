@@ -9,7 +9,7 @@ from factories.scans import block, joined, mesh_ply, rectangle, room, sampled
 
 import render_agent
 from render_agent.errors import SceneError
-from render_agent.scans.file_frame import AXES, METRES
+from render_agent.scans.file_frame import METRES, UPRIGHT
 from render_agent.scans.formats.cleaning import upright_turn
 from render_agent.scans.formats.load import load_scene
 
@@ -23,7 +23,7 @@ def write_scan(folder, points, faces=FACES, colours=COLOURS, name="scan.ply"):
     return path
 
 
-@pytest.mark.parametrize("up", AXES)
+@pytest.mark.parametrize("up", UPRIGHT)
 def test_any_up_axis_gives_an_upright_unmirrored_scene(tmp_path, up):
     turn = upright_turn(up)
     assert np.linalg.det(turn) == 1
