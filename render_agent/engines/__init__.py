@@ -3,6 +3,7 @@
 Start with `engine.py`, the base class, then `scripted/`, the simplest engine.
 """
 
+# Values of `--engine`.
 ENGINES = {
     "transformers": "render_agent.engines.make_engine:TRANSFORMERS",
     "vllm": "render_agent.engines.make_engine:VLLM",
@@ -10,12 +11,11 @@ ENGINES = {
     "scripted": "render_agent.engines.make_engine:SCRIPTED",
     "human": "render_agent.engines.make_engine:HUMAN",
 }
-"""Values of `--engine`."""
 
+# Values of `--model` with `--engine scripted`.
 SCRIPTED_POLICIES = {
     "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",
     "random": "render_agent.engines.scripted.blind_policies:RANDOM",
     "frequency": "render_agent.engines.scripted.blind_policies:FREQUENCY",
     "wanderer": "render_agent.engines.scripted.blind_policies:WANDERER",
 }
-"""Policies that `--engine scripted --model` names."""

@@ -1,4 +1,4 @@
-"""A cache limited by bytes, whose entries stay until no question needs them."""
+"""A cache with a byte limit whose entries are kept until all their owners are retired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class CacheEntry(Generic[Value]):
-    """A value, its bytes, and who asks for it."""
+    """A cached value, its size in bytes and its owners."""
 
     value: Value
     size: int
@@ -21,12 +21,13 @@ class CacheEntry(Generic[Value]):
 
 
 class ByteCache(Generic[Value]):
-    """Values by key, of at most `limit` bytes together; safe to use from several threads.
+    """Thread-safe cache of at most `limit` bytes.
 
-    What has an owner stays until all its owners are retired, and where there is no room a new value
-    is not kept: questions take turns, so giving up the one used longest ago would give up the one
-    that is needed next. What nobody owns makes room, that used longest ago first. `hits` and
-    `misses` count what was asked for, `bytes` what is kept.
+    Only entries without an owner are evicted, least recently used first. Owned entries stay until all their owners
+    are retired; a new value that does not fit is not cached. Plain LRU eviction would fail here: dialogues take
+    turns, so the least recently used entry is the one that is needed next.
+
+    `hits` and `misses` count lookups; `bytes` is the size of all entries.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,62 +35,62 @@ class ByteCache(Generic[Value]):
         self.bytes = 0
         self.hits = 0
         self.misses = 0
-        self._kept: OrderedDict[Hashable, CacheEntry[Value]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, CacheEntry[Value]] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def get(self, key: Hashable, owner: str | None = None) -> Value | None:
-        """Return the value of a key, which this owner shares from now on; None where there is none."""
+        """Return the value of a key, or None if it is not cached; the owner is added to a cached entry."""
         with self._lock:
-            held = self._kept.get(key)
-            if held is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 self.misses += 1
                 return None
             self.hits += 1
-            self._kept.move_to_end(key)
+            self._entries.move_to_end(key)
             if owner is not None:
-                held.owners.add(owner)
-            return held.value
+                entry.owners.add(owner)
+            return entry.value
 
     def put(self, key: Hashable, value: Value, size: int, owner: str | None = None) -> bool:
-        """Keep a value of so many bytes in place of what the key had; whether there was room for it."""
+        """Store a value of `size` bytes, replacing the key's old value; return False if it does not fit."""
         with self._lock:
             self._drop(key)
-            free = [name for name, kept in self._kept.items() if not kept.owners]
-            while free and self.bytes + size > self.limit:
-                self._drop(free.pop(0))
+            unowned = [name for name, entry in self._entries.items() if not entry.owners]
+            while unowned and self.bytes + size > self.limit:
+                self._drop(unowned.pop(0))
             if self.bytes + size > self.limit:
                 return False
-            self._kept[key] = CacheEntry(value, size, set() if owner is None else {owner})
+            self._entries[key] = CacheEntry(value, size, set() if owner is None else {owner})
             self.bytes += size
             return True
 
     def own(self, key: Hashable, owner: str | None) -> bool:
-        """Add an owner to the value of a key; whether there is one."""
+        """Add an owner to the entry of a key; return False if the key is not cached."""
         with self._lock:
-            held = self._kept.get(key)
-            if held is not None and owner is not None:
-                held.owners.add(owner)
-            return held is not None
+            entry = self._entries.get(key)
+            if entry is not None and owner is not None:
+                entry.owners.add(owner)
+            return entry is not None
 
     def retire(self, owner: str) -> None:
-        """Remove an owner; values without any other owner are dropped."""
+        """Remove an owner from all entries, and drop the entries without another owner."""
         with self._lock:
-            mine = [key for key, kept in self._kept.items() if owner in kept.owners]
-            for key in mine:
-                self._kept[key].owners.discard(owner)
-                if not self._kept[key].owners:
+            owned = [key for key, entry in self._entries.items() if owner in entry.owners]
+            for key in owned:
+                self._entries[key].owners.discard(owner)
+                if not self._entries[key].owners:
                     self._drop(key)
 
     def clear(self) -> None:
-        """Give up everything."""
+        """Drop all entries."""
         with self._lock:
-            self._kept.clear()
+            self._entries.clear()
             self.bytes = 0
 
     def _drop(self, key: Hashable) -> None:
-        dropped = self._kept.pop(key, None)
+        dropped = self._entries.pop(key, None)
         if dropped is not None:
             self.bytes -= dropped.size

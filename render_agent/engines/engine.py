@@ -1,4 +1,4 @@
-"""The protocol of engines, which answer requests: messages → Reply."""
+"""The engine protocol: `Request` in, `Reply` out."""
 
 from __future__ import annotations
 
@@ -15,91 +15,83 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.util.redact import without_keys
 
-BYTES_A_TOKEN = 64
-"""Of a reply, at the most: words take 4 to 8, runs of spaces more."""
-
-SPARE_REPLY_BYTES = 4096
-"""Of a reply beyond its tokens: what an engine writes around them."""
-
-MAX_REPLY_BYTES = 4 << 20
-"""Of a reply, however many tokens it may have: its turn has to fit a line of the log."""
-
-
-MARK_TOKENS = 2
-"""Of a thought beside its own: what opens and what closes it."""
+MAX_BYTES_PER_TOKEN = 64  # of a reply; words take 4 to 8 bytes per token, runs of spaces more
+REPLY_OVERHEAD_BYTES = 4096  # what an engine may write around the tokens of a reply
+MAX_REPLY_BYTES = 4 << 20  # limit for any reply, because a turn must fit in one line of the log
+THOUGHT_MARK_TOKENS = 2  # the opening and the closing mark of a thought
 
 
 def reply_bytes(tokens: int) -> int:
-    """Return how many bytes a reply of so many tokens takes at the most."""
-    return BYTES_A_TOKEN * tokens + SPARE_REPLY_BYTES
+    """Return the largest size in bytes of a reply of this many tokens."""
+    return MAX_BYTES_PER_TOKEN * tokens + REPLY_OVERHEAD_BYTES
 
 
-def longest_reply(max_new_tokens: int, thinking_budget: int | None) -> int:
-    """Return how many tokens a reply has at the most, its thought with its marks included."""
-    return max_new_tokens + (0 if thinking_budget is None else thinking_budget + MARK_TOKENS)
+def max_reply_tokens(max_new_tokens: int, thinking_budget: int | None) -> int:
+    """Return the token limit of a reply, including its thought and the marks around it."""
+    return max_new_tokens + (
+        0 if thinking_budget is None else thinking_budget + THOUGHT_MARK_TOKENS
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One turn of one question, asked of an engine.
-
-    question_id: what its dialogue goes by; `about` has the id of the question itself where that has more
-    than one dialogue. messages: the whole dialogue; those of one id only ever grow, so an engine may keep
-    what it computed for the earlier ones until `retire`. picture: gives the RGB picture of an image
-    entry's file. views: those of the whole dialogue with the cameras they were taken with, for whoever
-    answers without reading pictures; no model is given them. last: whether no turn follows. thinking_budget: how
-    many tokens of thought may come beside `max_new_tokens` of reply; None where these are for both. schema: the
-    JSON schema of the reply, None where anything goes. probe: what it asks the model to believe, None in a turn of
-    the dialogue.
-    """
+    """One turn of one dialogue, to be answered by an engine."""
 
     question_id: str
+    """Id of the dialogue. If a question has several dialogues, `about` is the id of the question."""
     turn: int
     messages: Sequence[Message]
+    """The whole dialogue. It only grows, so an engine may cache earlier computation until `retire`."""
     picture: Callable[[str], Image]
+    """Returns the RGB image for a file name in `messages`."""
     views: Sequence[View] = ()
+    """All views of the dialogue with their cameras, for scripted policies. Never passed to a model."""
     last: bool = False
+    """True if no turn follows."""
     samples: int = 1
     temperature: float = 0.0
     seed: int = 0
     max_new_tokens: int = 512
     thinking_budget: int | None = None
+    """Tokens for thinking in addition to `max_new_tokens`; None counts thinking against that limit."""
     schema: Mapping[str, Any] | None = None
+    """JSON schema that constrains the reply; None for free text."""
     about: str | None = None
+    """Id of the question if it differs from `question_id`."""
     probe: ProbeRequest | None = None
+    """The beliefs that the request asks for; None in a regular turn."""
 
     @property
     def distinct_samples(self) -> int:
-        """How many of the samples can differ: greedily, one."""
+        """Number of samples that can differ: one with greedy decoding."""
         return self.samples if self.temperature > 0 else 1
 
     def all_samples(self, distinct: Sequence[str]) -> tuple[str, ...]:
-        """Return as many samples as are asked for, from those that can differ."""
+        """Repeat the distinct samples to the requested number of samples."""
         return tuple(distinct) * (self.samples // len(distinct))
 
     @property
     def most_tokens(self) -> int:
-        """The most tokens that a sample may have, its thought with its marks included."""
-        return longest_reply(self.max_new_tokens, self.thinking_budget)
+        """Token limit of one sample, including its thought and the marks around it."""
+        return max_reply_tokens(self.max_new_tokens, self.thinking_budget)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to one request: its samples, or why there are none.
-
-    samples: the texts, as many as were asked for; empty where `error` says why there is none.
-    tokens: summed over samples. seconds: how long its batch took. finish: `length` where the token
-    limit cut the reply off. events: what went wrong on the way and was mended, by kind, such as
-    `out_of_memory` or `retried`; an event of a batch is told by one of its replies.
-    """
+    """The reply to one request: its samples, or the reason why there are none."""
 
     samples: tuple[str, ...] = ()
+    """The texts, as many as requested; empty if `error` is set."""
     tokens: Tokens = Tokens()
+    """Token counts, summed over the samples."""
     seconds: float = 0.0
+    """Duration of the batch that contained the request."""
     batch_size: int = 1
     finish: Literal["stop", "length"] = "stop"
+    """`length` if the token limit cut the reply off."""
     error: str | None = None
     events: tuple[str, ...] = ()
+    """Kinds of recovered faults, such as `out_of_memory` or `retried`. One reply per batch reports them."""
 
     @property
     def text(self) -> str:
@@ -110,7 +102,7 @@ class Reply:
 def reply_of(
     request: Request, parts: Sequence[Reply], seconds: float, events: Sequence[str] = ()
 ) -> Reply:
-    """Return the reply to a request from those to its samples; an error where any of these has one."""
+    """Combine the replies to the samples of a request; an error in one of them is the result."""
     if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
         return Reply(error=error, events=tuple(events))
     return Reply(
@@ -125,123 +117,139 @@ def reply_of(
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do.
-
-    free_running: it answers requests one by one as they finish, so that none waits for a batch;
-    otherwise it answers best when handed a full batch of `batch_size`. schema: it holds replies to
-    `Request.schema`. score: it is a `Scorer`. one_dialogue: it answers best when dialogues are led
-    through, as a person does or a server that keeps few of them: no turns are batched over all questions.
-    probes: it may be asked beside the dialogue what it believes, as a person who plays is not.
-    """
+    """What an engine supports."""
 
     free_running: bool = False
+    """Returns each reply as soon as it is complete. Otherwise full batches of `batch_size` work best."""
     schema: bool = False
+    """Constrains replies to `Request.schema`."""
     score: bool = False
+    """Implements `Scorer`."""
     one_dialogue: bool = False
+    """Works best one dialogue after the other, such as a person or a server with a small cache."""
     probes: bool = True
+    """Can be asked for its beliefs outside the dialogue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a run demands of its engine.
-
-    Attributes:
-        pictures: The largest number of images in a prompt.
-        dialogues: The number of dialogues that each question has side by side.
-        kinds: The kinds of view that a reply may request.
-    """
+    """Properties of a run that engines use for sizing."""
 
     pictures: int
+    """Largest number of images in a prompt."""
     dialogues: int = 1
+    """Number of concurrent dialogues per question."""
     kinds: tuple[str, ...] = ()
+    """View types that a reply can request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How likely the given answers to one request are.
-
-    log_probabilities: of each choice as the reply's beginning, its tokens' summed, natural
-    logarithm; empty where `error` says why there are none. tokens: `reply` counts those of the choices.
-    events: as those of a `Reply`.
-    """
+    """Log-probabilities of the choices of one request."""
 
     log_probabilities: tuple[float, ...] = ()
+    """Natural logarithm of the probability that the reply starts with each choice; empty on error."""
     tokens: Tokens = Tokens()
+    """Token counts; `reply` counts the tokens of the choices."""
     seconds: float = 0.0
     batch_size: int = 1
     error: str | None = None
     events: tuple[str, ...] = ()
+    """Kinds of recovered faults, as in `Reply.events`."""
 
 
 class Scorer(Protocol):
-    """The second, optional verb of an engine: nothing is generated."""
+    """Optional interface of engines that can score given replies without generating any."""
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
-        """Return for every request, in their order, how likely each of its choices is.
+        """Score the choices of every request.
 
-        A fault of one request is its `Scores.error`. EngineError where the engine is gone.
+        Args:
+            requests: The requests. If one cannot be scored, its `Scores.error` is set.
+            choices: The replies to score, one sequence per request.
+
+        Returns:
+            One `Scores` per request, in the same order.
+
+        Raises:
+            EngineError: The engine has shut down.
         """
         ...
 
 
 class Engine(Protocol):
-    """Answers requests; owned by one thread."""
+    """Answers requests. Not thread-safe: one thread owns an engine; only `wake` may be called from others."""
 
     name: str
     capabilities: Capabilities
 
     @property
     def batch_size(self) -> int:
-        """Requests in one call, or under way at once."""
+        """Number of requests per call, or in flight at once."""
         ...
 
     @property
     def calls(self) -> int:
-        """How often the model was called so far."""
+        """Number of model calls so far."""
         ...
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order (a barrier).
+        """Answer all requests and block until the last reply is complete.
 
-        A fault of one request is its `Reply.error`. EngineError where the engine is gone.
+        Args:
+            requests: The requests. If one fails, its `Reply.error` is set.
+
+        Returns:
+            One reply per request, in the same order.
+
+        Raises:
+            EngineError: The engine has shut down.
         """
         ...
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand over requests whose replies `ready` will give."""
+        """Queue requests; `ready` returns their replies."""
         ...
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Wait until at least one submitted request is answered and give those that are.
+        """Wait for at least one submitted request to complete, and yield all completed ones.
 
-        timeout: seconds after which a free-running engine gives nothing, so that others may be
-        submitted meanwhile. Gives nothing where nothing is under way. EngineError where the engine
-        is gone.
+        Args:
+            timeout: Seconds after which a free-running engine yields nothing, so that more requests
+                can be submitted; None waits without limit.
+
+        Yields:
+            Pairs of a request and its reply; nothing if no request is in flight.
+
+        Raises:
+            EngineError: The engine has shut down.
         """
         ...
 
     def wake(self) -> None:
-        """Have a free-running `ready` that waits give nothing, so that others may be submitted.
+        """Interrupt the current or the next wait in `ready`, so that more requests can be submitted.
 
-        One that does not wait now waits no longer the next time. May be called from any thread.
+        Can be called from any thread. Engines that are not free-running ignore it.
         """
         ...
 
     def retire(self, question_id: str) -> None:
-        """Free what was kept for a question that asks no more."""
+        """Free everything cached for a dialogue that has ended."""
         ...
 
     def close(self) -> None:
-        """Give back memory, connections and processes."""
+        """Release memory, connections and processes."""
         ...
 
 
 @dataclass
 class BatchingEngine(ABC):
-    """The free-running form for engines that answer a whole batch at a time.
+    """Base class for engines that answer one batch of requests per call.
 
-    A subclass gives `answer`, which answers at most `batch_size` requests in one call of the model;
-    `calls` counts those calls. It may group requests by overriding `arrange` and `choose`.
+    Subclasses implement `answer`. They may override `arrange` and `choose` to group requests.
+
+    Args:
+        batch_size: Largest number of requests per call of `answer`.
     """
 
     batch_size: int = 16
@@ -250,19 +258,26 @@ class BatchingEngine(ABC):
 
     @abstractmethod
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request of one batch, in their order."""
+        """Answer one batch.
+
+        Args:
+            requests: At most `batch_size` requests.
+
+        Returns:
+            One reply per request, in the same order.
+        """
 
     def arrange(self, requests: Sequence[Request]) -> list[list[int]]:
-        """Return the places of all requests, batch after batch; here in their order."""
+        """Split the indices of all requests into batches; by default in order."""
         rows = list(range(len(requests)))
         return [rows[at : at + self.batch_size] for at in rows[:: self.batch_size]]
 
     def choose(self, requests: Sequence[Request]) -> list[int]:
-        """Return the places of the next batch, in their order; the first, which waits longest, is in it."""
+        """Return the sorted indices of the next batch, which must include 0, the oldest request."""
         return list(range(len(requests)))[: self.batch_size]
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order, batch after batch."""
+        """Return a reply for every request, in the same order."""
         replies: dict[int, Reply] = {}
         for rows in self.arrange(requests):
             batch = [requests[row] for row in rows]
@@ -270,11 +285,11 @@ class BatchingEngine(ABC):
         return [replies[row] for row in range(len(requests))]
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand over requests whose replies `ready` will give."""
+        """Queue requests; `ready` returns their replies."""
         self._waiting.extend(requests)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Answer one batch of what was submitted."""
+        """Answer one batch of the submitted requests."""
         if self._waiting:
             rows = self.choose(self._waiting)
             batch = [self._waiting[row] for row in rows]
@@ -282,26 +297,26 @@ class BatchingEngine(ABC):
             self._waiting = [r for row, r in enumerate(self._waiting) if row not in chosen]
             yield from zip(batch, self._call(batch), strict=True)
 
-    def wake(self) -> None:  # noqa: B027 - what batches does not wait
-        """Nothing waits."""
+    def wake(self) -> None:  # noqa: B027 - `ready` never waits
+        """Do nothing: `ready` never waits."""
 
-    def retire(self, question_id: str) -> None:  # noqa: B027 - most engines keep nothing
-        """Nothing is kept."""
+    def retire(self, question_id: str) -> None:  # noqa: B027 - most engines have no cache
+        """Do nothing: there is no cache by default."""
 
-    def close(self) -> None:  # noqa: B027 - most engines hold nothing
-        """Nothing is held."""
+    def close(self) -> None:  # noqa: B027 - most engines hold no resources
+        """Do nothing: there are no resources by default."""
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         self.calls += 1
         return self.answer(batch)
 
 
+# Appended to a reply that was cut.
 CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
-"""Ends a reply that was cut."""
 
 
 def within_bounds(reply: Reply, request: Request) -> Reply:
-    """Return a reply whose samples are as long as its request allows, with no key of the environment in it."""
+    """Return the reply with its samples cut to the allowed length and secrets from the environment removed."""
     samples = tuple(bounded(without_keys(text), request.most_tokens) for text in reply.samples)
     error = None if reply.error is None else without_keys(reply.error)
     if samples == reply.samples and error == reply.error:
@@ -313,12 +328,12 @@ def within_bounds(reply: Reply, request: Request) -> Reply:
 
 
 def bounded(text: str, tokens: int) -> str:
-    """Return a text, cut with a mark where it is longer than so many tokens can be."""
-    most = min(reply_bytes(tokens), MAX_REPLY_BYTES)
-    if len(text) * 4 <= most:  # no character has more bytes
+    """Return the text, cut and marked if it is longer than this many tokens can be."""
+    max_bytes = min(reply_bytes(tokens), MAX_REPLY_BYTES)
+    if len(text) * 4 <= max_bytes:  # a character has at most 4 bytes in UTF-8
         return text
-    written = text.encode("utf-8", "surrogatepass")
-    if len(written) <= most:
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) <= max_bytes:
         return text
-    kept = written[:most].decode("utf-8", "ignore")
-    return kept + CUT_MARK.format(more=len(written) - most, tokens=tokens)
+    beginning = encoded[:max_bytes].decode("utf-8", "ignore")
+    return beginning + CUT_MARK.format(more=len(encoded) - max_bytes, tokens=tokens)

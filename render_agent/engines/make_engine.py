@@ -1,7 +1,7 @@
-"""The engines of `--engine`: their checks, what a run records of each, and how it is built.
+"""The built-in values of `--engine`: how each is checked, described in the run's metadata, and built.
 
-An engine of a package is named by an entry point, too: it is called with the options and the questions, may have
-`describe(config)`, and may be a Choice. None of these imports its library before it is built or described.
+Packages add engines through an entry point: a callable that takes the run options and the questions. It may have a
+`describe(config)` method. No engine imports its library before it is built or described.
 """
 
 from __future__ import annotations
@@ -20,48 +20,47 @@ from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import InputFile
 
-FINGERPRINTS = ("weights", "processor")
-"""What a run records of the files of a model that lies on disk."""
+FINGERPRINTS = ("weights", "processor")  # keys of the SHA-256 digests of a local model's files
 
 
 class EngineMaker(Choice):
-    """A value of `--engine`: its properties, and the call that makes the engine.
+    """A value of `--engine`: its properties, and the call that builds the engine.
 
-    The defaults hold for the engines of packages, which are functions of the options and the questions.
+    The defaults apply to engines of packages, which are functions of the options and the questions.
     """
 
     default_model = DEFAULT_MODEL
     asks_model = True
-    """True if a model answers, which takes tokens: neither a rule nor a person."""
+    """True if a model answers, rather than a rule or a person."""
     asks_server = True
-    """True if it reads `--base-url`."""
+    """True if it uses `--base-url`."""
     holds_weights = True
-    """True if the model is in this process, so that it may need a GPU."""
+    """True if the model is loaded into this process, so that it may need a GPU."""
     has_options = True
-    """True if it has options that `--engine-option` sets."""
+    """True if it has engine options."""
     gives_probabilities = True
-    """True if it gives the log-probabilities of replies."""
+    """True if it can return log-probabilities of given replies."""
     gives_one_reply = False
-    """True if it can give only one reply per turn."""
+    """True if it supports only one sample per turn."""
 
     def model_of(self, config: RunConfig) -> str:
-        """Return the model that the options name, or the default of the engine."""
+        """Return the selected model, or the engine's default."""
         return config.model or self.default_model
 
     def code_of(self, config: RunConfig) -> str | None:
-        """Return the Python file that would be run as the model; None if there is none."""
+        """Return the Python file that would run as the model, or None."""
         return None
 
 
 class Transformers(EngineMaker):
-    """A model in this process, by transformers."""
+    """A model in this process, run by transformers."""
 
     asks_server = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine, its model loaded. SetupError where that is impossible."""
+        """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
         from render_agent.engines.transformers.factory import dialogue_tokens, engine_of
         from render_agent.engines.transformers.model.load import open_model
 
@@ -81,7 +80,7 @@ class Transformers(EngineMaker):
         return engine_of(loaded, rows, options, tokens, picture_size=config.image_size)
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError where a device or a library that was named is not there."""
+        """Raise SetupError if a requested device or library is missing."""
         from render_agent.engines.checkpoint.pretrained import (
             check_attention,
             check_names,
@@ -101,7 +100,7 @@ class Transformers(EngineMaker):
                 choose_device(device, option)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return its model's files and how they are loaded. SetupError where that cannot be."""
+        """Return the metadata of the model and of how it is loaded. Raises SetupError if it cannot be loaded."""
         from render_agent.engines.checkpoint.locate import describe_model
         from render_agent.engines.families.model_families import family_of
         from render_agent.engines.transformers.transformers_options import (
@@ -123,14 +122,14 @@ class Transformers(EngineMaker):
 
 
 class Vllm(EngineMaker):
-    """A model in this process, by vLLM."""
+    """A model in this process, run by vLLM."""
 
     asks_server = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine, its model loaded. SetupError where that is impossible."""
+        """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
         from render_agent.engines.vllm.arguments import options_of
         from render_agent.engines.vllm.vllm_engine import VllmEngine
 
@@ -138,7 +137,7 @@ class Vllm(EngineMaker):
         return VllmEngine(self.model_of(config), revision=config.revision, options=options)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return its model's files. SetupError where vLLM or the model is not at hand."""
+        """Return the metadata of the model. Raises SetupError if vLLM or the model is missing."""
         from render_agent.engines.checkpoint.locate import describe_model
         from render_agent.engines.vllm.arguments import require_vllm, vllm_version
 
@@ -153,7 +152,7 @@ class Vllm(EngineMaker):
 
 
 class OpenAI(EngineMaker):
-    """A server that speaks OpenAI's protocol."""
+    """An OpenAI-compatible server."""
 
     holds_weights = False
     gives_probabilities = False
@@ -161,20 +160,20 @@ class OpenAI(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine. SetupError where a server cannot be reached or lacks the model."""
+        """Return the engine. Raises SetupError if a server is unreachable or does not serve the model."""
         from render_agent.engines.openai.openai_engine import make
 
         return make(config, self.model_of(config), engine_options(config.engine_option))
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return its servers, and what they serve. SetupError where one cannot be reached."""
+        """Return the metadata of the servers and their models. Raises SetupError if one is unreachable."""
         from render_agent.engines.openai.openai_engine import describe
 
         return describe(config, self.model_of(config), engine_options(config.engine_option))
 
 
 class Scripted(EngineMaker):
-    """Replies by rule."""
+    """A rule-based policy instead of a model."""
 
     default_model = "explorer"
     asks_model = asks_server = holds_weights = has_options = False
@@ -182,20 +181,20 @@ class Scripted(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine of a named policy or of a file. SetupError where there is none."""
+        """Return the engine for a named policy or a policy file. Raises SetupError if it does not exist."""
         from render_agent.engines.scripted.scripted_engine import BATCH_SIZE, make_scripted
 
         size = config.fixed_batch_size or BATCH_SIZE
         return make_scripted(self.model_of(config), questions, config.seed, size, config)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return what must be said of its policy. SetupError where there is none."""
+        """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""
         from render_agent.engines.scripted.load_policy import policy_maker
 
         return {"note": getattr(policy_maker(self.model_of(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Give the files of boxes, where the policy answers from them."""
+        """Return the annotation files if the policy answers from object boxes."""
         from render_agent.tasks.input_files import annotation_files
 
         name = self.model_of(config)
@@ -206,7 +205,7 @@ class Scripted(EngineMaker):
         return annotation_files(config, questions) if knows else ()
 
     def code_of(self, config: RunConfig) -> str | None:
-        """Return the file of the policy; None for a named policy or a file of replies."""
+        """Return the policy's Python file; None for a named policy or a file of replies."""
         name = self.model_of(config)
         is_code = name.endswith(".py") and name not in registry.names("scripted policy")
         return name if is_code else None
@@ -222,24 +221,24 @@ class Human(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine, its page already served. SetupError where the port is taken."""
+        """Serve the page and return the engine. Raises SetupError if the port is in use."""
         from render_agent.engines.human.human_engine import HumanEngine
 
         turns, name = config.max_turns, self.model_of(config)
         return HumanEngine(questions, workload.kinds, turns, port=config.port, name=name)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError where several processes are asked for: each would have a page of its own."""
+        """Raise UsageError if several worker processes are requested: each would serve its own page."""
         if not config.alone:
             raise UsageError(
-                "--engine human asks one person on one page: leave --workers, --devices and --ray out"
+                "--engine human runs in a single process. Omit --workers, --devices and --ray."
             )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return who answered. UsageError as in `check`, SetupError where the port is taken."""
+        """Return the name of the person. Raises UsageError as `check`, SetupError if the port is in use."""
         self.check(config, questions)
         require("--engine human", "starlette", "uvicorn")
-        if config.port:  # said before there is a run folder
+        if config.port:  # fail before the run folder is created
             from render_agent.util.web.server import LocalServer
 
             LocalServer(config.port).close()
@@ -250,36 +249,37 @@ TRANSFORMERS, VLLM, OPENAI, SCRIPTED, HUMAN = Transformers(), Vllm(), OpenAI(), 
 
 
 def engine_maker(name: str) -> Any:
-    """Return what makes an engine: an `EngineMaker`, or the function of a package. SetupError if there is none."""
+    """Return the `EngineMaker` or the function of a package for an engine. Raises SetupError if it does not exist."""
     return registry.load("engine", name)
 
 
 def engine_traits(name: str) -> EngineMaker:
-    """Return the properties of an engine; a package's has the defaults, and is not imported."""
+    """Return the properties of an engine. Those of packages have the defaults, and are not imported."""
     maker = engine_maker(name) if name in registry.built_in("engine") else EngineMaker()
     assert isinstance(maker, EngineMaker)
     return maker
 
 
 def refuse_code(config: RunConfig, where: str) -> None:
-    """Raise UsageError if the options name a policy's Python file; where: the file that names it."""
+    """Raise UsageError if a file, `where`, selects a Python file as the model."""
     if code := engine_traits(config.engine).code_of(config):
         raise UsageError(
-            f"{where} names a program, {code}, as the model: it is run only where --model {code} or --allow-code"
-            " is typed"
+            f"{where} sets the model to a program, {code}, which is not run without consent. Pass"
+            f" --model {code} or --allow-code to run it."
         )
 
 
 def describe_engine(config: RunConfig) -> dict[str, Any]:
-    """Return what a run records of its engine, read without loading any weights.
+    """Return the engine's metadata for the run record, without loading any weights.
 
-    SetupError where there is no such engine or its model is not at hand, UsageError for an option that it
-    does not have.
+    Raises:
+        SetupError: The engine does not exist, or its model is missing.
+        UsageError: The engine does not have one of the options.
     """
     options = engine_options(config.engine_option)
     if options and not engine_traits(config.engine).has_options:
         raise UsageError(
-            f"--engine-option {next(iter(options))} does not exist for --engine {config.engine}: leave it out"
+            f"--engine-option {next(iter(options))} does not exist for --engine {config.engine}. Omit it."
         )
     package = registry.package("engine", config.engine)
     describe = getattr(engine_maker(config.engine), "describe", None)
@@ -297,7 +297,17 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
 
 def start_engine(config: RunConfig, questions: Sequence[Question], workload: Workload) -> Engine:
-    """Make an engine, its model loaded. SetupError if that is impossible."""
+    """Build the selected engine and load its model.
+
+    Args:
+        config: The run options.
+        questions: The questions of the run.
+        workload: Expected size of the dialogues. Not passed to engines of packages.
+
+    Raises:
+        SetupError: The engine does not exist, or its model cannot be loaded.
+        UsageError: An engine option is malformed.
+    """
     engine_options(config.engine_option)
     maker = engine_maker(config.engine)
     more = (workload,) if isinstance(maker, EngineMaker) else ()
@@ -309,16 +319,19 @@ MakeEngine = Callable[[RunConfig, Sequence[Question]], Engine]
 
 
 def check_model(config: RunConfig, recorded: Mapping[str, Any], run: str) -> None:
-    """SetupError where the files of a model that lies on disk are not those that a run began with.
+    """Raise SetupError if the files of a local model have changed since the run started.
 
-    recorded: what the run holds of its engine. run: its name.
+    Args:
+        config: The options of the run.
+        recorded: The engine's metadata in the run record.
+        run: Name of the run, for the message.
     """
     from render_agent.engines.checkpoint.locate import describe_model
 
     model = engine_traits(config.engine).model_of(config)
-    known = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
-    if known and known != {name: describe_model(model)[name] for name in known}:
+    digests = {name: recorded[name] for name in FINGERPRINTS if recorded.get(name) is not None}
+    if digests and digests != {name: describe_model(model)[name] for name in digests}:
         raise SetupError(
-            f"{model} is not the model that {run} began with (its SHA-256 differs): restore"
-            " it, or start a new run"
+            f"{model} has changed since {run} was started (its SHA-256 differs). Restore the original"
+            " files, or start a new run."
         )

@@ -3,8 +3,8 @@ import pytest
 from render_agent.engines.engine import BatchingEngine, Reply, Request
 
 
-class Counting(BatchingEngine):
-    """Replies with the question's id, and keeps the size of every batch."""
+class CountingEngine(BatchingEngine):
+    """Replies with the question id and records the size of every batch."""
 
     def __init__(self, batch_size):
         super().__init__(batch_size)
@@ -23,8 +23,8 @@ def requests(count):
     ("count", "size", "batches"),
     [(0, 4, []), (1, 4, [1]), (4, 4, [4]), (5, 4, [4, 1]), (3, 1, [1, 1, 1]), (2, 100, [2])],
 )
-def test_generate_answers_everything_in_order_batch_after_batch(count, size, batches):
-    engine = Counting(size)
+def test_generate_splits_requests_into_batches_and_keeps_their_order(count, size, batches):
+    engine = CountingEngine(size)
     replies = engine.generate(requests(count))
     assert [reply.text for reply in replies] == [str(number) for number in range(count)]
     assert engine.batches == batches
@@ -34,36 +34,37 @@ def test_generate_answers_everything_in_order_batch_after_batch(count, size, bat
     ]
 
 
-def test_ready_gives_one_batch_of_what_was_submitted_with_its_requests():
-    engine = Counting(3)
-    asked = requests(5)
-    engine.submit(asked[:1])
-    engine.submit(asked[1:])
+def test_ready_answers_one_batch_of_submitted_requests():
+    engine = CountingEngine(3)
+    submitted = requests(5)
+    engine.submit(submitted[:1])
+    engine.submit(submitted[1:])
     first = list(engine.ready())
-    assert [request for request, _ in first] == asked[:3]
+    assert [request for request, _ in first] == submitted[:3]
     assert all(request.question_id == reply.text for request, reply in first)
     assert [reply.text for _, reply in engine.ready()] == ["3", "4"]
     assert list(engine.ready()) == []
     assert engine.calls == 2
 
 
-class Sorting(Counting):
-    """Puts requests of one parity together."""
+class ParityEngine(CountingEngine):
+    """Batches requests with odd and with even indices separately."""
 
     def arrange(self, requests):
-        places = range(len(requests))
-        return [list(places[1::2]), list(places[0::2])]
+        indices = range(len(requests))
+        return [list(indices[1::2]), list(indices[0::2])]
 
     def choose(self, requests):
         return list(range(len(requests)))[::2][: self.batch_size]
 
 
-def test_however_requests_are_grouped_replies_keep_their_order():
-    engine = Sorting(3)
-    asked = requests(7)
-    assert [reply.text for reply in engine.generate(asked)] == [str(number) for number in range(7)]
+def test_replies_keep_the_order_of_requests_when_batches_are_rearranged():
+    engine = ParityEngine(3)
+    batch_of_seven = requests(7)
+    replies = engine.generate(batch_of_seven)
+    assert [reply.text for reply in replies] == [str(number) for number in range(7)]
     assert engine.batches == [3, 4]
-    engine.submit(asked)
+    engine.submit(batch_of_seven)
     answered = []
     while batch := list(engine.ready()):
         assert all(request.question_id == reply.text for request, reply in batch)

@@ -16,36 +16,36 @@ OPENING = [
 ]
 
 
-def config(**more):
-    given = {"image_size": (320, 320), "max_new_tokens": 50, "max_turns": 3} | more
-    return build(RunConfig(batch=True, **given))
+def config(**overrides):
+    options = {"image_size": (320, 320), "max_new_tokens": 50, "max_turns": 3} | overrides
+    return build(RunConfig(batch=True, **options))
 
 
-def summed(turns, questions, picture=100, reply=50):
-    """The same by adding up every prompt, turn after turn."""
-    read = cached = 0
+def sum_prompts(turns, questions, image=100, reply=50):
+    """Reference implementation: add up the prompts turn by turn."""
+    total = cached = 0
     for question in range(questions):
-        before = 100 if question else 0
+        reusable = 100 if question else 0
         prompt = 120 + 2 * 100
         for _ in range(turns):
-            read += prompt
-            cached += before
-            before = prompt
-            prompt += reply + FOLLOWING_TOKENS + picture
-    return read, cached
+            total += prompt
+            cached += reusable
+            reusable = prompt
+            prompt += reply + FOLLOWING_TOKENS + image
+    return total, cached
 
 
 @pytest.mark.parametrize(("turns", "questions"), [(1, 1), (3, 1), (3, 5), (9, 7), (2, 0)])
-def test_an_estimate_is_the_sum_over_all_prompts(turns, questions):
-    found = estimate(config(max_turns=turns), questions, OPENING)
-    read, cached = summed(turns, questions)
-    assert found == Estimate(turns * questions, read, cached, turns * questions * 50)
+def test_estimate_is_the_sum_over_all_prompts(turns, questions):
+    result = estimate(config(max_turns=turns), questions, OPENING)
+    total, cached = sum_prompts(turns, questions)
+    assert result == Estimate(turns * questions, total, cached, turns * questions * 50)
 
 
-def test_a_blind_run_has_no_pictures():
+def test_blind_run_has_no_image_tokens():
     opening = [chat.message("user", chat.text("u" * 80))]
-    found = estimate(config(views="none", max_turns=2), 1, opening)
-    assert found.prompt_tokens == 20 + (20 + 50 + FOLLOWING_TOKENS)
+    result = estimate(config(views="none", max_turns=2), 1, opening)
+    assert result.prompt_tokens == 20 + (20 + 50 + FOLLOWING_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_a_blind_run_has_no_pictures():
         ("anything", 20 * 15),
     ],
 )
-def test_pictures_cost_what_the_family_makes_of_them(model, tokens):
+def test_image_tokens_depend_on_the_model_family(model, tokens):
     assert picture_tokens(model, 640, 480) == tokens
     assert picture_tokens(model, 1, 1) == 1
 
 
-def test_a_dry_run_states_tokens(tmp_path, capsys):
-    given = make_config(
+def test_dry_run_prints_token_counts(tmp_path, capsys):
+    options = make_config(
         tmp_path, make_questions(tmp_path, 3), engine="openai", model="some", json=True, max_turns=4
     )
-    assert dry_run(given) == 0
-    told = json.loads(capsys.readouterr().out)["estimate"]
-    assert told["requests"] == 12
-    assert told["reply_tokens"] == 12 * 512
-    assert 0 < told["cached_tokens"] < told["prompt_tokens"]
+    assert dry_run(options) == 0
+    result = json.loads(capsys.readouterr().out)["estimate"]
+    assert result["requests"] == 12
+    assert result["reply_tokens"] == 12 * 512
+    assert 0 < result["cached_tokens"] < result["prompt_tokens"]

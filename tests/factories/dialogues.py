@@ -129,7 +129,7 @@ class UncachedModel:
     def write(self, request):
         loaded = self.loaded
         prompt = loaded.inputs.prepare(request)
-        tensors = loaded.inputs.processed([prompt])
+        tensors = loaded.inputs.process([prompt])
         length = tensors["input_ids"].shape[1]
         with torch.inference_mode():
             written = loaded.model.generate(

@@ -187,7 +187,7 @@ def model(tmp_path):
 def test_pickled_weights_are_refused_unopened(model, tmp_path, ending):
     mark = tmp_path / "was here"
     (model / f"pytorch_model{ending}").write_bytes(pickle.dumps(Harmful(mark)))
-    with pytest.raises(SetupError, match=rf"pytorch_model\{ending} is not read.*safetensors"):
+    with pytest.raises(SetupError, match=rf"pytorch_model\{ending}.*safetensors"):
         find_model(str(model))
     assert not mark.exists()
 
@@ -198,7 +198,7 @@ def test_pickled_weights_are_refused_unopened(model, tmp_path, ending):
 def test_an_index_names_files_beside_it_alone(model, tmp_path, name):
     (tmp_path / "other.safetensors").write_bytes(b"")
     (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": name}}))
-    with pytest.raises(SetupError, match="is no index of weights"):
+    with pytest.raises(SetupError, match=r"model\.safetensors\.index\.json"):
         weight_files(model)
 
 

@@ -127,7 +127,7 @@ def test_the_processor_gives_the_same_tokens(run, encoded, states, processor):
 def test_pictures_are_those_of_the_turns_and_each_is_kept_once(run, encoded, states, processor):
     dialogues = load_dialogues(encoded / DIALOGUES)
     kept = load_pictures(encoded / PICTURES)
-    scaled = QwenPictures(processor, {}).scaled
+    scaled = QwenPictures(processor, {}).resize
     for number, state in enumerate(states):
         start, end = dialogues.picture_offsets[number : number + 2]
         rows = dialogues.pictures[start:end]

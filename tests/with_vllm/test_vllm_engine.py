@@ -59,7 +59,7 @@ def texts(replies):
 
 def test_a_batch_is_answered_like_singles(engine):
     together = texts(engine.generate(ragged()))
-    engine.core.forget()
+    engine.core.clear_caches()
     alone = [texts(engine.generate([request]))[0] for request in ragged()]
     assert together == alone
     assert len(set(together)) == len(together)
@@ -102,14 +102,14 @@ def dialogue(engine, turns=5):
 
 
 def test_most_tokens_of_a_dialogue_come_from_the_cache(engine):
-    engine.core.forget()
+    engine.core.clear_caches()
     played = dialogue(engine)
     read = sum(reply.tokens.prompt for _, reply in played)
     cached = sum(reply.tokens.cached for _, reply in played)
     assert played[0][1].tokens.cached == 0
     assert cached / read > 0.7
     for request, reply in played:
-        engine.core.forget()
+        engine.core.clear_caches()
         (anew,) = engine.generate([request])
         assert anew.tokens.cached == 0
         assert (anew.samples, anew.tokens.prompt) == (reply.samples, reply.tokens.prompt)
@@ -243,7 +243,7 @@ def test_without_the_prefix_cache_the_tokens_are_the_same_until_its_process_dies
     finally:
         engine.core.close()
         engine.core = cached
-        engine._under_way.clear()
+        engine._in_flight.clear()
 
 
 def test_a_whole_run_says_what_transformers_says(tmp_path):

@@ -128,9 +128,7 @@ def find_siglip(model: str) -> FoundModel:
     try:
         located = find_model(model)
     except SetupError as error:
-        raise SetupError(
-            str(error).replace(WAY_OUT, "name a directory that holds the model")
-        ) from error
+        raise SetupError(str(error).replace(WAY_OUT, "pass a model directory")) from error
     kind = located.config.get("model_type")
     if kind not in MODEL_TYPES:
         raise SetupError(

@@ -1,4 +1,4 @@
-"""Finds a model by its name, on the hub or on disk, before anything heavy is imported."""
+"""Finds a model by name, on the hub or on disk, without importing heavy libraries."""
 
 from __future__ import annotations
 
@@ -21,72 +21,87 @@ from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
-WAY_OUT = f"name a directory that holds the model, or use {instead()}"
+WAY_OUT = f"pass a model directory, or use {instead()}"  # the remedy in most error messages
 FILES = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """Where a model lies.
-
-    name: as it was asked for. folder: the directory of its files. commit: the hub's, None for a
-    directory or a bundled model. config: its config.json. fetched: whether the weights are there too.
-    """
+    """The files of a model."""
 
     name: str
+    """The name that was requested."""
     folder: Path
     commit: str | None
+    """Commit on the hub; None for a directory or a bundled model."""
     config: Mapping[str, Any]
+    """Content of config.json."""
     fetched: bool = True
+    """True if the weights are on this machine."""
 
 
 def find_model(model: str, revision: str | None = None) -> FoundModel:
-    """Return the model that a bundled name, a directory or a hub name stands for; no weights are loaded or fetched.
+    """Find a model without loading or downloading its weights.
 
-    SetupError where there is no such model, where its weights are not whole, or where it takes no
-    pictures.
+    Args:
+        model: A bundled name, a directory, or a name on the hub.
+        revision: Branch, tag or commit on the hub; None for the default branch.
+
+    Raises:
+        SetupError: The model does not exist, its weights are incomplete, or it has no vision part.
+        UsageError: A revision is given for a local model.
     """
     bundled = bundled_model(model)
     try:
         folder = bundled or Path(model).expanduser()
     except RuntimeError:
-        raise SetupError(f"{model} names the home of a user who is not here: {WAY_OUT}") from None
+        raise SetupError(
+            f"{model} is in the home directory of an unknown user: {WAY_OUT}"
+        ) from None
     if bundled and not (bundled / "config.json").is_file():
         raise SetupError(
-            f"the bundled model {model} is not there in {bundled.parent}: make it (make train), or use"
+            f"the bundled model {model} is missing from {bundled.parent}: run make train, or use"
             " --engine scripted"
         )
     if folder.is_dir():
         if revision is not None:
             kind = "a bundled model" if bundled else "a directory"
-            raise UsageError(f"--revision belongs to a hub name, and {model} is {kind}")
+            raise UsageError(f"--revision applies only to models on the hub, but {model} is {kind}")
         located = FoundModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
-        wrong = "is a file, not" if folder.exists() else "is not"
-        raise SetupError(f"{model} {wrong} a directory: {WAY_OUT}")
+        problem = "is a file, not a directory" if folder.exists() else "does not exist"
+        raise SetupError(f"{model} {problem}: {WAY_OUT}")
     else:
         located = _find_on_hub(model, revision)
     if located.fetched:
         weight_files(located.folder)
     if not takes_pictures(located.config):
         raise SetupError(
-            f"{model} is a {located.config.get('model_type', 'model')} without a vision part: name a"
+            f"{model} is a {located.config.get('model_type', 'model')} without a vision part: use a"
             " vision-language model such as Qwen/Qwen3-VL-8B-Instruct"
         )
     return located
 
 
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
-    """Return what identifies a model and the libraries that run it, as `find_model` sees them.
+    """Return the metadata that identifies a model and the libraries that run it.
 
-    `revision` is the hub's commit; `weights` and `processor` are fingerprints of a directory's files;
-    `note`, of a bundled model alone, is what must be said beside its figures.
+    Args:
+        model: As in `find_model`.
+        revision: As in `find_model`.
+
+    Returns:
+        Among others, `revision` (commit on the hub), `weights` and `processor` (SHA-256 digests of a local model's
+        files), and for a bundled model `note` (shown next to its results).
+
+    Raises:
+        SetupError: As in `find_model`.
     """
     return describe_found(find_model(model, revision))
 
 
 def describe_found(located: FoundModel) -> dict[str, Any]:
-    """Return what `describe_model` returns, of a model that was found before."""
+    """Return the metadata of a model, as `describe_model`."""
     note = NOTES.get(located.name)
     return {
         **({} if note is None else {"note": note}),
@@ -100,35 +115,36 @@ def describe_found(located: FoundModel) -> dict[str, Any]:
 
 
 def fetch_model(located: FoundModel) -> FoundModel:
-    """Return a model whose files are all on this machine, fetched from the hub where they are not.
+    """Download the missing files of a model from the hub.
 
-    SetupError where that fails; what was fetched is kept, and the next try goes on from there.
+    Raises:
+        SetupError: The download failed. The next attempt resumes it.
     """
     if located.fetched:
         return located
     from huggingface_hub import errors, snapshot_download
 
-    LOG.info("fetching %s at %s from the hub", located.name, located.commit)
+    LOG.info("downloading %s at %s from the hub", located.name, located.commit)
     try:
-        with stage(f"fetching {located.name}", in_bytes=True, announced=True) as fetching:
+        with stage(f"downloading {located.name}", in_bytes=True, announced=True) as download:
             folder = snapshot_download(
                 located.name,
                 revision=located.commit,
                 allow_patterns=FILES,
-                tqdm_class=bar_class(fetching),
+                tqdm_class=bar_class(download),
             )
         weight_files(Path(folder))
-    # The root of its client's errors, whichever client this version of the library uses.
+    # HTTPError is the base class of the HTTP client's errors, whichever client this version of the library uses.
     except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]
         raise SetupError(
-            f"{located.name} could not be fetched whole from the hub ({type(error).__name__}): start"
-            " again to go on with it"
+            f"the download of {located.name} from the hub failed ({type(error).__name__}): run the"
+            " command again to resume it"
         ) from error
     return replace(located, folder=Path(folder), fetched=True)
 
 
 def takes_pictures(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json may be a vision-language model's; False where it plainly is not."""
+    """True unless the content of config.json is clearly that of a model without a vision part."""
     if any(name.startswith(("vision", "vq", "visual")) for name in config):
         return True
     architectures = config.get("architectures") or []
@@ -136,11 +152,11 @@ def takes_pictures(config: Mapping[str, Any]) -> bool:
 
 
 def _find_on_hub(name: str, revision: str | None) -> FoundModel:
-    """Return a model on the hub, or in its cache on this machine, whose folder is named by its commit."""
+    """Find a model on the hub or in the local hub cache, where its folder is named after the commit."""
     config, listed = hub_file(name, "config.json", WAY_OUT, revision=revision)
     if listed is not None and not any(file.endswith(".safetensors") for file in listed):
-        wanted = f"{name} at revision {revision}" if revision else name
-        raise SetupError(f"{wanted} has no safetensors weights on the hub: {WAY_OUT}")
+        model = f"{name} at revision {revision}" if revision else name
+        raise SetupError(f"{model} has no safetensors weights on the hub: {WAY_OUT}")
     folder, fetched = config.parent, listed is None
     return FoundModel(name, folder, folder.name, _read_config(config, name), fetched)
 
@@ -149,9 +165,9 @@ def _read_config(file: Path, model: str) -> dict[str, Any]:
     try:
         config = parse_json(file.read_text("utf-8"))
     except FileNotFoundError as error:
-        raise SetupError(f"{model} holds no model: it has no config.json; {WAY_OUT}") from error
+        raise SetupError(f"{model} contains no model (no config.json): {WAY_OUT}") from error
     except (OSError, ValueError) as error:
-        raise SetupError(f"{file} cannot be read ({error}): fetch the model again") from error
+        raise SetupError(f"{file} cannot be read ({error}): download the model again") from error
     if not isinstance(config, dict):
-        raise SetupError(f"{file} is no model's configuration: fetch the model again")
+        raise SetupError(f"{file} is not a model configuration: download the model again")
     return config

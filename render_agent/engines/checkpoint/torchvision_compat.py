@@ -1,8 +1,8 @@
-"""Lets a torchvision built for CUDA be imported beside a torch built for the CPU.
+"""Makes a CUDA build of torchvision importable together with a CPU build of torch.
 
-Package indexes pair the two that way when only torch is pinned. torchvision then cannot load its
-compiled operators and fails on import, and with it the picture processing of transformers, although
-that needs none of those operators. Declaring the two that its import looks for is enough.
+Package indexes install this combination if only torch is pinned. torchvision then cannot load its
+compiled operators and fails on import, and so does the image processing of transformers, although it
+does not use these operators. Declaring the two operators that the import needs is enough.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ OPERATORS = ("nms", "qnms")
 
 @cache
 def cure_torchvision() -> Any:
-    """Declare the missing operators where they are missing; call before transformers is imported.
+    """Declare the missing operators of torchvision, if necessary. Call it before importing transformers.
 
-    Returns the library that holds them, or None where there is nothing to cure. The cache keeps
-    it alive: the operators vanish with it.
+    Returns:
+        The library with the operators, or None if none are missing. `cache` keeps it alive, because the operators
+        are removed with it.
     """
     import torch
 
@@ -34,7 +35,7 @@ def cure_torchvision() -> Any:
 
 
 def _built_for_cuda() -> bool:
-    """Whether the installed torchvision is a CUDA build, read without importing it."""
+    """True if the installed torchvision is a CUDA build; checked without importing it."""
     spec = importlib.util.find_spec("torchvision")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         version = Path(folder, "version.py")

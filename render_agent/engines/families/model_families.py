@@ -1,4 +1,4 @@
-"""The table of model families, with all that is special about each."""
+"""The table of model families with the properties that differ between them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from render_agent.engines.families.thinking import Thinking
 from render_agent.errors import SetupError
 
 TwoWay: TypeAlias = Literal["never", "sliding", "always", "beyond"]
-"""In which layers the tokens of one picture see each other: in none, in those with a window, in all.
+"""Layers with bidirectional attention within an image.
 
-In all as far as their windows reach, or beyond.
+- never: none; all attention is causal.
+- sliding: layers with a sliding window, within that window.
+- always: all layers, within their window if they have one.
+- beyond: all layers, ignoring their window.
 """
 
 
@@ -29,59 +32,62 @@ def _never(text: Any) -> TwoWay:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models that take pictures and count positions alike.
-
-    model_types: what their configurations call them. pictures: the form that pictures take; None where only the
-    processor knows it. reuse: the best exact way to compute nothing twice over the turns of a question: `keys` keeps
-    keys and values (and the states of layers without them), `vision` what the vision tower made of a picture,
-    `recompute` nothing. why: in one sentence why not more is kept. vision: whether `VisionCache` understands it.
-    axes: how many positions a token has: three (time, height, width) are what `model.model.get_rope_index` counts,
-    one is its place in the prompt. two_way: in which layers the tokens of a picture see each other, by the text
-    part's configuration. recurrent: whether layers carry a state instead of keys. alone: whether padding changes
-    what is read behind it, so that a call of the model takes one prompt. picture_axis: along which axis of its tensors
-    pictures follow each other. thinking: what its chat template takes to think or not, and the marks of its thoughts.
-    published: what names of its models look like, as a regular expression, where a server tells nothing but a name.
-    """
+    """Models with the same image preprocessing, position encoding and caching."""
 
     name: str
     model_types: tuple[str, ...]
+    """Values of `model_type` in config.json."""
     pictures: type[PictureForm] | None
+    """The image preprocessing; None if the processor has to see the whole prompt."""
     reuse: Literal["keys", "vision", "recompute"] = "keys"
+    """The best exact reuse between turns: the KV cache (and recurrent states), vision features, or nothing."""
     vision: bool = True
+    """True if `VisionCache` supports the family."""
     axes: Literal[1, 3] = 1
+    """Position axes per token: 3 (time, height, width; from `model.model.get_rope_index`) or 1 (the index)."""
     two_way: Callable[[Any], TwoWay] = _never
+    """Returns the layers with bidirectional attention within an image, for a text configuration."""
     recurrent: bool = False
+    """True if some layers have a recurrent state instead of keys and values."""
     alone: bool = False
+    """True if padding changes the results, so that a call of the model takes one prompt."""
     picture_axis: int = 0
+    """Axis along which the tensors of several images are concatenated."""
     thinking: Thinking = field(default_factory=Thinking)
     published: str | None = None
+    """Regular expression for names of published models, for servers that report only a name."""
     why: str = ""
+    """Why `reuse` is not `keys`, as a clause."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names of its engine options."""
+        """Names of the family's engine options."""
         return () if self.pictures is None else self.pictures.options
 
     def picture_tokens(
         self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
     ) -> int:
-        """Return how many tokens a picture of so many pixels adds to a prompt; none is read.
+        """Return the number of tokens that an image adds to a prompt, measured with a blank image.
 
-        Where only the processor knows, it is asked with a blank picture.
+        Args:
+            width: Width in pixels.
+            height: Height in pixels.
+            processor: The model's processor.
+            options: Engine options.
         """
         if self.pictures is None:
-            return _blank_picture_tokens(width, height, processor)
+            return _blank_image_tokens(width, height, processor)
         cost = self.pictures(processor, options or {}).cost(width, height)
         return cost.tokens + cost.around
 
 
-def _read_anew(name: str, model_type: str, why: str, alone: bool = False) -> Family:
-    """Return a family of which nothing is kept, and only the processor knows what its pictures become."""
+def _recompute_family(name: str, model_type: str, why: str, alone: bool = False) -> Family:
+    """Return a family without any reuse, whose processor has to see the whole prompt."""
     return Family(name, (model_type,), None, "recompute", vision=False, alone=alone, why=why)
 
 
-def _seen_both_ways(layers: TwoWay) -> Callable[[Any], TwoWay]:
-    """Return which layers those are where a Gemma 4 says that it looks at pictures both ways; its small ones do not."""
+def _bidirectional_images(layers: TwoWay) -> Callable[[Any], TwoWay]:
+    """Return a function for Gemma 4, whose small models have causal attention within images."""
 
     def two_way(text: Any) -> TwoWay:
         return layers if text.use_bidirectional_attention == "vision" else "never"
@@ -108,7 +114,7 @@ FAMILIES = (
         QwenPictures,
         axes=3,
         reuse="vision",
-        why="its layers choose the keys that they look at by an index of their own, which is not kept",
+        why="its layers select keys with a separate index, which the cache does not store",
     ),
     Family("InternVL", ("internvl",), InternVLPictures),
     Family("GLM-V", ("glm4v", "glm4v_moe", "glm46v"), PictureForm, axes=3),
@@ -124,7 +130,7 @@ FAMILIES = (
         ("gemma4",),
         PictureForm,
         vision=False,
-        two_way=_seen_both_ways("sliding"),
+        two_way=_bidirectional_images("sliding"),
         thinking=CHANNEL,
         published=r"gemma-?4",
     ),
@@ -133,7 +139,7 @@ FAMILIES = (
         ("gemma4_unified",),
         PictureForm,
         vision=False,
-        two_way=_seen_both_ways("beyond"),
+        two_way=_bidirectional_images("beyond"),
         thinking=CHANNEL,
     ),
     Family("Gemma 3", ("gemma3",), PictureForm, two_way=lambda text: "always"),
@@ -160,80 +166,82 @@ FAMILIES = (
         published=r"minicpm-?v-?4[._]?6",
     ),
     Family("Aya Vision", ("aya_vision",), PictureForm),
-    _read_anew(
+    _recompute_family(
         "Molmo 2",
         "molmo2",
-        "all pictures of a dialogue see each other, so that a new one changes what was read before",
+        "all images of a dialogue attend to each other, so a new image changes earlier keys and values",
     ),
-    _read_anew(
+    _recompute_family(
         "LLaVA-OneVision",
         "llava_onevision",
-        "a picture's tokens depend on the pictures beside it, so that a longer prompt begins otherwise",
+        "the tokens of an image depend on the other images of the prompt, so a longer prompt has another prefix",
     ),
-    _read_anew(
+    _recompute_family(
         "PaliGemma",
         "paligemma",
-        "its prompts are read from both sides, so that whatever is added changes all before it",
+        "its attention is bidirectional over the whole prompt, so added text changes earlier keys and values",
     ),
-    _read_anew(
+    _recompute_family(
         "Llama 4",
         "llama4",
-        "its layers without positions scale scores by a count of tokens that it keeps to itself, padding included",
+        "its layers without positions scale attention scores by an internal token count that includes padding",
         alone=True,
     ),
 )
 
-OTHER = _read_anew(
-    "other", "", "nothing is known about what its pictures and its positions depend on"
+# All other models that AutoModelForImageTextToText supports.
+OTHER = _recompute_family(
+    "other", "", "it is unknown what its image tokens and positions depend on"
 )
-"""Whatever else AutoModelForImageTextToText serves."""
 
 
 def family_of(model_type: str) -> Family:
-    """Return the family of a model by its configuration's `model_type`."""
+    """Return the family for the `model_type` of a model's configuration."""
     return next((family for family in FAMILIES if model_type in family.model_types), OTHER)
 
 
 def family_named(model: str) -> Family:
-    """Return the family of a model that a server has, by its name; `OTHER` where that tells nothing."""
-    known = (family for family in FAMILIES if family.published)
-    named = (family for family in known if re.search(family.published or "", model.lower()))
-    return next(named, OTHER)
+    """Guess the family of a server's model from its name; `OTHER` if no family matches."""
+    matches = (
+        family
+        for family in FAMILIES
+        if family.published and re.search(family.published, model.lower())
+    )
+    return next(matches, OTHER)
 
 
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
-    """SetupError where an engine option is another family's, or a reuse is asked for that is not exact."""
+    """Raise SetupError if an engine option belongs to another family, or the requested reuse is not exact."""
     family = family_of(model_type)
-    wanted = options.get("reuse")
-    if (wanted == "keys" and family.reuse != "keys") or (wanted == "vision" and not family.vision):
+    reuse = options.get("reuse")
+    if (reuse == "keys" and family.reuse != "keys") or (reuse == "vision" and not family.vision):
         raise SetupError(
-            f"--engine-option reuse={wanted} is not exact for a {model_type}, or not known to be:"
-            f" {family.why or 'what its vision tower makes of a picture cannot be told apart'}; leave it"
-            " out"
+            f"--engine-option reuse={reuse} is not supported for {model_type}:"
+            f" {family.why or 'the vision features of its images cannot be separated'}. Omit the option."
         )
     for other in FAMILIES:
         wrong = [name for name in other.options if name in options and name not in family.options]
         if wrong:
             names = " and ".join(other.options)
             raise SetupError(
-                f"--engine-option {names} {'are' if len(other.options) > 1 else 'is'}"
-                f" {other.name}'s, and this is a {model_type}"
+                f"--engine-option {names} {'apply' if len(other.options) > 1 else 'applies'} only to"
+                f" {other.name}, but this model is a {model_type}"
             )
 
 
-def _blank_picture_tokens(width: int, height: int, processor: Any) -> int:
-    """Return the tokens that a blank picture adds to a dialogue that a processor prepares.
+def _blank_image_tokens(width: int, height: int, processor: Any) -> int:
+    """Return the number of tokens that a blank image adds to a prompt.
 
-    The dialogue without it is left to the tokenizer: some processors take none without a picture.
+    The prompt without it is encoded by the tokenizer, because some processors require an image.
     """
     from PIL import Image
 
-    def text(content: list[dict[str, str]]) -> str:
-        written: str = processor.apply_chat_template(
+    def prompt(content: list[dict[str, str]]) -> str:
+        text: str = processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        return written
+        return text
 
     blank = Image.new("RGB", (width, height))
-    shown = processor(text=[text([{"type": "image"}])], images=[[blank]], return_tensors="pt")
-    return int(shown["input_ids"].shape[1]) - len(processor.tokenizer(text([]))["input_ids"])
+    inputs = processor(text=[prompt([{"type": "image"}])], images=[[blank]], return_tensors="pt")
+    return int(inputs["input_ids"].shape[1]) - len(processor.tokenizer(prompt([]))["input_ids"])

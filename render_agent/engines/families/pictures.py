@@ -1,4 +1,4 @@
-"""How each family of models takes a picture: what it costs in tokens, and its tensors."""
+"""Image preprocessing per model family: the number of tokens of an image, and its tensors."""
 
 from __future__ import annotations
 
@@ -15,37 +15,41 @@ if TYPE_CHECKING:
 Grid: TypeAlias = tuple[int, int, int]
 
 Tensors: TypeAlias = "Mapping[str, torch.Tensor]"
-"""What a model is given of pictures, by the name of its argument: picture after picture along the first axis."""
+"""Image inputs of a model by argument name. The first axis runs over images or parts of images."""
 
-OF_TEXT = frozenset(
+# Outputs of a processor that belong to the text rather than to the images.
+TEXT_OUTPUTS = frozenset(
     "input_ids attention_mask token_type_ids mm_token_type_ids text_replacement_offsets".split()
 )
-"""What a processor gives beside a picture's tensors."""
 
-SIZES = 256
-"""How many sizes of pictures are remembered by what they cost."""
+COST_CACHE_SIZE = 256  # image sizes; a run has only a few
 
 
 @dataclass(frozen=True, slots=True)
 class PictureCost:
-    """The cost of a picture: tokens of the prompt, and rows of `pixel_values`.
-
-    text: what the processor writes for its placeholder, and around: how many of its tokens frame and divide the
-    picture. grid: frames, rows and columns of patches; None where the model is told of none.
-    """
+    """The size of an image in a prompt."""
 
     tokens: int
+    """Image tokens."""
     around: int
+    """Tokens that frame or divide the image."""
     rows: int
+    """Rows of `pixel_values`."""
     text: str
+    """Text that replaces the image placeholder."""
     grid: Grid | None = None
+    """Frames, rows and columns of patches; None if the model does not get a grid."""
 
 
 class PictureForm:
-    """The text and the tensors of a picture, as a family's own processor makes them of the picture alone.
+    """Preprocesses images one at a time with the family's own processor.
 
-    For families whose processor does the same to a picture whatever stands beside it. options: the names of its
-    engine options. arguments: what the processor is told beside the picture.
+    For families whose processor treats an image independently of the rest of the prompt. Subclasses set `options`, the
+    names of the family's engine options, and `arguments`, additional arguments of the processor.
+
+    Args:
+        processor: The model's processor.
+        options: Engine options.
     """
 
     options: ClassVar[tuple[str, ...]] = ()
@@ -54,28 +58,27 @@ class PictureForm:
     def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
         self.processor = processor
         self.token: int = getattr(processor, "image_token_id", 0)
-        # Asked with a blank picture, since a few of a run's views have sizes of their own at most.
-        self.cost = lru_cache(SIZES)(self._cost)
+        self.cost = lru_cache(COST_CACHE_SIZE)(self._cost)
 
-    def scaled(self, picture: Image) -> Image:
-        """Return a picture as the processor takes it."""
-        return picture
+    def resize(self, image: Image) -> Image:
+        """Return an image in the size that the processor expects."""
+        return image
 
-    def values(self, picture: Image, device: str = "cpu") -> Tensors:
-        """Return what the model is given of an RGB picture, computed on a device."""
-        inputs = self._processed(picture, device)
-        return {name: value for name, value in inputs.items() if name not in OF_TEXT}
+    def tensors(self, image: Image, device: str = "cpu") -> Tensors:
+        """Return the model inputs for an RGB image, computed on a device."""
+        inputs = self._process(image, device)
+        return {name: value for name, value in inputs.items() if name not in TEXT_OUTPUTS}
 
-    def written(self, text: str, pictures: Sequence[str]) -> str:
-        """Return a prompt's text with what the processor writes for each of its pictures."""
-        prompt: str = self.processor.get_text_with_replacements([text], list(pictures))[0][0]
+    def expand_placeholders(self, text: str, replacements: Sequence[str]) -> str:
+        """Replace the image placeholders of a prompt, in order, with `PictureCost.text` of each image."""
+        prompt: str = self.processor.get_text_with_replacements([text], list(replacements))[0][0]
         return prompt
 
     def _cost(self, width: int, height: int) -> PictureCost:
-        """Return what the processor makes of a blank picture of so many pixels."""
-        inputs = self._processed(new("RGB", (width, height)), "cpu")
+        """Measure the cost of an image size in pixels with a blank image."""
+        inputs = self._process(new("RGB", (width, height)), "cpu")
         ids = inputs["input_ids"][0].tolist()
-        # The placeholder may be another token than the many that it becomes.
+        # The placeholder can be a different token than the image tokens that replace it.
         self.token = max(set(ids), key=ids.count)
         tokens = ids.count(self.token)
         grid = inputs.get("image_grid_thw")
@@ -87,10 +90,10 @@ class PictureForm:
             grid=None if grid is None else tuple(grid[0].tolist()),
         )
 
-    def _processed(self, picture: Image, device: str) -> Any:
+    def _process(self, image: Image, device: str) -> Any:
         return self.processor(
             text=[self.processor.image_token],
-            images=[[self.scaled(picture)]],
+            images=[[self.resize(image)]],
             return_tensors="pt",
             return_text_replacement_offsets=True,
             **self.arguments,
@@ -99,10 +102,9 @@ class PictureForm:
 
 
 class QwenPictures(PictureForm):
-    """Qwen-VL: scaled by qwen-vl-utils to whole tokens, cut into patches by the processor.
+    """Qwen-VL: qwen-vl-utils resizes an image to whole tokens, and the processor splits it into patches.
 
-    options: `min_pixels` and `max_pixels`, the area that a picture is scaled into; by default the
-    processor's own.
+    The options `min_pixels` and `max_pixels` limit the area of the resized image; the processor has defaults.
     """
 
     options: ClassVar[tuple[str, ...]] = ("min_pixels", "max_pixels")
@@ -114,79 +116,84 @@ class QwenPictures(PictureForm):
         self.min_pixels = options.get("min_pixels") or _edge(size, "shortest_edge")
         self.max_pixels = options.get("max_pixels") or _edge(size, "longest_edge")
 
-    def scaled(self, picture: Image) -> Image:
-        """Return a picture whose sides are whole tokens, of an area within the limits."""
+    def resize(self, image: Image) -> Image:
+        """Return an image whose sides are multiples of a token and whose area is within the limits."""
         from qwen_vl_utils import process_vision_info
 
         limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
-        content = [{"type": "image", "image": picture, **limits}]
+        content = [{"type": "image", "image": image, **limits}]
         patch: int = self.processor.image_processor.patch_size
-        resized = process_vision_info(
+        images, _ = process_vision_info(
             [{"role": "user", "content": content}], image_patch_size=patch
         )
-        scaled: Image = resized[0][0]
-        return scaled
+        resized: Image = images[0]
+        return resized
 
 
 class InternVLPictures(PictureForm):
-    """InternVL: square tiles, each stretched to what the vision tower takes, and one of the whole.
+    """InternVL: square tiles, each resized for the vision tower, and a thumbnail if there are several.
 
-    options: `max_patches`, the most tiles of a picture, 1 by default: a view has hardly more pixels
-    than a tile, a dialogue shows many of them, and every tile costs 256 tokens (four, with the
-    thumbnail, would cost 1,280 for what Qwen3-VL sees with 300). It is also how InternVL is trained
-    to see the frames of a video.
+    The option `max_patches` is the maximum number of tiles per image. The default is 1, as InternVL is trained for
+    video frames: a view has hardly more pixels than one tile, a dialogue contains many views, and every tile takes 256
+    tokens. Four tiles and the thumbnail would take 1,280 tokens, where Qwen3-VL takes 300.
     """
 
     options: ClassVar[tuple[str, ...]] = ("max_patches",)
 
     def __init__(self, processor: Any, options: Mapping[str, Any]) -> None:
         super().__init__(processor, options)
-        most = int(options.get("max_patches") or 1)
-        least = min(processor.image_processor.min_patches, most)
-        self.arguments = {"crop_to_patches": True, "min_patches": least, "max_patches": most}
+        max_patches = int(options.get("max_patches") or 1)
+        min_patches = min(processor.image_processor.min_patches, max_patches)
+        self.arguments = {
+            "crop_to_patches": True,
+            "min_patches": min_patches,
+            "max_patches": max_patches,
+        }
 
 
 class NumberedPictures(PictureForm):
-    """MiniCPM-V: every picture has its number in the dialogue before it."""
+    """MiniCPM-V: every image is preceded by its number in the dialogue."""
 
-    def written(self, text: str, pictures: Sequence[str]) -> str:
-        """Return a prompt's text with what the processor writes for each of its pictures."""
+    def expand_placeholders(self, text: str, replacements: Sequence[str]) -> str:
+        """Replace the image placeholders of a prompt, and number the images."""
         start, end = self.processor.image_id_start_token, self.processor.image_id_end_token
         numbered = [
-            picture.replace(f"{start}0{end}", f"{start}{number}{end}")
-            for number, picture in enumerate(pictures)
+            replacement.replace(f"{start}0{end}", f"{start}{number}{end}")
+            for number, replacement in enumerate(replacements)
         ]
-        return super().written(text, numbered)
+        return super().expand_placeholders(text, numbered)
 
 
-def joined(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
-    """Return the tensors of several pictures as one each, the smaller ones filled up with zeros.
+def concatenate(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
+    """Concatenate the tensors of several images, padding smaller ones with zeros.
 
-    axis: along which pictures follow each other in tensors that have it; in those that do not, along the first.
+    Args:
+        parts: The tensors of each image.
+        axis: Axis to concatenate along; tensors with fewer axes use the first.
     """
     import torch
 
-    stacked = {}
+    result = {}
     for name in parts[0]:
         tensors = [part[name] for part in parts]
-        along = axis if tensors[0].dim() > axis else 0
-        most = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
-        stacked[name] = torch.cat([_filled(tensor, most, along) for tensor in tensors], dim=along)
-    return stacked
+        dim = axis if tensors[0].dim() > axis else 0
+        shape = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
+        result[name] = torch.cat([_pad(tensor, shape, dim) for tensor in tensors], dim=dim)
+    return result
 
 
-def _filled(tensor: torch.Tensor, sizes: Sequence[int], along: int) -> torch.Tensor:
-    """Return a tensor of so many rows and columns, all axes but one filled up with zeros at their ends."""
+def _pad(tensor: torch.Tensor, shape: Sequence[int], dim: int) -> torch.Tensor:
+    """Pad a tensor with zeros at the end of every axis except `dim`."""
     import torch
 
-    missing = [most - own for own, most in zip(tensor.shape, sizes, strict=True)]
-    missing[along] = 0
+    missing = [size - own for own, size in zip(tensor.shape, shape, strict=True)]
+    missing[dim] = 0
     if not any(missing):
         return tensor
-    ends = [edge for count in reversed(missing) for edge in (0, count)]
-    return torch.nn.functional.pad(tensor, ends)
+    padding = [edge for count in reversed(missing) for edge in (0, count)]
+    return torch.nn.functional.pad(tensor, padding)
 
 
 def _edge(size: Any, name: str) -> int | None:
-    """Return one limit of an image processor's `size`, a mapping or an object by version."""
+    """Return one limit of an image processor's `size`, which is a mapping or an object depending on the version."""
     return size.get(name) if isinstance(size, dict) else getattr(size, name, None)

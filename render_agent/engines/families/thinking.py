@@ -1,6 +1,6 @@
-"""Thinking: how each family is asked to think or not, and the marks around its thoughts.
+"""Thinking: how each family's chat template turns it on or off, and the marks around a thought.
 
-A thought stands in the log as a `<think>` block, whatever the family's own marks are.
+In the log, a thought is always a `<think>` block, regardless of the family's marks.
 """
 
 from __future__ import annotations
@@ -12,39 +12,44 @@ from typing import Any
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO
 
-THINK, END_OF_THINK = "<think>", "</think>"
-"""The marks of a thought in the log, and those of most families."""
+THINK, END_OF_THINK = "<think>", "</think>"  # in the log, and for most families
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How a family thinks.
-
-    switch: what its chat template takes by name, with the values that turn thinking on and off. opens, closes: the
-    marks that a thought stands between.
-    """
+    """The thinking format of a family."""
 
     switch: str = "enable_thinking"
+    """Argument of the chat template that turns thinking on and off."""
     on: Any = True
+    """Value of `switch` that turns thinking on."""
     off: Any = False
+    """Value of `switch` that turns thinking off."""
     opens: str = THINK
+    """Mark before a thought."""
     closes: str = END_OF_THINK
+    """Mark after a thought."""
 
-    def arguments(self, wanted: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of a chat template: those of the engine option, and that of `--thinking`.
+    def arguments(self, mode: str, template_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keyword arguments of the chat template.
 
-        UsageError where both say whether to think.
+        Args:
+            mode: Value of `--thinking`: on, off or auto.
+            template_kwargs: Value of the engine option `chat_template_kwargs`.
+
+        Raises:
+            UsageError: Both arguments set the switch.
         """
         values = {"on": self.on, "off": self.off}
-        if wanted in values and self.switch in given:
+        if mode in values and self.switch in template_kwargs:
             raise UsageError(
-                f"--thinking {wanted} sets {self.switch} of chat_template_kwargs: leave one of them out"
+                f"--thinking {mode} and chat_template_kwargs both set {self.switch}. Omit one of them."
             )
-        return {**given, **({self.switch: values[wanted]} if wanted in values else {})}
+        return {**template_kwargs, **({self.switch: values[mode]} if mode in values else {})}
 
-    def check(self, processor: Any, wanted: str) -> None:
-        """SetupError where thinking is to be turned on or off, and the chat template says the same for both."""
-        if wanted == AUTO:
+    def check(self, processor: Any, mode: str) -> None:
+        """Raise SetupError if `--thinking` is on or off but has no effect on the chat template."""
+        if mode == AUTO:
             return
         messages = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
         texts = {
@@ -55,12 +60,12 @@ class Thinking:
         }
         if len(texts) == 1:
             raise SetupError(
-                f"--thinking {wanted}: the model's chat template does not know {self.switch}, so that whether it"
-                " thinks cannot be said to it: leave --thinking out, or name a model that can be told"
+                f"--thinking {mode} has no effect: the model's chat template does not support"
+                f" {self.switch}. Omit --thinking, or use another model."
             )
 
     def marks(self, tokenizer: Any) -> Marks | None:
-        """Return the marks as a tokenizer's tokens, its own family's or the usual ones; None where it has neither."""
+        """Return the family's marks, or else the usual ones, as tokens; None if the tokenizer has neither."""
         tokens: dict[str, int] = tokenizer.get_added_vocab()
         for opens, closes in ((self.opens, self.closes), (THINK, END_OF_THINK)):
             if opens in tokens and closes in tokens:
@@ -70,68 +75,75 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of thoughts in one vocabulary: their texts, and their tokens."""
+    """The marks of thoughts in one vocabulary."""
 
     opens: str
     closes: str
     open: int
+    """Token id of `opens`."""
     close: int
+    """Token id of `closes`."""
 
     def left_open(self, prompt: str) -> bool:
-        """Whether a prompt ends within a thought; no text from outside holds a mark."""
+        """True if a prompt ends inside a thought. Marks in texts from outside are escaped."""
         return prompt.rfind(self.opens) > prompt.rfind(self.closes)
 
     def opened_by(self, ids: Sequence[int]) -> bool:
-        """Whether tokens, those of a prompt, end within a thought."""
+        """True if the tokens of a prompt end inside a thought."""
         marks = (token for token in reversed(ids) if token in (self.open, self.close))
         return next(marks, self.close) == self.open
 
     def closed(self, prompt: str) -> bool:
-        """Whether a prompt ends with a thought that is closed already, so that the reply begins at once."""
+        """True if a prompt ends with a closed thought, so that the model replies without thinking."""
         return prompt.rstrip().endswith(self.closes)
 
 
 def reply_text(
     tokenizer: Any, marks: Marks | None, ids: Sequence[int], *, opened: bool = False
 ) -> str:
-    """Return the text of a reply's tokens, special ones left out, its thoughts in think blocks.
+    """Decode the tokens of a reply without special tokens, with thoughts as think blocks.
 
-    opened: whether the prompt ended within a thought; one that the reply leaves open is opened in the text, too.
+    Args:
+        tokenizer: The model's tokenizer.
+        marks: The marks of thoughts; None if the model has none.
+        ids: The tokens.
+        opened: True if the prompt ended inside a thought. If the reply does not close it, the opening
+            mark is added to the text.
     """
 
-    def decoded(some: Sequence[int]) -> str:
-        words: str = tokenizer.decode(
-            list(some), skip_special_tokens=True, clean_up_tokenization_spaces=False
+    def decode(part: Sequence[int]) -> str:
+        text: str = tokenizer.decode(
+            list(part), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-        return words
+        return text
 
     if marks is None:
-        return decoded(ids)
-    words, start = "", 0
-    for place, token in enumerate(ids):
+        return decode(ids)
+    text, start = "", 0
+    for index, token in enumerate(ids):
         if token in (marks.open, marks.close):
-            words += decoded(ids[start:place]) + (THINK if token == marks.open else END_OF_THINK)
-            start = place + 1
-    words += decoded(ids[start:])
-    return THINK + words if opened and marks.close not in ids else words
+            text += decode(ids[start:index]) + (THINK if token == marks.open else END_OF_THINK)
+            start = index + 1
+    text += decode(ids[start:])
+    return THINK + text if opened and marks.close not in ids else text
 
 
 @dataclass(eq=False)
 class Thought:
-    """What one reply thinks: whether a thought is open, and its tokens so far.
-
-    budget: how many those may be; None for any number. tokens: those between the marks, and spent: with the marks.
-    """
+    """Tracks the thoughts of one reply, token by token."""
 
     marks: Marks
     is_open: bool = False
     budget: int | None = None
+    """Maximum number of tokens; None for no limit."""
     tokens: int = 0
+    """Tokens between the marks so far."""
     spent: int = 0
+    """Tokens so far, including the marks."""
 
     @classmethod
     def of(cls, marks: Marks, ids: Sequence[int], *, opened: bool) -> Thought:
-        """Return the thought of a reply that is written."""
+        """Return the state after a complete reply."""
         thought = cls(marks, opened)
         for token in ids:
             thought.take(token)
@@ -139,12 +151,12 @@ class Thought:
 
     @property
     def due(self) -> int | None:
-        """The mark that has to come next, where a thought has had its budget."""
-        full = self.is_open and self.budget is not None and self.tokens >= self.budget
-        return self.marks.close if full else None
+        """The closing mark if the budget of an open thought is used up, otherwise None."""
+        is_full = self.is_open and self.budget is not None and self.tokens >= self.budget
+        return self.marks.close if is_full else None
 
     def take(self, token: int) -> None:
-        """Go on behind a token of the reply."""
+        """Update the state with the next token of the reply."""
         if self.is_open or token == self.marks.open:
             self.spent += 1
             self.tokens += self.is_open and token != self.marks.close

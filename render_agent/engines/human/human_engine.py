@@ -1,4 +1,4 @@
-"""The engine that asks a person."""
+"""The engine that asks a person instead of a model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ from threading import Condition
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Capabilities, Reply, Request
 
-FAREWELL_SECONDS = 2.0
-"""Seconds that the page is served after the end; an open page asks every second where it stands."""
+SHUTDOWN_DELAY_SECONDS = (
+    2.0  # long enough for an open page, which polls every second, to see the end
+)
 
 
 class HumanEngine:
-    """Shows requests on a page of this machine, one at a time, and replies what is typed there.
+    """Shows requests on a local web page, one at a time, and returns what the person replies.
 
-    kinds: the kinds of view that may be requested; without any a reply has no moves. port: of the page, 0
-    for any that is free. name: who plays. SetupError if the port is taken.
+    Args:
+        questions: The questions of the run.
+        kinds: View types that can be requested; if empty, a reply contains only an answer.
+        max_turns: Turns per question.
+        port: Port of the page; 0 picks a free one.
+        name: Name of the person, for the run record.
+
+    Raises:
+        SetupError: The port is in use.
     """
 
     name = "human"
@@ -45,21 +53,21 @@ class HumanEngine:
         self._waiting: deque[Request] = deque()
         self._answered: deque[tuple[Request, Reply]] = deque()
         self._changed = Condition()
-        self._run = secrets.token_hex(4)
+        self._session_id = secrets.token_hex(4)
         self._turns = 0
-        self._since: float | None = None
-        self._seen = False
+        self._shown_at: float | None = None
+        self._page_opened = False
         self._woken = False
         self._server = LocalServer(port)
         self._server.start(PlayPage(self, self._server.token).routes())
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """URL of the page."""
         return self._server.address
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order; they are asked in that order too."""
+        """Show the requests in order and return their replies."""
         self.submit(requests)
         replies: list[Reply] = []
         while len(replies) < len(requests):
@@ -67,12 +75,12 @@ class HumanEngine:
         return replies
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand over requests whose replies `ready` will give."""
+        """Queue requests; `ready` returns their replies."""
         with self._changed:
             self._waiting.extend(requests)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Wait until the person has replied and give that; nothing after `timeout` seconds."""
+        """Wait for the person's reply and yield it; yield nothing after `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._answered or self._woken or not self._waiting, timeout
@@ -84,45 +92,45 @@ class HumanEngine:
         yield from answered
 
     def wake(self) -> None:
-        """Have `ready` wait no longer, now or as it next waits."""
+        """Interrupt the current or the next wait in `ready`."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def retire(self, question_id: str) -> None:
-        """Count a question that asks no more."""
+        """Count a finished question."""
         self.finished += 1
 
     def close(self) -> None:
-        """Tell an open page that the sitting is over, and stop serving it."""
+        """Tell an open page that the session is over, and stop serving it."""
         self.over = True
-        if self._seen:
-            time.sleep(FAREWELL_SECONDS)
+        if self._page_opened:
+            time.sleep(SHUTDOWN_DELAY_SECONDS)
         self._server.close()
 
     def first(self) -> tuple[str, Request] | None:
-        """Return the request to be answered now, and the key of its turn; None if there is none."""
+        """Return the key of the current turn and its request; None if no request is waiting."""
         with self._changed:
             if not self._waiting or self.over:
                 return None
-            return f"{self._run}-{self._turns}", self._waiting[0]
+            return f"{self._session_id}-{self._turns}", self._waiting[0]
 
     def show(self) -> tuple[str, Request] | None:
-        """Return the same as `first`; the person's time runs from the first such call of a turn."""
-        self._seen = True
+        """Return the same as `first`, and start measuring the reply time at the first call of a turn."""
+        self._page_opened = True
         if (first := self.first()) is not None:
-            self._since = self._since or time.perf_counter()
+            self._shown_at = self._shown_at or time.perf_counter()
         return first
 
     def answer(self, key: str, text: str) -> bool:
-        """Take a person's reply to the turn that is shown; return False if `key` names another turn."""
+        """Accept the reply to the current turn; return False if `key` belongs to another turn."""
         with self._changed:
-            if not self._waiting or key != f"{self._run}-{self._turns}":
+            if not self._waiting or key != f"{self._session_id}-{self._turns}":
                 return False
             request = self._waiting.popleft()
-            elapsed = 0.0 if self._since is None else time.perf_counter() - self._since
+            elapsed = 0.0 if self._shown_at is None else time.perf_counter() - self._shown_at
             self._answered.append((request, Reply((text,) * request.samples, seconds=elapsed)))
             self._turns += 1
-            self._since = None
+            self._shown_at = None
             self._changed.notify_all()
             return True

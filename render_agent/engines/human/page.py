@@ -1,4 +1,4 @@
-"""The page on which a person takes the model's turns: the texts and pictures that a model would be given."""
+"""The web page on which a person replies, with the same texts and images that a model gets."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from render_agent.util.web.templates import ASSETS, environment
 if TYPE_CHECKING:
     from render_agent.engines.human.human_engine import HumanEngine
 
-OWN = Path(__file__).parent / "templates"
-"""Style and script of this page, beside its template."""
+TEMPLATES = Path(__file__).parent / "templates"
+POINT_BELOW_CAMERA_METRES = 0.6  # default height of a point picked on the map: furniture height
 
 
 @dataclass(frozen=True, slots=True)
 class StepButton:
-    """A button that adds `value` to an amount. keys: its shortcuts, as in aria-keyshortcuts."""
+    """A button that adds `value` to a numeric field."""
 
     value: float
     text: str
     spoken: str
+    """Label for screen readers."""
     keys: str
+    """Keyboard shortcuts, as in aria-keyshortcuts."""
 
 
+# Buttons by field of the reply. A field without buttons has only a text input.
 STEPS = {
     "rotation_angle_degrees": (
         StepButton(90, "⟲ 90", "turn 90 degrees left", "Shift+Q Shift+ArrowLeft"),
@@ -64,31 +67,27 @@ STEPS = {
         StepButton(-0.5, "down ½", "half a metre down", "F"),
     ),
 }
-"""Buttons of the amounts, by field of the reply; a field without any is only typed."""
-
-POINT_BELOW_EYES_METRES = 0.6
-"""Default height of a point chosen on the map, below the camera's eyes."""
 
 
 class PlayPage:
-    """Shows the first request of an engine and takes what the person replies."""
+    """Shows the current request of an engine and accepts the person's reply."""
 
     def __init__(self, engine: HumanEngine, token: str) -> None:
         self.engine = engine
         self.token = token
 
     def routes(self) -> list[BaseRoute]:
-        """Return the page, the key of its turn, the pictures of the dialogue, and where replies go."""
+        """Return the routes of the page, its state, the images of the dialogue and the reply endpoint."""
         return [
-            Route("/", self._shown),
+            Route("/", self._page),
             Route("/state", self._state),
-            Route("/picture/{key}/{place:int}.png", self._picture),
+            Route("/image/{key}/{index:int}.png", self._image),
             Route("/reply", self._reply, methods=["POST"]),
             Mount("/assets", PageFiles(ASSETS, ".css", ".js", ".svg")),
-            Mount("/", PageFiles(OWN, ".css", ".js")),
+            Mount("/", PageFiles(TEMPLATES, ".css", ".js")),
         ]
 
-    def _shown(self, request: HttpRequest) -> Response:
+    def _page(self, request: HttpRequest) -> Response:
         engine, shown = self.engine, self.engine.show()
         values: dict[str, Any] = {
             "name": "play",
@@ -104,10 +103,10 @@ class PlayPage:
             "steps": STEPS,
         }
         if shown is not None:
-            key, asked = shown
-            question = engine.questions[asked.question_id]
+            key, current = shown
+            question = engine.questions[current.question_id]
             values |= {"key": key, "question": question, "choices": letters(question.options)}
-            values["dialogue"] = dialogue_of(asked)
+            values["dialogue"] = dialogue_of(current)
         return HTMLResponse(environment("engines/human").get_template("play.html").render(**values))
 
     def _state(self, request: HttpRequest) -> Response:
@@ -116,79 +115,82 @@ class PlayPage:
         return JSONResponse({"key": key, "over": self.engine.over})
 
     async def _reply(self, request: HttpRequest) -> Response:
-        """Take a reply, {"key": the turn's, "text": word for word}; 409 if its turn is over."""
+        """Accept a reply {"key": key of the turn, "text": verbatim reply}; 409 if the turn is over."""
         try:
             body = parse_json(await request.body())
             key, text = body["key"], body["text"]
         except (ValueError, KeyError, TypeError):
             key = text = None
         if not (isinstance(key, str) and isinstance(text, str)):
-            return JSONResponse({"error": "A reply is {key, text}."}, 400)
+            return JSONResponse({"error": "A reply must be {key, text}."}, 400)
         if not self.engine.answer(key, text):
             message = (
-                "This turn was answered already, perhaps in another window; here is the next one."
+                "This turn was already answered, perhaps in another window. Showing the next turn."
             )
             return JSONResponse({"error": message}, 409)
         return JSONResponse({})
 
-    def _picture(self, request: HttpRequest) -> Response:
-        shown, place = self.engine.first(), request.path_params["place"]
+    def _image(self, request: HttpRequest) -> Response:
+        shown, index = self.engine.first(), request.path_params["index"]
         if shown is None or shown[0] != request.path_params["key"]:
             raise HTTPException(404)
         files = pictures(list(shown[1].messages))
-        if place >= len(files):
+        if index >= len(files):
             raise HTTPException(404)
-        return picture_response(encode(np.asarray(shown[1].picture(files[place]).convert("RGB"))))
+        return picture_response(encode(np.asarray(shown[1].picture(files[index]).convert("RGB"))))
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPicture:
-    """A picture in the dialogue. place: its place among all of them, from 0; size: (width, height)."""
+class DialogueImage:
+    """An image of the dialogue, as the template needs it."""
 
-    place: int
+    index: int
+    """Index among all images of the dialogue."""
     caption: str
     view: View | None
     size: tuple[int, int]
+    """Width and height in pixels."""
 
     @property
     def map(self) -> MapCamera | None:
-        """The camera of a map, with which a place in the picture is one in the scene."""
+        """The camera if the image is a map, to convert pixels to scene coordinates."""
         camera = self.view.camera if self.view is not None else None
         return camera if isinstance(camera, MapCamera) else None
 
     @property
     def alternative(self) -> str:
-        """The picture in words, for screen readers."""
+        """Alternative text for screen readers."""
         camera = self.view.camera if self.view is not None else None
-        words = self.caption.rstrip(":")
+        text = self.caption.rstrip(":")
         if isinstance(camera, Camera):
             x, y, z = camera.position
-            words += f", from [{x:.2f}, {y:.2f}, {z:.2f}], yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}"
-        return words
+            text += f", from [{x:.2f}, {y:.2f}, {z:.2f}], yaw {camera.yaw:.0f}, pitch {camera.pitch:.0f}"
+        return text
 
 
 def dialogue_of(request: Request) -> dict[str, Any]:
-    """Return a request taken apart for the template.
+    """Return the template values of a request.
 
-    `entries` are the messages: `role`, `texts`, `pictures`. `now` are the pictures of this turn, `earlier`
-    every view that is not shown now, `map` the latest map among these. `answer_form` says which form the
-    answer must have, `feedback` is what the last message says before its pictures.
+    The keys that are not obvious: `entries` are the messages, each with `role`, `texts` and `images`; `now` are the
+    images of this turn, `earlier` all other views, and `map` the latest map among these (None if this turn shows a
+    map); `answer_form` is the required form of the answer; `feedback` is the text of the last message before its
+    images.
     """
     entries = _entries(request)
-    now = entries[-1]["pictures"]
+    now = entries[-1]["images"]
     views = {
-        shown.view.number: shown
+        image.view.number: image
         for entry in entries
-        for shown in entry["pictures"]
-        if shown.view is not None
+        for image in entry["images"]
+        if image.view is not None
     }
-    shown_now = {shown.view.number for shown in now if shown.view is not None}
-    earlier = [views[number] for number in sorted(views.keys() - shown_now)]
-    maps = [] if any(shown.map for shown in now) else [shown for shown in earlier if shown.map]
+    current = {image.view.number for image in now if image.view is not None}
+    earlier = [views[number] for number in sorted(views.keys() - current)]
+    maps = [] if any(image.map for image in now) else [image for image in earlier if image.map]
     cameras = [views[number].view.camera for number in sorted(views)]
     heights = [camera.position[2] for camera in cameras if isinstance(camera, Camera)]
-    prompt, _, standing = entries[1]["texts"][0].rpartition("\n\n")
-    first = [standing, *entries[-1]["texts"][1:]]
+    prompt, _, position = entries[1]["texts"][0].rpartition("\n\n")
+    first = [position, *entries[-1]["texts"][1:]]
     return {
         "turn": request.turn,
         "last": request.last,
@@ -198,24 +200,25 @@ def dialogue_of(request: Request) -> dict[str, Any]:
         "now": now,
         "earlier": earlier,
         "map": maps[-1] if maps else None,
-        "point_height": round(heights[0] - POINT_BELOW_EYES_METRES, 1) if heights else 1.0,
+        "point_height": round(heights[0] - POINT_BELOW_CAMERA_METRES, 1) if heights else 1.0,
     }
 
 
 def _entries(request: Request) -> list[dict[str, Any]]:
     views = {view.file: view for view in request.views}
     entries: list[dict[str, Any]] = []
-    place = 0
+    index = 0
     for message in request.messages:
         texts: list[str] = []
-        shown: list[ShownPicture] = []
+        images: list[DialogueImage] = []
         for piece in message["content"]:
             if piece["type"] == "text":
                 texts.append(piece["text"])
                 continue
             file = piece["image"]
             caption = texts.pop() if texts else "a view"
-            shown.append(ShownPicture(place, caption, views.get(file), request.picture(file).size))
-            place += 1
-        entries.append({"role": message["role"], "texts": texts, "pictures": shown})
+            size = request.picture(file).size
+            images.append(DialogueImage(index, caption, views.get(file), size))
+            index += 1
+        entries.append({"role": message["role"], "texts": texts, "images": images})
     return entries

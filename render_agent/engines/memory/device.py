@@ -1,4 +1,4 @@
-"""How much memory a device has, how much of it is free, and how much a call of the model took at the most."""
+"""Memory of a device: its size, how much is free, and the peak usage of a model call."""
 
 from __future__ import annotations
 
@@ -14,42 +14,45 @@ import torch
 
 from render_agent.util.memory import main_memory
 
-SAMPLED_EVERY = 0.02
-"""Seconds between two looks at the memory in use: with 0.005 a busy machine lost a sixth of its time to them."""
+SAMPLE_SECONDS = 0.02  # sampling interval; 0.005 cost a busy machine a sixth of its time
 
 
 class DeviceMemory(Protocol):
-    """The memory that a model's tensors lie in; all figures are bytes."""
+    """The memory that contains a model's tensors. All values are in bytes."""
 
     def total(self) -> int:
-        """Return how much there is, or how much this process may have."""
+        """Return the capacity, or the limit of this process."""
         ...
 
     def free(self) -> int:
-        """Return what can still be had, with what the allocator holds unused."""
+        """Return the available memory, including unused memory reserved by the allocator."""
         ...
 
     def used(self) -> int:
-        """Return what is in use by this process."""
+        """Return the memory in use by this process."""
         ...
 
     def reset_peak(self) -> None:
-        """Begin to watch for the peak."""
+        """Start a new measurement of the peak usage."""
         ...
 
     def peak(self) -> int:
-        """Return the most that was in use at once since `reset_peak`."""
+        """Return the peak usage since `reset_peak`."""
         ...
 
 
 def spare(memory: DeviceMemory, fraction: float) -> int:
-    """Return the bytes that may be taken so that a fraction of all memory stays free."""
+    """Return the number of bytes that can be allocated while a fraction of the total stays free."""
     return max(0, memory.free() - round(fraction * memory.total()))
 
 
 @contextmanager
-def watched(memory: DeviceMemory) -> Iterator[list[int]]:
-    """Watch what something takes, whether it succeeds or not; give a list that holds those bytes when it has ended."""
+def measure_peak(memory: DeviceMemory) -> Iterator[list[int]]:
+    """Measure the additional memory that a block needs, even if it fails.
+
+    Yields:
+        A list to which the number of bytes is appended at the end of the block.
+    """
     needed: list[int] = []
     memory.reset_peak()
     before = memory.used()
@@ -60,62 +63,62 @@ def watched(memory: DeviceMemory) -> Iterator[list[int]]:
 
 
 def memory_of(model: Any) -> DeviceMemory:
-    """Return the memory of the devices that a model lies on; parts on disk or in main memory apart."""
+    """Return the memory of a model's devices; if any is a GPU, parts in main memory or on disk are ignored."""
     devices = {parameter.device for parameter in model.parameters()}
-    numbers = sorted({device.index or 0 for device in devices if device.type == "cuda"})
-    if numbers:
-        return CudaMemory(numbers)
+    indices = sorted({device.index or 0 for device in devices if device.type == "cuda"})
+    if indices:
+        return CudaMemory(indices)
     return MpsMemory() if any(device.type == "mps" for device in devices) else MainMemory()
 
 
 class CudaMemory:
-    """GPUs; of several that share a model the fullest decides, since its share is what runs out."""
+    """Memory of one or several GPUs; if they share a model, the fullest one is the bottleneck."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.numbers = tuple(numbers)
 
     def total(self) -> int:
-        """Return the memory of all."""
+        """Return the memory of all GPUs."""
         return sum(int(torch.cuda.mem_get_info(number)[1]) for number in self.numbers)
 
     def free(self) -> int:
-        """Return as many times what the fullest has left, with what its cache of blocks holds unused."""
-        left = [
+        """Return the free memory of the fullest GPU, including its unused cached blocks, times their number."""
+        free = [
             int(torch.cuda.mem_get_info(number)[0])
             + int(torch.cuda.memory_reserved(number))
             - int(torch.cuda.memory_allocated(number))
             for number in self.numbers
         ]
-        return min(left) * len(left)
+        return min(free) * len(free)
 
     def used(self) -> int:
-        """Return what tensors take."""
+        """Return the memory of all tensors."""
         return sum(int(torch.cuda.memory_allocated(number)) for number in self.numbers)
 
     def reset_peak(self) -> None:
-        """Begin to watch for the peak."""
+        """Start a new measurement of the peak usage."""
         for number in self.numbers:
             torch.cuda.reset_peak_memory_stats(number)
 
     def peak(self) -> int:
-        """Return the most that tensors took, summed over the GPUs' own peaks."""
+        """Return the sum of the GPUs' peaks of tensor memory."""
         return sum(int(torch.cuda.max_memory_allocated(number)) for number in self.numbers)
 
 
 class SampledMemory:
-    """Memory whose peak no system keeps as it is wanted here: a thread looks at it again and again."""
+    """Memory whose peak the system does not record, so that a thread samples the usage."""
 
     _peak: SampledPeak | None = None
 
     def used(self) -> int:
-        """Return what is in use by this process."""
+        """Return the memory in use by this process."""
         raise NotImplementedError
 
     def reset_peak(self) -> None:
-        """Begin to watch for the peak.
+        """Start a new measurement of the peak usage.
 
-        Memory that the C library kept of freed blocks is returned first: a call that fills it again would seem to
-        need nothing.
+        First return freed blocks from the C library to the system; otherwise a call that reuses them would appear to
+        need no memory.
         """
         with suppress(OSError, AttributeError):  # not glibc
             ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -124,24 +127,27 @@ class SampledMemory:
         self._peak = SampledPeak(self.used)
 
     def peak(self) -> int:
-        """Return the most that was seen in use, other threads' work included."""
+        """Return the highest sampled usage, including that of other threads."""
         return self._peak.stop() if self._peak is not None else self.used()
 
 
 class MainMemory(SampledMemory):
-    """The machine's memory, within the limit of the control group that the process is in."""
+    """Main memory, within the limit of the process's control group.
+
+    Args:
+        root: Directory that contains `proc` and `sys`.
+    """
 
     def __init__(self, root: Path = Path("/")) -> None:
-        """root: the folder that `proc` and `sys` lie in."""
         self._root = root
         self._process = psutil.Process()
 
     def total(self) -> int:
-        """Return the machine's memory or the group's limit, whichever is less."""
+        """Return the machine's memory or the limit of the control group, whichever is less."""
         return main_memory(self._root)[0]
 
     def free(self) -> int:
-        """Return what can be had without swapping, within the group's limit."""
+        """Return the memory available without swapping, within the limit of the control group."""
         return main_memory(self._root)[1]
 
     def used(self) -> int:
@@ -153,34 +159,34 @@ class MpsMemory(SampledMemory):
     """The memory that an Apple GPU shares with the machine."""
 
     def total(self) -> int:
-        """Return what Metal recommends as the most."""
+        """Return the maximum that Metal recommends."""
         return int(torch.mps.recommended_max_memory())
 
     def free(self) -> int:
-        """Return what is left of it."""
+        """Return the recommended maximum minus the memory in use."""
         return max(0, self.total() - self.used())
 
     def used(self) -> int:
-        """Return what tensors take."""
+        """Return the memory of all tensors."""
         return int(torch.mps.current_allocated_memory())
 
 
 class SampledPeak:
-    """The peak of a figure, sampled by a thread every few milliseconds."""
+    """Samples a value in a thread and records its maximum."""
 
-    def __init__(self, figure: Callable[[], int]) -> None:
-        self.figure = figure
-        self.most = figure()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="memory peak", daemon=True)
+    def __init__(self, measure: Callable[[], int]) -> None:
+        self.measure = measure
+        self.maximum = measure()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="memory peak", daemon=True)
         self._thread.start()
 
     def stop(self) -> int:
-        """Return the peak and watch no longer."""
-        self._ended.set()
+        """Stop sampling and return the maximum."""
+        self._stopped.set()
         self._thread.join()
-        return self.most
+        return self.maximum
 
-    def _watch(self) -> None:
-        while not self._ended.wait(SAMPLED_EVERY):
-            self.most = max(self.most, self.figure())
+    def _sample(self) -> None:
+        while not self._stopped.wait(SAMPLE_SECONDS):
+            self.maximum = max(self.maximum, self.measure())

@@ -1,4 +1,4 @@
-"""What goes wrong in a call of the model: memory that ran out, a device that is lost, or a fault of the model."""
+"""Faults of a model call: out of memory, a lost device, or any other error."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from render_agent.util.reasons import first_line
 LOG = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 
+# Messages of libraries that ran out of memory: cuBLAS without memory for its handle, cuDNN without memory for a plan.
 MEMORY_PHRASES = (
     "out of memory",
     "can't allocate memory",
@@ -30,8 +31,8 @@ MEMORY_PHRASES = (
     "no valid execution plans built",
     "Unable to find an engine",
 )
-"""What libraries say that lack memory; cuBLAS where it has none for its handle, cuDNN where it has none for a plan."""
 
+# Messages of a lost device. Some also appear after running out of memory, as "unknown error".
 DEVICE_PHRASES = (
     "CUDA error",
     "HIP error",
@@ -39,27 +40,26 @@ DEVICE_PHRASES = (
     "CUBLAS_STATUS_",
     "CUDNN_STATUS_",
 )
-"""What is said of a device that lacks memory or is lost: after a shortage some errors only say "unknown error"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a call of the model failed."""
+    """The reason why a model call failed."""
 
     reason: str
     out_of_memory: bool
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the words of an error say that the memory of the device or of the machine ran out."""
+    """True if an error says that the device or the machine ran out of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    words = str(error).lower()
-    return isinstance(error, RuntimeError) and any(t.lower() in words for t in MEMORY_PHRASES)
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(t.lower() in message for t in MEMORY_PHRASES)
 
 
 def is_device_error(error: BaseException) -> bool:
-    """Whether an error is of the device and does not say that memory ran out."""
+    """True if an error comes from the device and is not clearly an out-of-memory error."""
     return (
         isinstance(error, RuntimeError)
         and not is_out_of_memory(error)
@@ -67,8 +67,8 @@ def is_device_error(error: BaseException) -> bool:
     )
 
 
-def device_answers(device: Any) -> bool:
-    """Whether a small new allocation and a product on a device go well."""
+def device_works(device: Any) -> bool:
+    """True if a small allocation and a matrix product succeed on a device."""
     try:
         small = torch.ones(64, 64, device=device)
         return float((small @ small).sum()) == 64.0**3
@@ -77,67 +77,66 @@ def device_answers(device: Any) -> bool:
 
 
 def free_memory() -> None:
-    """Free the memory of a failed call; its exception must have been dropped before."""
+    """Free the memory of a failed call. The caller must have dropped its exception, which references tensors."""
     gc.collect()
     if torch.cuda.is_available():
-        # After a fault the first call may report it once more.
+        # The first call after a device error may report it again.
         try:
             torch.cuda.synchronize()
         except RuntimeError:
-            LOG.info("the device repeats its fault", exc_info=True)
+            LOG.info("the device reported its error again", exc_info=True)
         try:
             torch.cuda.empty_cache()
         except RuntimeError:
-            LOG.info("the device gives nothing back", exc_info=True)
+            LOG.info("the device memory could not be released", exc_info=True)
     elif torch.backends.mps.is_available():
         torch.mps.empty_cache()
 
 
 def attempt(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
-    """Return the result of `call`, or its fault, with the memory of the failed call given back.
+    """Return the result of `call`, or its fault after releasing the memory of the failed call.
 
-    EngineError where the device is lost: where it answers no more once memory is given back. An error
-    of a device that still answers counts as a lack of memory. The exception is dropped before memory is
-    given back: it holds the failed call's tensors.
+    A device error counts as out of memory if the device works again after the release.
+
+    Raises:
+        EngineError: The device is lost.
     """
     try:
         return call()
-    # The processor and the model may raise anything for a prompt that they cannot take.
+    # The processor and the model can raise anything for a prompt that they do not support.
     except Exception as error:
         if isinstance(error, EngineError):
             raise
-        of_device = is_device_error(error)
-        fault = Fault(first_line(error), of_device or is_out_of_memory(error))
-        if not fault.out_of_memory or of_device:
-            LOG.warning("a call of the model failed", exc_info=True)
+        is_of_device = is_device_error(error)
+        fault = Fault(first_line(error), is_of_device or is_out_of_memory(error))
+        if not fault.out_of_memory or is_of_device:
+            LOG.warning("a model call failed", exc_info=True)
+    # Outside the except clause the exception is gone, which references the tensors of the failed call.
     if fault.out_of_memory:
         free_memory()
-    if of_device and not device_answers(device):
+    if is_of_device and not device_works(device):
         raise EngineError(
-            f"{device} answers no more ({fault.reason}): restart, and continue the run with"
+            f"{device} stopped working ({fault.reason}). Restart it, then resume the run with"
             " --continue recent"
         )
     return fault
 
 
-WAITS_SECONDS = (0, 1, 4, 10, 15)
-"""How long is waited, time after time, for memory of a GPU that others hold."""
-
-TRIES = (0, 0, 0)
-"""The same elsewhere, where nobody else's memory comes back."""
+GPU_RETRY_SECONDS = (0, 1, 4, 10, 15)  # delays; other processes may release GPU memory meanwhile
+RETRY_SECONDS = (0, 0, 0)  # delays on other devices, where waiting does not help
 
 
-def waits(device: Any) -> tuple[int, ...]:
-    """Return after how many seconds, time after time, what found no memory is tried again."""
-    return WAITS_SECONDS if device.type == "cuda" else TRIES
+def retry_delays(device: Any) -> tuple[int, ...]:
+    """Return the delays in seconds before each retry after running out of memory."""
+    return GPU_RETRY_SECONDS if device.type == "cuda" else RETRY_SECONDS
 
 
-def attempt_patiently(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
-    """Return what `attempt` does, tried again and again where there is no memory."""
-    for seconds in waits(device):
+def attempt_with_retries(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
+    """Call `attempt` until there is enough memory or all retries are used up."""
+    for seconds in retry_delays(device):
         outcome = attempt(call, device)
         if not isinstance(outcome, Fault) or not outcome.out_of_memory:
             return outcome
-        LOG.warning("out of memory before the first prompt: tried again in %d s", seconds)
+        LOG.warning("out of memory before the first prompt; retrying in %d s", seconds)
         time.sleep(seconds)
     return attempt(call, device)

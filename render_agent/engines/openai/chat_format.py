@@ -1,4 +1,4 @@
-"""The JSON of chat completions: a request as a server reads it, and the samples and tokens of its answer."""
+"""The chat completions format: builds request bodies and parses response bodies."""
 
 from __future__ import annotations
 
@@ -17,41 +17,46 @@ from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.openai.openai_options import OpenAIOptions
 
 
-def data_url(picture: Image) -> str:
-    """Return a picture as a data URL; lossless, lightly compressed, as pictures are stored."""
-    written = io.BytesIO()
-    picture.save(written, "PNG", compress_level=1)
-    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+def data_url(image: Image) -> str:
+    """Return an image as a data URL: a PNG with fast compression, like the images in the run folder."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def wire_messages(
     messages: Sequence[Message], url: Callable[[str], str], detail: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return messages as servers read them, pictures as data URLs.
+    """Convert messages to the format of chat completions.
 
-    A single text becomes a plain string, which every server takes and none splits.
+    A single text becomes a plain string, which all servers support.
+
+    Args:
+        messages: The messages of a request.
+        url: Returns the URL of an image, given its file name.
+        detail: Value of the field `detail` of images.
     """
 
-    def piece(entry: Mapping[str, str]) -> dict[str, Any]:
-        if entry["type"] != "image":
-            return {"type": "text", "text": entry["text"]}
-        image = {"url": url(entry["image"])}
+    def convert(piece: Mapping[str, str]) -> dict[str, Any]:
+        if piece["type"] != "image":
+            return {"type": "text", "text": piece["text"]}
+        image = {"url": url(piece["image"])}
         return {"type": "image_url", "image_url": image | ({"detail": detail} if detail else {})}
 
-    written = []
+    converted = []
     for message in messages:
-        content = [piece(entry) for entry in message["content"]]
-        alone = len(content) == 1 and content[0]["type"] == "text"
-        written.append(
-            {"role": message["role"], "content": content[0]["text"] if alone else content}
+        content = [convert(piece) for piece in message["content"]]
+        is_text = len(content) == 1 and content[0]["type"] == "text"
+        converted.append(
+            {"role": message["role"], "content": content[0]["text"] if is_text else content}
         )
-    return written
+    return converted
 
 
 def request_fields(
     request: Request, samples: int, seed: int, options: OpenAIOptions, endpoint: Endpoint
 ) -> dict[str, Any]:
-    """Return the fields of a request to a server, except the model and the messages."""
+    """Return the request body without the model and the messages."""
     hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None
     limit = options.max_tokens_field or ("max_completion_tokens" if hosted else "max_tokens")
     fields: dict[str, Any] = {
@@ -67,16 +72,15 @@ def request_fields(
     if request.schema is not None:
         schema = {"name": "reply", "schema": request.schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-    sent = {k: v for k, v in fields.items() if v is not None and k not in options.omit}
-    return {**sent, **options.extra_body}
+    fields = {k: v for k, v in fields.items() if v is not None and k not in options.omit}
+    return {**fields, **options.extra_body}
 
 
-MAX_COUNT = 10**15
-"""A server that tells of more tokens than that does not count them."""
+MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
 
 def read_answer(body: Any) -> Reply | None:
-    """Return the samples of a complete chat answer, with their thinking; None where the body is no such answer."""
+    """Parse a response body; return None if it is not a chat completion."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         return None
@@ -95,18 +99,18 @@ def read_answer(body: Any) -> Reply | None:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, or its refusal; the reasoning before it in a <think> block."""
-    content = _words(message.get("content")) or _words(message.get("refusal"))
-    thought = _words(message.get("reasoning_content")) or _words(message.get("reasoning"))
+    """Return the text of a message, or its refusal, preceded by the reasoning in a <think> block."""
+    content = _text(message.get("content")) or _text(message.get("refusal"))
+    thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     if not thought:
         return content
-    # A mark inside would end the block early, and what was only thought would count.
+    # A mark inside the thought would end the block early, and the rest would count as the reply.
     thought = re.sub("<(/?think)>", "‹\\1›", thought)
     return f"<think>{thought}</think>\n{content}"
 
 
-def _words(content: Any) -> str:
-    """Return the text of a field that holds a text, or pieces of text."""
+def _text(content: Any) -> str:
+    """Return the text of a field that contains a string or a list of text pieces."""
     if isinstance(content, list):
         pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
         return "".join(piece for piece in pieces if isinstance(piece, str))
@@ -114,12 +118,12 @@ def _words(content: Any) -> str:
 
 
 def _tokens(usage: Any) -> Tokens:
-    """Return the tokens that a server counted; what it does not count is 0."""
+    """Return the token counts of a response; missing ones are 0."""
     usage = usage if isinstance(usage, dict) else {}
 
-    def detail(name: str, counted: str) -> Any:
+    def detail(name: str, key: str) -> Any:
         details = usage.get(name)
-        return details.get(counted) if isinstance(details, dict) else 0
+        return details.get(key) if isinstance(details, dict) else 0
 
     return Tokens(
         _count(usage.get("prompt_tokens")),
@@ -130,6 +134,6 @@ def _tokens(usage: Any) -> Tokens:
 
 
 def _count(value: Any) -> int:
-    """Return a count from a server, 0 where it is no valid one."""
-    counted = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
-    return value if counted else 0
+    """Return a count from a response, or 0 if it is not valid."""
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    return value if is_valid else 0

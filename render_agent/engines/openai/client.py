@@ -1,4 +1,4 @@
-"""The HTTP client of one server: bounded answers, no redirects, and errors in words without secrets."""
+"""The HTTP client for a server: limits the response size, refuses redirects, and redacts secrets in errors."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from render_agent.util.sanitize import one_line
 LOG = logging.getLogger(__name__)
 
 MAX_RESPONSE_BYTES = 16 << 20
-
-LOOK_UP_SECONDS = 30.0
-"""For everything that a server is asked before a run."""
-
-MODEL_FIELDS = ("owned_by", "max_model_len", "root")
-"""What servers tell of a model that is worth keeping."""
-
-PLACEHOLDER_KEY = "EMPTY"
-"""Sent if there is no key: the SDK insists on one, and would look for one in the environment."""
+LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
+MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
+PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
 
-def connected(endpoint: Endpoint, options: OpenAIOptions, timeout: float | None = None) -> Any:
-    """Return the SDK's client of one server, which retries by itself and sends that server's key only.
+def make_client(endpoint: Endpoint, options: OpenAIOptions, timeout: float | None = None) -> Any:
+    """Return an SDK client for one server, which retries failed requests.
 
-    Redirects are not followed: they would take the key, all prompts and pictures to another server. A
-    response that is compressed, too long or too slow is refused without a retry.
+    Redirects are not followed, because they would send the key and the prompts to another server. A response that is
+    compressed, too large or too slow is an error without a retry.
+
+    Args:
+        endpoint: The server.
+        options: The options.
+        timeout: Seconds per request without retries; None uses the options.
     """
     import openai
 
     seconds = timeout or options.timeout
 
     async def read_bounded(response: Any) -> None:
-        """Read a response's body before the SDK does."""
+        """Read the body of a response before the SDK does."""
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise openai.OpenAIError("its answer is compressed, which was not asked for")
+            raise openai.OpenAIError("the response is compressed, which was not requested")
         body = bytearray()
         try:
             async with asyncio.timeout(seconds):
@@ -52,18 +51,18 @@ def connected(endpoint: Endpoint, options: OpenAIOptions, timeout: float | None 
                     body += part
                     if len(body) > MAX_RESPONSE_BYTES:
                         raise openai.OpenAIError(
-                            f"its answer has more than {MAX_RESPONSE_BYTES:,} bytes"
+                            f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes"
                         )
         except TimeoutError:
-            raise openai.OpenAIError(f"no whole reply in {seconds:g} s") from None
-        response._content = bytes(body)  # where httpx looks before it reads
+            raise openai.OpenAIError(f"no complete response within {seconds:g} s") from None
+        response._content = bytes(body)  # httpx does not read again if this is set
         response.encoding = "utf-8"
 
     http_client = openai.DefaultAsyncHttpxClient(
         trust_env=not endpoint.loopback,  # a proxy cannot reach this machine
         follow_redirects=False,
         event_hooks={"response": [read_bounded]},
-        # bytes sent behind an answer would be taken for the answer to the connection's next request
+        # Surplus bytes after a response would be read as the response to the connection's next request.
         limits=openai.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
     )
     return openai.AsyncOpenAI(
@@ -77,25 +76,25 @@ def connected(endpoint: Endpoint, options: OpenAIOptions, timeout: float | None 
 
 
 def reason_of(error: Exception, endpoint: Endpoint) -> str:
-    """Return an error of the SDK in words, without secrets."""
+    """Describe an error of the SDK, without secrets."""
     import openai
 
     if isinstance(error, openai.APIStatusError):
         if error.response.is_redirect:
             target = error.response.headers.get("location", "")
-            words = f"it redirects to {target}; give that server's address as --base-url"
+            message = f"redirect to {target}; pass that address as --base-url"
         else:
-            words = _message(error.response.text)
-        return f"status {error.status_code}: {first_words(words, endpoint.secrets)}"
+            message = _message(error.response.text)
+        return f"status {error.status_code}: {first_words(message, endpoint.secrets)}"
     if not isinstance(error, openai.APIConnectionError):
         return str(error)
     if isinstance(error, openai.APITimeoutError):
-        return "it did not answer in time"
+        return "timeout"
     cause: BaseException | None = error
     reason = "connection failed"
-    while cause is not None:  # the operating system's words are at the bottom
+    while cause is not None:  # the error of the operating system is the innermost cause
         if isinstance(cause, OSError) and cause.strerror:
-            # asyncio puts the address in place of the system's words
+            # asyncio replaces the system's message with the address
             number = cause.errno or 0
             reason = os.strerror(number) if number > 0 else cause.strerror
         inner = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None
@@ -104,12 +103,12 @@ def reason_of(error: Exception, endpoint: Endpoint) -> str:
 
 
 def first_words(text: str, secrets: Sequence[str] = (), most: int = 300) -> str:
-    """Return the beginning of a server's text in one line, its secrets redacted."""
+    """Return the first `most` characters of a server's text on one line, with secrets redacted."""
     return shortened(" ".join(without_keys(without(text, secrets)).split()), most)
 
 
 def _message(text: str) -> str:
-    """Return the message of a server's error; the whole text if it has another form."""
+    """Return the message of an error response, or the whole text if it has no known form."""
     try:
         body = parse_json(text)
     except ValueError:
@@ -120,29 +119,34 @@ def _message(text: str) -> str:
 
 
 def look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
-    """Return what a server says of itself and the model.
+    """Return what a server reports about itself and the model.
 
-    The keys are `url`, and if known `owned_by`, `max_model_len`, `root`, `version`. SetupError if the
-    server cannot be reached, refuses the key, or serves other models only.
+    Returns:
+        `url`, and if available `owned_by`, `max_model_len`, `root` and `version`.
+
+    Raises:
+        SetupError: The server is unreachable, rejects the key, or does not serve the model.
     """
-    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+    with ThreadPoolExecutor(
+        1
+    ) as thread:  # the main thread of a notebook already runs an event loop
         return thread.submit(asyncio.run, _look_up(endpoint, model, options)).result()
 
 
 async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> dict[str, Any]:
-    async with connected(endpoint, options, LOOK_UP_SECONDS) as client:
+    async with make_client(endpoint, options, LOOK_UP_SECONDS) as client:
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 served = await _served(client, endpoint)
                 version = await _version(client, endpoint)
         except TimeoutError:
             raise SetupError(
-                f"{endpoint.url} gives no whole answer in {LOOK_UP_SECONDS:g} s: check that it is the"
-                " right server and not overloaded"
+                f"{endpoint.url} sent no complete response within {LOOK_UP_SECONDS:g} s. Check the address,"
+                " and that the server is not overloaded."
             ) from None
     if served and model not in served:
         names = ", ".join(sorted(one_line(name[:80]) for name in served)[:20])
-        raise SetupError(f"{endpoint.url} does not serve {model}: give --model one of {names}")
+        raise SetupError(f"{endpoint.url} does not serve {model}. Set --model to one of: {names}")
     fields = {**{name: served.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
     return {
         "url": endpoint.url,
@@ -155,7 +159,7 @@ async def _look_up(endpoint: Endpoint, model: str, options: OpenAIOptions) -> di
 
 
 async def _served(client: Any, endpoint: Endpoint) -> dict[str, dict[str, Any]]:
-    """Return the models that a server lists, by name; none if it lists none."""
+    """Return the models that a server lists, by name."""
     import openai
 
     try:
@@ -164,36 +168,37 @@ async def _served(client: Any, endpoint: Endpoint) -> dict[str, dict[str, Any]]:
         return {entry["id"]: entry for entry in data if isinstance(entry["id"], str)}
     except openai.OpenAIError as error:
         _raise_if_unusable(error, endpoint)
-        LOG.warning("%s lists no models: %s", endpoint.url, reason_of(error, endpoint))
+        LOG.warning("%s does not list its models: %s", endpoint.url, reason_of(error, endpoint))
     except (ValueError, KeyError, TypeError):
-        LOG.warning("%s lists no models: %r", endpoint.url, first_words(raw.text, endpoint.secrets))
+        excerpt = first_words(raw.text, endpoint.secrets)
+        LOG.warning("%s does not list its models: %r", endpoint.url, excerpt)
     return {}
 
 
 def _raise_if_unusable(error: Exception, endpoint: Endpoint) -> None:
-    """Raise SetupError if an error means that the server can answer no request."""
+    """Raise SetupError if an error means that the server cannot answer any request."""
     import openai
 
     status, reason = getattr(error, "status_code", 0), reason_of(error, endpoint)
     if status in (401, 403):
         sender = "the key in the environment" if endpoint.headers else "a request without a key"
         raise SetupError(
-            f"{endpoint.url} refuses {sender} ({reason}): set RENDER_AGENT_API_KEY or OPENAI_API_KEY"
+            f"{endpoint.url} rejected {sender} ({reason}). Set RENDER_AGENT_API_KEY or OPENAI_API_KEY."
         ) from None
     if status == 404:
         raise SetupError(
-            f"{endpoint.url}/models does not exist: check that the address ends in /v1"
+            f"{endpoint.url}/models does not exist. Check that the address ends in /v1."
         ) from None
     if 300 <= status < 400 or status in (502, 503, 504):
         raise SetupError(f"{endpoint.url} cannot be used: {reason}") from None
     if isinstance(error, openai.APIConnectionError):
         raise SetupError(
-            f"{endpoint.url} cannot be reached: {reason}; check that the server is up"
+            f"{endpoint.url} cannot be reached ({reason}). Check that the server is running."
         ) from None
 
 
 async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
-    """Return the version that vLLM and SGLang tell beside their API; nothing for other servers."""
+    """Return the version, which vLLM and SGLang report; empty for other servers."""
     import openai
 
     if endpoint.host == HOSTED_HOST:
@@ -201,6 +206,6 @@ async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     try:
         body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
     except (openai.OpenAIError, ValueError, RecursionError):
-        return {}  # most servers have none
+        return {}  # most servers do not report one
     version = body.get("version") if isinstance(body, dict) else None
     return {"version": version} if isinstance(version, str) else {}

@@ -1,4 +1,4 @@
-"""Where OpenAI-compatible servers are, and the key that each is sent."""
+"""Addresses of OpenAI-compatible servers, and the key that each gets."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from render_agent.errors import SetupError, UsageError
 
 HOSTED_HOST = "api.openai.com"
-HOSTED_URL = f"https://{HOSTED_HOST}/v1"
-"""Where requests go when there is a key and no address."""
-
-KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")
-"""The environment variables that may hold the key, the first one set counts."""
+HOSTED_URL = f"https://{HOSTED_HOST}/v1"  # default if there is a key but no address
+KEY_VARIABLES = ("RENDER_AGENT_API_KEY", "OPENAI_API_KEY")  # the first one that is set is used
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One server. url: without credentials, safe to be shown. headers: what proves who asks; secret."""
+    """Address and credentials of a server."""
 
     url: str
+    """URL without credentials; safe to log."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Authentication headers; secret."""
 
     @property
     def host(self) -> str:
-        """The name or address of the machine."""
+        """Host name or address."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def loopback(self) -> bool:
-        """Whether it is on this machine, where no proxy should be asked."""
+        """True if the server is on this machine, so that proxies must be bypassed."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -41,29 +40,33 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The words that must not be written down."""
-        words: list[str] = []
+        """Strings that must not be logged."""
+        secrets: list[str] = []
         for value in self.headers.values():
-            kind, _, proof = value.partition(" ")
-            words.append(proof)
-            if kind == "Basic":  # a server may repeat what is meant as well as what is sent
-                pair = base64.b64decode(proof).decode()
-                words += [pair, pair.partition(":")[2]]
-        return tuple(filter(None, words))
+            scheme, _, credentials = value.partition(" ")
+            secrets.append(credentials)
+            if scheme == "Basic":  # a server may echo the decoded form, too
+                pair = base64.b64decode(credentials).decode()
+                secrets += [pair, pair.partition(":")[2]]
+        return tuple(filter(None, secrets))
 
 
 def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
-    """Return where the servers are: as given, else by OPENAI_BASE_URL, else the hosted one with a key.
+    """Return the servers.
 
-    UsageError where an address is none, or holds credentials although it will be written down;
-    SetupError where there is no address, or the key cannot be one.
+    Args:
+        base_urls: Values of `--base-url`; if empty, OPENAI_BASE_URL is used, or OpenAI's own API if there is a key.
+
+    Raises:
+        UsageError: An address is malformed or contains credentials.
+        SetupError: There is no address, or the key is malformed.
     """
     key = find_key()
     for address in base_urls:
         if "@" in _parts(address).netloc:
             raise UsageError(
-                "--base-url must not hold a password, it is written into the run folder: put the"
-                f" whole address into OPENAI_BASE_URL, or a key into {KEY_VARIABLES[0]}"
+                "--base-url must not contain a password, because it is saved in the run folder. Put the"
+                f" address into OPENAI_BASE_URL, or a key into {KEY_VARIABLES[0]}."
             )
     addresses = list(base_urls) or [os.environ.get("OPENAI_BASE_URL", "").strip()]
     if addresses == [""]:
@@ -78,43 +81,45 @@ def find_endpoints(base_urls: Sequence[str]) -> list[Endpoint]:
 
 
 def find_key() -> str | None:
-    """Return the key of the environment, None where there is none. SetupError where it cannot be one."""
+    """Return the key from the environment, or None. Raises SetupError if it is malformed."""
     name = next((name for name in KEY_VARIABLES if os.environ.get(name, "").strip()), None)
     if name is None:
         return None
     key = os.environ[name].strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise SetupError(f"{name} holds characters that no key has: set it again")
+        raise SetupError(f"{name} contains characters that are not allowed in a key: set it again")
     return key
 
 
 def endpoint(address: str, key: str | None) -> Endpoint:
-    """Return the server at an address. UsageError where that is no address of a server."""
+    """Return the server at an address. Raises UsageError if the address is malformed."""
     parts = _parts(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _no_address(address)
+        raise _invalid_address(address)
     netloc = parts.netloc.rpartition("@")[2]
     url = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
     if parts.query or parts.fragment:
         raise UsageError(
-            f"--base-url {url} must end with its path: give other fields by --engine-option extra_body"
+            f"--base-url {url} must not have a query: pass other fields with --engine-option extra_body"
         )
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        proof = "Basic " + base64.b64encode(pair.encode()).decode()
-        return Endpoint(url, {"Authorization": proof})
+        basic = "Basic " + base64.b64encode(pair.encode()).decode()
+        return Endpoint(url, {"Authorization": basic})
     return Endpoint(url, {"Authorization": f"Bearer {key}"} if key else {})
 
 
 def _parts(address: str) -> SplitResult:
     try:
         parts = urlsplit(address.strip())
-        _ = parts.port  # checked when it is read
+        _ = parts.port  # raises ValueError if it is not valid
         return parts
     except ValueError:
-        raise _no_address(address) from None
+        raise _invalid_address(address) from None
 
 
-def _no_address(address: str) -> UsageError:
-    shown = address.rpartition("@")[2]
-    return UsageError(f"--base-url {shown} is no address: write it like http://localhost:8000/v1")
+def _invalid_address(address: str) -> UsageError:
+    without_password = address.rpartition("@")[2]
+    return UsageError(
+        f"--base-url {without_password} is not a valid address. Example: http://localhost:8000/v1"
+    )

@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server as an engine: vLLM, SGLang, llama.cpp, hosted models."""
+"""The engine for OpenAI-compatible servers: vLLM, SGLang, llama.cpp, hosted models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from render_agent.engines.openai.chat_format import (
     request_fields,
     wire_messages,
 )
-from render_agent.engines.openai.client import connected, first_words, look_up, reason_of
+from render_agent.engines.openai.client import first_words, look_up, make_client, reason_of
 from render_agent.engines.openai.endpoints import HOSTED_HOST, Endpoint, find_endpoints
 from render_agent.engines.openai.openai_options import OpenAIOptions, read_options
 from render_agent.errors import EngineError, UsageError
@@ -32,53 +32,55 @@ from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 
-REASONING = Thinking("reasoning_effort", "medium", "none")
-"""How OpenAI's own models are told to think."""
-
-REQUESTS_PER_SERVER = 64
-"""Concurrent requests per server if `--batch-size` is auto."""
-
-MAX_PICTURE_BYTES = 512 << 20
-"""Of encoded pictures that are kept."""
-
-MAX_FAILED_IN_A_ROW = 3
-"""Requests that fail after all retries, with none succeeding between them, before a server is given up."""
+REASONING = Thinking("reasoning_effort", "medium", "none")  # for OpenAI's own API
+REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
+MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
+MAX_CONSECUTIVE_FAILURES = 3  # requests that fail after all retries before a server is abandoned
 
 
 @dataclass
 class Server:
-    """One server: its client, its questions, and why it was given up, if it was."""
+    """State of one server."""
 
     endpoint: Endpoint
     client: Any
     questions: set[str] = field(default_factory=set)
+    """Ids of the questions that are assigned to the server."""
     answered: bool = False
-    failed_in_a_row: int = 0
+    """True if the server has answered a request."""
+    consecutive_failures: int = 0
     lost: str | None = None
+    """The reason why the server was abandoned, otherwise None."""
 
-    def succeeded(self) -> None:
-        """Note an answer."""
-        self.answered, self.failed_in_a_row = True, 0
+    def record_success(self) -> None:
+        """Record a successful request."""
+        self.answered, self.consecutive_failures = True, 0
 
-    def failed(self, reason: str, *, at_once: bool = False) -> None:
-        """Note a failed request; give the server up after MAX_FAILED_IN_A_ROW of them, or at once."""
-        self.failed_in_a_row += 1
-        if self.lost is None and (at_once or self.failed_in_a_row >= MAX_FAILED_IN_A_ROW):
+    def record_failure(self, reason: str, *, is_final: bool = False) -> None:
+        """Record a failed request; abandon the server if it is final or the last of too many in a row."""
+        self.consecutive_failures += 1
+        has_failed = self.consecutive_failures >= MAX_CONSECUTIVE_FAILURES
+        if self.lost is None and (is_final or has_failed):
             self.lost = reason
-            LOG.error("%s is given up: %s", self.endpoint.url, reason)
+            LOG.error("no more requests to %s: %s", self.endpoint.url, reason)
 
 
-class RequestFailed(Exception):
-    """Why one request has no answer, while others may have theirs."""
+class RequestError(Exception):
+    """A single request failed; others may succeed."""
 
 
 class OpenAIEngine:
-    """Asks servers over HTTP with at most `batch_size` concurrent requests over all of them.
+    """Sends requests to servers over HTTP, at most `batch_size` at once over all servers.
 
-    All connections live in one thread with its own event loop, so that `close` ends every request at
-    once. The SDK retries what may pass; a fault of one request is its `Reply.error`. A question stays
-    with one server, whose prefix cache holds its dialogue, until that server is given up. EngineError
-    if the last server is lost.
+    All connections are in one thread with its own event loop, so that `close` cancels every request immediately. The SDK
+    retries temporary failures. A question stays on one server, whose prefix cache contains its dialogue, until that
+    server is abandoned; EngineError is raised when no server is left.
+
+    Args:
+        model: Name of the model.
+        endpoints: The servers.
+        options: The options; None for defaults.
+        batch_size: Maximum number of concurrent requests; None for 64 per server.
     """
 
     name = "openai"
@@ -91,17 +93,19 @@ class OpenAIEngine:
         options: OpenAIOptions | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Ask nothing yet. batch_size: None is 64 per server."""
         self.model = model
         self.options = options or OpenAIOptions()
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
-        self.servers = [Server(entry, connected(entry, self.options)) for entry in endpoints]
-        self._pictures: ByteCache[str] = ByteCache(MAX_PICTURE_BYTES)
+        self.servers = [Server(entry, make_client(entry, self.options)) for entry in endpoints]
+        self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         self._encoders = ThreadPoolExecutor(4, "data-url")
-        self._ended: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = queue.SimpleQueue()
-        self._waited_for = 0
-        self._gone: BaseException | None = None
+        # Completed requests; None is a call of `wake`.
+        self._completed: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._in_flight = 0
+        self._error: BaseException | None = None
         self._slots = asyncio.Semaphore(self.batch_size)
         self._running = 0
         self._loop = asyncio.new_event_loop()
@@ -109,7 +113,7 @@ class OpenAIEngine:
         self._thread.start()
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order."""
+        """Return a reply for every request, in the same order."""
 
         async def all_replies() -> list[Reply]:
             async with asyncio.TaskGroup() as group:
@@ -122,61 +126,63 @@ class OpenAIEngine:
             raise errors.exceptions[0] from None
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand over requests whose replies `ready` will give."""
-        self._waited_for += len(requests)
+        """Send requests; `ready` returns their replies."""
+        self._in_flight += len(requests)
         for request in requests:
 
-            def ended(done: Future[Reply], request: Request = request) -> None:
-                self._ended.put((request, done))
+            def complete(future: Future[Reply], request: Request = request) -> None:
+                self._completed.put((request, future))
 
             asyncio.run_coroutine_threadsafe(self._reply(request), self._loop).add_done_callback(
-                ended
+                complete
             )
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Wait until at least one submitted request is answered and give those that are.
+        """Wait for at least one submitted request to complete, and yield all completed ones.
 
-        Replies that came before the last server was lost are given before EngineError is raised.
+        Replies that arrived before the last server was lost are yielded before EngineError is raised.
         """
         yielded = woken = False
-        while self._waited_for:
+        while self._in_flight:
             try:
-                ended = self._ended.get(timeout=0 if yielded or woken or self._gone else timeout)
+                item = self._completed.get(
+                    timeout=0 if yielded or woken or self._error else timeout
+                )
             except queue.Empty:
                 break
-            if ended is None:
+            if item is None:
                 woken = True
                 continue
-            request, done = ended
-            if (error := done.exception()) is not None:
-                self._gone = self._gone or error
+            request, future = item
+            if (error := future.exception()) is not None:
+                self._error = self._error or error
                 break
-            self._waited_for -= 1
+            self._in_flight -= 1
             yielded = True
-            yield request, done.result()
-        if self._gone is not None and not yielded:
-            raise self._gone
+            yield request, future.result()
+        if self._error is not None and not yielded:
+            raise self._error
 
     def wake(self) -> None:
-        """Have `ready` wait no longer."""
-        self._ended.put(None)
+        """Interrupt the current or the next wait in `ready`."""
+        self._completed.put(None)
 
     def retire(self, question_id: str) -> None:
-        """Forget a question's server and its pictures."""
-        self._pictures.retire(question_id)
-        self._loop.call_soon_threadsafe(self._forget, question_id)
+        """Drop the server assignment and the cached images of a question."""
+        self._images.retire(question_id)
+        self._loop.call_soon_threadsafe(self._unassign, question_id)
 
     def close(self) -> None:
-        """End what is under way, all connections and the thread."""
+        """Cancel all requests, close all connections and stop the thread."""
         if self._loop.is_closed():
             return
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._encoders.shutdown(cancel_futures=True)
 
-    async def _end(self) -> None:
+    async def _cancel_all(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -185,20 +191,20 @@ class OpenAIEngine:
             await server.client.close()
         await self._loop.shutdown_asyncgens()
 
-    def _forget(self, question_id: str) -> None:
+    def _unassign(self, question_id: str) -> None:
         for server in self.servers:
             server.questions.discard(question_id)
 
     def _server_of(self, question_id: str) -> Server:
-        """Return the server of a question: its own, else the one with the fewest questions.
+        """Return the server of a question, assigning the one with the fewest questions if it has none.
 
-        EngineError if all are lost.
+        Raises EngineError if all servers are lost.
         """
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
             reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
             raise EngineError(
-                f"no server is left: {reasons}; see to the server, then resume with --continue"
+                f"all servers have failed: {reasons}. Fix the server, then resume with --continue"
             )
         for server in alive:
             if question_id in server.questions:
@@ -208,29 +214,28 @@ class OpenAIEngine:
         return server
 
     async def _reply(self, request: Request) -> Reply:
-        """Return the reply of one request, its samples asked for until all are there."""
+        """Answer one request, sending it again until all samples have arrived."""
         events: list[str] = []
         answers: list[Reply] = []
         async with self._slots:
             try:
                 messages = await self._loop.run_in_executor(self._encoders, self._prepare, request)
-            # A picture comes from a file and goes through PIL: whatever is wrong with it is a fault
-            # of this request alone.
+            # An image comes from a file and passes through PIL; any error concerns only this request.
             except Exception as error:
-                LOG.warning("%s: prompt failed", request.question_id, exc_info=True)
+                LOG.warning("%s: the prompt failed", request.question_id, exc_info=True)
                 return Reply(error=f"the prompt could not be prepared: {error}")
             while missing := request.distinct_samples - sum(len(a.samples) for a in answers):
                 seed = (request.seed + request.distinct_samples - missing) % 2**32
                 try:
-                    answer = await self._ask(request, messages, missing, seed, events)
-                except RequestFailed as error:
+                    answer = await self._send(request, messages, missing, seed, events)
+                except RequestError as error:
                     LOG.warning("%s, turn %d: %s", request.question_id, request.turn, error)
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
                 answers.append(replace(answer, samples=answer.samples[:missing]))
         return reply_of(request, answers, sum(answer.seconds for answer in answers), events)
 
-    async def _ask(
+    async def _send(
         self,
         request: Request,
         messages: Sequence[Mapping[str, Any]],
@@ -238,9 +243,18 @@ class OpenAIEngine:
         seed: int,
         events: list[str],
     ) -> Reply:
-        """Ask the question's server, and the next one if that is lost. `events`: one per retry.
+        """Send a request to the question's server, or to another one if that is lost.
 
-        RequestFailed if this request has no answer, EngineError if all servers are lost.
+        Args:
+            request: The request.
+            messages: The converted messages.
+            samples: Number of samples to request.
+            seed: Seed of the samples.
+            events: Gets one entry per retry.
+
+        Raises:
+            RequestError: This request failed.
+            EngineError: All servers are lost.
         """
         import openai
 
@@ -248,18 +262,16 @@ class OpenAIEngine:
             server = self._server_of(request.question_id)
             fields = request_fields(request, samples, seed, self.options, server.endpoint)
             self._running += 1
-            together, began = self._running, time.perf_counter()
+            running, began = self._running, time.perf_counter()
             try:
                 raw = await server.client.chat.completions.with_raw_response.create(
                     model=self.model, messages=messages, extra_body=fields
                 )
             except openai.OpenAIError as error:
-                self._note(server, error)
+                self._record_error(server, error)
                 if server.lost is None:
                     reason = reason_of(error, server.endpoint)
-                    raise RequestFailed(
-                        f"{server.endpoint.url} gave no answer ({reason})"
-                    ) from None
+                    raise RequestError(f"{server.endpoint.url} did not answer ({reason})") from None
                 events.append("retried")
                 continue
             finally:
@@ -270,85 +282,85 @@ class OpenAIEngine:
             except ValueError:
                 answer = None
             if answer is None:
-                shown = first_words(raw.text, server.endpoint.secrets)
-                server.failed(f"it answered with something else than a chat: {shown!r}")
-                raise RequestFailed(
-                    f"{server.endpoint.url} answered with something else than a chat: {shown!r}"
+                excerpt = first_words(raw.text, server.endpoint.secrets)
+                server.record_failure(f"the response is not a chat completion: {excerpt!r}")
+                raise RequestError(
+                    f"{server.endpoint.url}: the response is not a chat completion: {excerpt!r}"
                 )
-            server.succeeded()
-            return replace(answer, seconds=time.perf_counter() - began, batch_size=together)
+            server.record_success()
+            return replace(answer, seconds=time.perf_counter() - began, batch_size=running)
 
     @staticmethod
-    def _note(server: Server, error: Exception) -> None:
-        """Note a failed request at its server, which is lost at once if no other request can succeed."""
+    def _record_error(server: Server, error: Exception) -> None:
+        """Record a failed request; abandon the server immediately if no other request can succeed."""
         import openai
 
         status = getattr(error, "status_code", 0)
         timed_out = isinstance(error, openai.APITimeoutError)
         unreachable = isinstance(error, openai.APIConnectionError) and not timed_out
-        refused = 400 <= status < 500 and status not in (408, 409, 429)
-        barred = status in (401, 403, 404) or 300 <= status < 400
-        if refused and not barred and server.answered:
-            return  # a fault of this request, such as its length
-        server.failed(reason_of(error, server.endpoint), at_once=barred or unreachable)
+        is_rejected = 400 <= status < 500 and status not in (408, 409, 429)
+        is_final = status in (401, 403, 404) or 300 <= status < 400
+        if is_rejected and not is_final and server.answered:
+            return  # a problem of this request, such as its length
+        server.record_failure(reason_of(error, server.endpoint), is_final=is_final or unreachable)
 
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
-        """Return the messages of a request as they are sent. Raises what its pictures raise."""
+        """Return the converted messages of a request. Raises any error that an image causes."""
 
         def url(file: str) -> str:
-            encoded = self._pictures.get(file, request.question_id)
+            encoded = self._images.get(file, request.question_id)
             if encoded is None:
                 encoded = data_url(request.picture(file))
-                self._pictures.put(file, encoded, len(encoded), request.question_id)
+                self._images.put(file, encoded, len(encoded), request.question_id)
             return encoded
 
         return wire_messages(request.messages, url, self.options.image_detail)
 
 
-def describe(config: RunConfig, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run records of its servers and the model they serve.
+def describe(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of the servers and the model for the run record.
 
-    given: the engine options. UsageError for an option that the server decides; SetupError if a server
-    cannot be reached or does not serve the model.
+    Raises:
+        UsageError: An option is set that the server determines.
+        SetupError: A server is unreachable or does not serve the model.
     """
-    options, endpoints = _options_of(config, model, given), find_endpoints(config.base_url)
-    servers = [look_up(entry, model, options) for entry in endpoints]
+    options = _options_of(config, model, engine_options)
+    servers = [look_up(entry, model, options) for entry in find_endpoints(config.base_url)]
     hybrid = _is_hybrid(model, servers)
     return {"name": "openai", "model": model, "servers": servers, "hybrid": hybrid}
 
 
-def make(config: RunConfig, model: str, given: Mapping[str, Any]) -> OpenAIEngine:
-    """Return the engine. UsageError and SetupError as of `describe`."""
-    options, endpoints = _options_of(config, model, given), find_endpoints(config.base_url)
-    looked_up = [look_up(entry, model, options) for entry in endpoints]
+def make(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> OpenAIEngine:
+    """Return the engine. Raises UsageError and SetupError as `describe`."""
+    options, endpoints = _options_of(config, model, engine_options), find_endpoints(config.base_url)
+    servers = [look_up(entry, model, options) for entry in endpoints]
     engine = OpenAIEngine(model, endpoints, options, config.fixed_batch_size)
-    if _is_hybrid(model, looked_up):
-        # Its server keeps few states: a dialogue that waits for all others finds its own gone.
+    if _is_hybrid(model, servers):
+        # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
         engine.capabilities = replace(engine.capabilities, one_dialogue=True)
     return engine
 
 
-def _is_hybrid(model: str, looked_up: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a model has recurrent layers, by its name or by what a server says that it was made from."""
+def _is_hybrid(model: str, servers: Sequence[Mapping[str, Any]]) -> bool:
+    """True if a model has recurrent layers, judging by its name or the `root` that a server reports."""
     return any(
-        family_named(name).recurrent for name in (model, *(str(t.get("root")) for t in looked_up))
+        family_named(name).recurrent
+        for name in (model, *(str(server.get("root")) for server in servers))
     )
 
 
-def _options_of(config: RunConfig, model: str, given: Mapping[str, Any]) -> OpenAIOptions:
+def _options_of(config: RunConfig, model: str, engine_options: Mapping[str, Any]) -> OpenAIOptions:
     for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")
-            raise UsageError(
-                f"{flag} is decided by the server that --engine openai asks: leave it out"
-            )
+            raise UsageError(f"{flag} is determined by the server with --engine openai. Omit it.")
     require("--engine openai", "openai")
-    options = read_options(given)
+    options = read_options(engine_options)
     hosted = any(entry.host == HOSTED_HOST for entry in find_endpoints(config.base_url))
-    form = REASONING if hosted else family_named(model).thinking
+    thinking = REASONING if hosted else family_named(model).thinking
     template = options.extra_body.get("chat_template_kwargs")
-    known = given if hosted else template if isinstance(template, Mapping) else {}
-    arguments = form.arguments(config.thinking, known)
+    template_kwargs = template if isinstance(template, Mapping) else {}
+    arguments = thinking.arguments(config.thinking, engine_options if hosted else template_kwargs)
     if hosted:
         return replace(options, reasoning_effort=arguments.get("reasoning_effort"))
     if not arguments:

@@ -1,4 +1,4 @@
-"""The `--engine-option`s of `--engine openai`."""
+"""Engine options of `--engine openai`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Positive = Annotated[float, Meta(gt=0, le=1e15)]
 
 @dataclass(frozen=True, slots=True)
 class OpenAIOptions:
-    """How servers are asked.
+    """Options for requests to servers.
 
     Attributes:
         timeout: Seconds that a server may be silent before its reply is complete.
-        connect_timeout: Seconds to reach the server.
+        connect_timeout: Seconds to connect to the server.
         retries: Retries per request, with the SDK's exponential backoff or the server's Retry-After.
         max_tokens_field: Name of the field that limits the tokens of a reply; by default
             `max_completion_tokens` for OpenAI's own servers and if `reasoning_effort` is set.
-        omit: Fields that are not sent, for servers that refuse them.
-        extra_body: Fields of every request, sent as they are.
+        omit: Fields to leave out, for servers that reject them.
+        extra_body: Additional fields of every request, sent unchanged.
         image_detail: `low` or `high`.
     """
 
@@ -39,7 +39,7 @@ class OpenAIOptions:
     image_detail: str | None = None
 
 
-def read_options(given: Mapping[str, Any]) -> OpenAIOptions:
-    """Return the engine options K=V as they were read. UsageError if one is unknown or invalid."""
-    check_engine_options(given, get_type_hints(OpenAIOptions, include_extras=True), "openai")
-    return OpenAIOptions(**given)
+def read_options(options: Mapping[str, Any]) -> OpenAIOptions:
+    """Check and convert parsed engine options. Raises UsageError if one is unknown or invalid."""
+    check_engine_options(options, get_type_hints(OpenAIOptions, include_extras=True), "openai")
+    return OpenAIOptions(**options)

@@ -1,4 +1,4 @@
-"""The policies that look at no view: random walks, chance, and the commonest answer."""
+"""Policies that ignore the views: random walks, random answers, and the most frequent answer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.score.chance import frequent_answers
 from render_agent.util.numbers import is_number
 
-FITTED = "fitted on the truths of the same questions, like the paper's baseline"
-"""Said of whatever gives the commonest answers."""
+# Part of the note of every policy that gives the most frequent answers.
+FITTED = "fitted on the ground truth of the same questions, like the paper's baseline"
 
 
 def draw(question_id: str, seed: int) -> random.Random:
-    """Return a random generator that depends on the question's id and the seed alone."""
+    """Return a random generator that depends only on the question id and the seed."""
     digest = hashlib.sha256(f"{seed} {question_id}".encode("utf-8", "backslashreplace")).digest()
     return random.Random(digest)
 
 
 class Explorer:
-    """Looks around, walks a little, and gives the commonest answer to the question's type."""
+    """Looks around, walks a little, and gives the most frequent answer for the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.answers = frequent_answers(questions)
@@ -34,7 +34,7 @@ class Explorer:
         self.seed = seed
 
     def reply(self, request: Request) -> str:
-        """Return the next step of the walk; at its end, or in the last turn, the answer."""
+        """Return the next step of the walk, or the answer at its end or in the last turn."""
         steps = self.walk(request.question_id)
         if request.turn >= len(steps) or request.last:
             answer = self.answers[request.question_id]
@@ -43,7 +43,7 @@ class Explorer:
         return json.dumps(steps[request.turn])
 
     def walk(self, question_id: str) -> list[dict[str, Any]]:
-        """Return the replies of the turns before the answer, as they are in JSON."""
+        """Return the replies before the answer, as JSON objects."""
         chance = draw(self.chance_ids.get(question_id, question_id), self.seed)
         steps: list[dict[str, Any]] = [
             {"reasoning": "I look around first.", "view": "around"},
@@ -69,24 +69,24 @@ class Explorer:
 
 
 class Wanderer:
-    """Moves at random until the last turn, and then gives the commonest answer to the question's type."""
+    """Moves at random until the last turn, then gives the most frequent answer for the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self._explorer = Explorer(questions, seed)
 
     def reply(self, request: Request) -> str:
-        """Return a random move, or in the last turn the answer."""
+        """Return a random move, or the answer in the last turn."""
         return self.samples(request)[0]
 
     def samples(self, request: Request) -> list[str]:
-        """Return as many random moves, each drawn from the request's seed and its own number."""
+        """Return one random move per sample, drawn from the request's seed and the sample number."""
         if request.last:
             return [self._explorer.reply(request)] * request.samples
         return [random_move(request.seed, number) for number in range(request.samples)]
 
 
 def random_move(seed: int, number: int) -> str:
-    """Return a move that depends on these two alone: a turn by any angle, mostly with a walk after it."""
+    """Return a rotation by a random angle, usually followed by a walk; depends only on the arguments."""
     chance = random.Random(f"{seed} {number}")
     move = {
         "reasoning": "I go somewhere else.",
@@ -98,23 +98,28 @@ def random_move(seed: int, number: int) -> str:
 
 
 class RandomAnswer:
-    """Answers at once: a uniform choice among the options, or among the truths of the type's questions."""
+    """Answers immediately: uniform among the options, or among the ground truths of the question type."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.questions = {question.id: question for question in questions}
         self.seed = seed
         self.truths: dict[str, list[str]] = {}
         for question in questions:
-            known = question.truth is not None and question.change is None
-            if known and question.wanted == "number":
+            has_truth = question.truth is not None and question.change is None
+            if has_truth and question.wanted == "number":
                 self.truths.setdefault(question.type, []).append(str(question.truth))
 
     def reply(self, request: Request) -> str:
-        """Return a random answer, the same whenever this question is asked."""
+        """Return a random answer, which is the same in every turn of a question."""
         return json.dumps({"answer": self.guess(request.question_id), "done": True})
 
     def guess(self, question_id: str, least: float = 0.0) -> str:
-        """Return a random answer; least: of a number, where one of the truths is so large."""
+        """Return a random answer.
+
+        Args:
+            question_id: Id of the question.
+            least: Smallest number to return, if any of the ground truths is that large.
+        """
         question = self.questions[question_id]
         chance = draw(question.chance_id, self.seed)
         if question.change is not None and question.wanted == "text":
@@ -128,17 +133,17 @@ class RandomAnswer:
 
 EXPLORER = NamedPolicy(
     lambda questions, seed, config: Explorer(questions, seed),
-    f"answers by rule: the commonest answer to each type, {FITTED}",
+    f"rule-based: most frequent answer per question type, {FITTED}",
 )
 WANDERER = NamedPolicy(lambda questions, seed, config: Wanderer(questions, seed))
 RANDOM = NamedPolicy(
     lambda questions, seed, config: RandomAnswer(questions, seed),
-    "answers by chance: uniform among the options, numbers drawn from the truths of the type's questions",
+    "random: uniform among the options; numbers drawn from the ground truths of the same question type",
 )
 
 
 class FixedAnswers:
-    """Gives every question its one answer, in its first turn."""
+    """Gives a fixed answer per question in the first turn."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
         self.answers = answers
@@ -150,5 +155,5 @@ class FixedAnswers:
 
 FREQUENCY = NamedPolicy(
     lambda questions, seed, config: FixedAnswers(frequent_answers(questions)),
-    f"answers by rule: the commonest answer to each type, {FITTED}",
+    f"rule-based: most frequent answer per question type, {FITTED}",
 )

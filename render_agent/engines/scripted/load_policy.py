@@ -1,4 +1,4 @@
-"""The policies that `--model` names: registered ones, replies written in a file, and policies in Python."""
+"""Loads the policy for `--engine scripted --model`: a registered name, a file of replies, or a Python file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from render_agent.util.safe_parse import parse_json, read_bounded
 
 
 def policy_maker(model: str) -> NamedPolicy:
-    """Return the policy that `--model` names: by its name, or a file as `policy_of_file` has it.
+    """Return the policy for a value of `--model`.
 
-    SetupError where it is neither, or where the file cannot be read or imported.
+    Args:
+        model: A registered name, or the path of a file that `policy_of_file` accepts.
+
+    Raises:
+        SetupError: There is no such policy or file, or the file cannot be read or imported.
     """
     if model in registry.names("scripted policy"):
         policy: NamedPolicy = registry.load("scripted policy", model)
         return policy
     path = Path(model)
     if path.suffix not in SUFFIXES or not path.is_file():
-        known = ", ".join(registry.names("scripted policy"))
+        names = ", ".join(registry.names("scripted policy"))
         raise SetupError(
-            f"--engine scripted has no model {model!r}: give one of {known}, or an existing"
+            f"--engine scripted has no model {model!r}: use one of {names}, or an existing"
             f" .py, .json or .jsonl file{did_you_mean(model, registry.names('scripted policy'))}"
         )
     return policy_of_file(path)
@@ -40,36 +44,45 @@ SUFFIXES = (".py", ".json", ".jsonl")
 
 
 class Replies:
-    """Gives replies that were written down: for every question its list, a turn each.
+    """Replays prepared replies.
 
-    `*` stands for any other question; after its last reply a list repeats it.
+    Args:
+        replies: Lists of replies by question id, one reply per turn. The key `*` applies to all other questions.
+            After the last reply of a list, that reply is repeated.
     """
 
     def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
         self.replies = replies
 
     def reply(self, request: Request) -> str:
-        """Return the reply written for this question and turn, an empty one where there is none."""
+        """Return the prepared reply for this question and turn; an empty string if there is none."""
         texts = self.replies.get(request.question_id, self.replies.get("*", [""]))
         return texts[min(request.turn, len(texts) - 1)] if texts else ""
 
 
 def policy_of_file(path: Path) -> NamedPolicy:
-    """Return what builds the policy of a file.
+    """Return the policy that a file defines.
 
-    path: a .py file with `policy(questions, seed)`, or a .json or .jsonl file as `read_replies` has it.
-    SetupError where it cannot be read or imported.
+    Args:
+        path: A .py file with a function `policy(questions, seed)`, or a .json or .jsonl file that
+            `read_replies` accepts.
+
+    Raises:
+        SetupError: The file cannot be read or imported.
     """
     if path.suffix == ".py":
-        return _imported(path)
+        return _import_policy(path)
     replies = read_replies(path)
     return NamedPolicy(lambda questions, seed, config: Replies(replies))
 
 
 def read_replies(path: Path) -> dict[str, list[str]]:
-    """Return the replies in a .json or .jsonl file by question id. SetupError where it holds none.
+    """Return the replies in a .json or .jsonl file by question id.
 
-    Its entries are {"id": …, "replies": [text or object, …]}, "*" for any other question.
+    The entries have the form {"id": …, "replies": [text or object, …]}; the id "*" applies to all other questions.
+
+    Raises:
+        SetupError: The file cannot be read or is malformed.
     """
     try:
         with os_errors(SetupError, f"read {path}"):
@@ -79,12 +92,12 @@ def read_replies(path: Path) -> dict[str, list[str]]:
         else:
             rows = parse_json(text)
     except ValueError as error:
-        raise SetupError(f"{path} is no JSON: {error}") from error
+        raise SetupError(f"{path} is not valid JSON: {error}") from error
     replies: dict[str, list[str]] = {}
     for number, row in enumerate(rows if isinstance(rows, list) else [rows], start=1):
         if not (isinstance(row, dict) and "id" in row and isinstance(row.get("replies"), list)):
             raise SetupError(
-                f'{path}, entry {number}: it must be {{"id": …, "replies": [text or object, …]}}'
+                f'{path}, entry {number} must have the form {{"id": …, "replies": [text or object, …]}}'
             )
         replies[str(row["id"])] = [
             reply if isinstance(reply, str) else json.dumps(reply) for reply in row["replies"]
@@ -92,24 +105,24 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     return replies
 
 
-def _imported(path: Path) -> NamedPolicy:
+def _import_policy(path: Path) -> NamedPolicy:
     spec = importlib.util.spec_from_file_location(f"render_agent_policy_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise SetupError(f"{path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for the annotations of their module
+    sys.modules[spec.name] = module  # dataclasses look up annotations there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # it is anybody's code
+    except Exception as error:  # user code can raise anything
         raise SetupError(f"{path} cannot be imported: {first_line(error)}") from error
     make = getattr(module, "policy", None)
     if not callable(make):
-        raise SetupError(f"{path} has no function policy(questions, seed) that returns a policy")
+        raise SetupError(f"{path} does not define a function policy(questions, seed)")
 
     def build(questions: Sequence[Question], seed: int, config: RunConfig | None) -> Policy:
         try:
             policy: Policy = make(questions, seed)
-        except Exception as error:  # it is anybody's code
+        except Exception as error:  # user code can raise anything
             raise SetupError(f"policy() in {path} failed: {first_line(error)}") from error
         if not callable(getattr(policy, "reply", None)):
             raise SetupError(f"policy() in {path} must return an object with reply(request)")

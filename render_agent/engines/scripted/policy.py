@@ -1,4 +1,4 @@
-"""The protocol of scripted policies, and how one is declared under a name."""
+"""The protocol of scripted policies, and their declaration under a name."""
 
 from __future__ import annotations
 
@@ -12,34 +12,44 @@ from render_agent.options import RunConfig
 
 
 class Policy(Protocol):
-    """Decides what to reply; built with the list of questions, so that it can know what no prompt holds.
+    """Chooses the replies. A policy is built with the list of questions, so it can use what no prompt contains.
 
-    It may have three methods more: `samples(request)`, where those of one request differ, gives as many replies as it
-    has samples, of which the first is what `reply` returns; `believe(request)` gives the reply to a request that has a
-    `probe`, and without it a policy says where it stands and that it knows of nothing; `close()` gives back what it
-    holds, such as what it draws with.
+    A policy can define three optional methods:
+
+    - `samples(request)` returns one reply per sample, if samples differ; the first must equal `reply(request)`.
+    - `believe(request)` returns the reply to a request with a `probe`. By default, the engine replies with the actual
+      camera position and no objects.
+    - `close()` releases resources, such as a renderer.
     """
 
     def reply(self, request: Request) -> str:
-        """Return the text of the reply to one request."""
+        """Return the text of the reply to a request."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """A named policy: how it is built, and the note that must stand beside its figures.
-
-    make: given the questions of a run, its seed and its options; None stands for no run, and a policy that
-    needs scenes or annotations does without them then. note: what stands beside its figures. knows_boxes:
-    whether it answers from the boxes of scenes.
-    """
+    """A policy that can be selected by name."""
 
     make: Callable[[Sequence[Question], int, RunConfig | None], Policy]
+    """Builds the policy from the questions, the seed and the run options. If the options are None, there is
+    no run, and the policy must work without scenes and annotations."""
     note: str | None = None
+    """Shown next to the results of the policy."""
     knows_boxes: bool = False
+    """True if the policy answers from the object boxes of the scenes."""
 
     def __call__(
         self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
     ) -> Policy:
-        """Return the policy. QuestionsError where a file of truths is in no known format."""
+        """Build the policy.
+
+        Args:
+            questions: The questions of the run.
+            seed: Seed of all random choices.
+            config: The run options; None outside a run.
+
+        Raises:
+            QuestionsError: An annotation file has an unknown format.
+        """
         return self.make(questions, seed, config)

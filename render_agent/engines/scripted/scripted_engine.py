@@ -1,4 +1,4 @@
-"""The engine that replies by rule instead of by a model: for a first run, for baselines, for tests."""
+"""The engine that replies with a policy instead of a model: for a first run, for baselines, for tests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from render_agent.options import RunConfig
 
 logger = logging.getLogger(__name__)
 
-BATCH_SIZE = 64
-"""Requests in one call, where nothing else is asked for."""
+BATCH_SIZE = 64  # default number of requests per batch
 
 
 class ScriptedEngine(BatchingEngine):
-    """An engine that asks a policy; it answers in no time and always the same.
+    """Answers with a policy, deterministically and without a model.
 
-    A word counts as a token, and a picture as `picture_tokens`.
+    Args:
+        policy: Chooses the replies.
+        batch_size: Largest number of requests per batch.
+        picture_tokens: Tokens to count per image; every word of a text counts as one token.
     """
 
     name = "scripted"
@@ -38,15 +40,15 @@ class ScriptedEngine(BatchingEngine):
         self.picture_tokens = picture_tokens
 
     def close(self) -> None:
-        """Let the policy give back what it holds."""
+        """Close the policy if it has a `close` method."""
         if (close := getattr(self.policy, "close", None)) is not None:
             close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return the policy's reply to every request, in their order."""
-        return [self._one(request, len(requests)) for request in requests]
+        """Return the policy's reply to every request, in the same order."""
+        return [self._answer_one(request, len(requests)) for request in requests]
 
-    def _one(self, request: Request, batch_size: int) -> Reply:
+    def _answer_one(self, request: Request, batch_size: int) -> Reply:
         if request.about is not None:
             request = replace(request, question_id=request.about)
         samples = getattr(self.policy, "samples", None) if request.probe is None else None
@@ -59,35 +61,36 @@ class ScriptedEngine(BatchingEngine):
                 texts = tuple(samples(request))
             else:
                 texts = (self.policy.reply(request),) * request.samples
-        except Exception as error:  # a policy is anybody's code and may raise anything
-            logger.exception("the policy failed at question %s", request.question_id)
+        except Exception as error:  # a policy is user code and can raise anything
+            logger.exception("the policy failed for question %s", request.question_id)
             return Reply(batch_size=batch_size, error=f"the policy raised {error!r}")
         replies = tuple(text for text in texts if isinstance(text, str))
         if len(replies) < len(texts):
-            odd = next(text for text in texts if not isinstance(text, str))
-            fault = f"the policy must reply with a text, not {type(odd).__name__}"
-            return Reply(batch_size=batch_size, error=fault)
+            wrong = next(text for text in texts if not isinstance(text, str))
+            error_text = f"the policy must return a string, not {type(wrong).__name__}"
+            return Reply(batch_size=batch_size, error=error_text)
         if len(replies) != request.samples:
-            fault = f"the policy gave {len(replies)} samples, not {request.samples}"
-            return Reply(batch_size=batch_size, error=fault)
-        read = sum(
+            error_text = f"the policy returned {len(replies)} samples instead of {request.samples}"
+            return Reply(batch_size=batch_size, error=error_text)
+        prompt_tokens = sum(
             len(piece["text"].split()) if piece["type"] == "text" else self.picture_tokens
             for message in request.messages
             for piece in message["content"]
         )
-        once = replies[:1] if samples is None else replies
+        distinct = replies[:1] if samples is None else replies
         tokens = Tokens(
-            prompt=read * len(once),
-            reply=sum(len(text.split()) for text in once),
-            cached=read * (len(once) - 1),  # as an engine that reads a prompt once for its samples
+            prompt=prompt_tokens * len(distinct),
+            reply=sum(len(text.split()) for text in distinct),
+            # As if a prefix cache shared the prompt among the samples.
+            cached=prompt_tokens * (len(distinct) - 1),
         )
         return Reply(replies, tokens, batch_size=batch_size)
 
 
 def belief_of_nothing(request: Request) -> str:
-    """Return the belief of a policy that looks at nothing: where it stands, and that all is unseen."""
+    """Return the belief of a policy that ignores the views: its actual position, and no object seen."""
     probe = request.probe
-    assert probe is not None, "it asks what is believed"
+    assert probe is not None, "the request has no probe"
     x, y, _ = probe.camera.position
     belief = {
         "objects": [],
@@ -106,9 +109,17 @@ def make_scripted(
     batch_size: int = BATCH_SIZE,
     config: RunConfig | None = None,
 ) -> ScriptedEngine:
-    """Return the engine of a named policy or of a file. SetupError as in `policy_maker`.
+    """Build the engine for a policy.
 
-    config: the options of the run, for policies that know more than its questions.
+    Args:
+        model: Name or file of the policy, as in `policy_maker`.
+        questions: The questions of the run.
+        seed: Seed of the policy's random choices.
+        batch_size: Largest number of requests per batch.
+        config: The run options, for policies that need scenes or annotations; None outside a run.
+
+    Raises:
+        SetupError: As in `policy_maker`.
     """
     policy = policy_maker(model)(questions, seed, config)
     tokens = 0 if config is None else picture_tokens(model, *config.image_size)

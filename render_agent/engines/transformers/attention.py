@@ -1,9 +1,8 @@
-"""Attention over the pages of a KV cache: prompts packed one after the other, or one new token a row."""
+"""Attention over the pages of a KV cache, for packed prompts (prefill) and for one new token per row (decoding)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Several
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,104 +16,103 @@ from render_agent.engines.families.model_families import TwoWay
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
 from render_agent.engines.transformers.model.recurrent_state import StateCall
 
+# Names of our implementations in the library. It packs images only for implementations with "flash" in their name.
 PAGED = "render_agent_paged"
 PACKED_VISION = "render_agent_packed_flash"
-"""Names under which the library finds our attention; one with "flash" in it is handed pictures packed."""
+UNMASKED_SDPA = "render_agent_sdpa"  # PyTorch's attention with our masks
 
-SEEING = "render_agent_sdpa"
-"""PyTorch's attention as the library calls it, with masks of ours."""
+MAX_FLASH_WIDTH = 256  # limit of PyTorch's flash attention on the width of a head
+UNSUPPORTED = ("softcap", "s_aux")  # arguments of models with capped scores and attention sinks
 
-FLASH_WIDTH = 256
-"""The widest heads that PyTorch's flash attention takes."""
-
-UNKNOWN = ("softcap", "s_aux")
-"""What some models change scores by that this attention knows nothing of: caps, and sinks beside the keys."""
-
-
-_ATTENDING: ContextVar[_Paged | KeyRecorder] = ContextVar("attending")
-"""What one call of the model does with the queries, keys and values of its new tokens."""
+# The attention of the current model call.
+_CURRENT_CALL: ContextVar[_PagedAttention | KeyRecorder] = ContextVar("attending")
 
 
 @contextmanager
-def attending(model: Any, call: _Paged | KeyRecorder) -> Iterator[None]:
-    """Let a model's text part attend by `call` within; on a GPU its pictures are packed, too."""
+def attend_with(model: Any, call: _PagedAttention | KeyRecorder) -> Iterator[None]:
+    """Use `call` as the attention of a model's text part; on a GPU, also pack images in the vision part."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(PAGED, _paged)
     AttentionInterface.register(PACKED_VISION, _packed_vision)
     configs = [(model.config.get_text_config(), PAGED)]
     vision = getattr(model.config, "vision_config", None)
-    if vision is not None and hasattr(vision, "spatial_merge_size") and flash_runs(model):
+    if vision is not None and hasattr(vision, "spatial_merge_size") and can_use_flash(model):
         configs.append((vision, PACKED_VISION))
-    before = [config._attn_implementation for config, _ in configs]
-    token = _ATTENDING.set(call)
+    originals = [config._attn_implementation for config, _ in configs]
+    token = _CURRENT_CALL.set(call)
     try:
         for config, name in configs:
             config._attn_implementation = name
         with call.states.installed() if call.states is not None else nullcontext():
             yield
     finally:
-        _ATTENDING.reset(token)
-        for (config, _), name in zip(configs, before, strict=True):
+        _CURRENT_CALL.reset(token)
+        for (config, _), name in zip(configs, originals, strict=True):
             config._attn_implementation = name
 
 
 def logits_of(
     model: Any,
-    call: _Paged | KeyRecorder,
+    call: _PagedAttention | KeyRecorder,
     ids: torch.Tensor,
-    places: torch.Tensor,
-    kept: int | torch.Tensor,
-    **pictures: torch.Tensor,
+    positions: torch.Tensor,
+    logits_to_keep: int | torch.Tensor,
+    **images: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the logits that one call of the model gives, (tokens, vocabulary), attending by `call`.
+    """Call the model and return the logits, (kept tokens, vocabulary). Raises any error of the model.
 
-    ids: (tokens,). places: their positions, (axes, tokens). kept: behind which tokens logits are asked for, the last
-    so many (0: all) or some. Raises whatever the model causes.
+    Args:
+        model: The model.
+        call: The attention to use.
+        ids: The tokens, (tokens,).
+        positions: Their positions, (axes, tokens).
+        logits_to_keep: Number of last tokens to return logits for (0 for all), or the indices of the tokens.
+        images: Model inputs for images.
     """
-    with torch.inference_mode(), attending(model, call):
+    with torch.inference_mode(), attend_with(model, call):
         output = model(
             input_ids=ids[None],
             attention_mask=None,
-            position_ids=places if len(places) == 1 else places[:, None],
+            position_ids=positions if len(positions) == 1 else positions[:, None],
             use_cache=False,
-            logits_to_keep=kept,
-            **pictures,
+            logits_to_keep=logits_to_keep,
+            **images,
         )
     logits: torch.Tensor = output.logits[0]
     return logits
 
 
-def leave_no_row_blind(model: Any) -> None:
-    """Let masked padding attend to all keys, so that no query is left without one; its results are not used.
+def unmask_padding_rows(model: Any) -> None:
+    """Let masked padding attend to all keys, so that no query is without a key. Its results are not used.
 
-    Some kernels of GPUs make NaN of a row without a key, which then spread.
+    Some GPU kernels return NaN for a query without keys, which then spreads to other rows.
     """
     from transformers import AttentionInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    def seeing(*args: Any, **more: Any) -> torch.Tensor | None:
+    def unmasked(*args: Any, **more: Any) -> torch.Tensor | None:
         mask: torch.Tensor | None = sdpa_mask(*args, **more)
-        if mask is None or mask.shape[-2] == 1:  # a single query sees its own key
+        if mask is None or mask.shape[-2] == 1:  # a single query always attends to its own key
             return mask
         return mask | ~mask.any(-1, keepdim=True)
 
     config = model.config.get_text_config()
     if config._attn_implementation == "sdpa":
-        AttentionInterface.register(SEEING, sdpa_attention_forward)
-        AttentionMaskInterface.register(SEEING, seeing)
-        config._attn_implementation = SEEING
+        AttentionInterface.register(UNMASKED_SDPA, sdpa_attention_forward)
+        AttentionMaskInterface.register(UNMASKED_SDPA, unmasked)
+        config._attn_implementation = UNMASKED_SDPA
 
 
-def current_call() -> _Paged | None:
-    """Return how the call under way attends in pages; None in any other call."""
-    call = _ATTENDING.get(None)
-    return call if isinstance(call, _Paged) else None
+def current_call() -> _PagedAttention | None:
+    """Return the paged attention of the current model call, or None."""
+    call = _CURRENT_CALL.get(None)
+    return call if isinstance(call, _PagedAttention) else None
 
 
 class KeyRecorder:
-    """Attends within one call of one token alone, and keeps every layer's keys and values."""
+    """Attention for a trial call with a single token, which records the keys and values of every layer."""
 
     def __init__(self, states: StateCall | None = None) -> None:
         self.states = states
@@ -130,24 +128,21 @@ class KeyRecorder:
         scale: float | None,
         window: int | None = None,
     ) -> torch.Tensor:
-        """Return what the query attends to, which is its own key alone."""
+        """Return the attention output; the token attends only to itself."""
         self.layers[layer] = key, value
         self.has_windows |= window is not None
-        return causal(query, key, value, scale)
+        return causal_attention(query, key, value, scale)
 
 
 @dataclass(frozen=True)
-class _Paged:
-    """What reading prompts and writing replies have in common: new keys and values go into the pages first.
-
-    query and key (tokens, heads, width), where heads of queries may share one of keys, value (tokens, shared heads,
-    its width) → (tokens, heads, value's width). window: how many tokens a query of this layer sees, its own the last
-    of them; None for all. slots: where the new tokens go, (tokens,) int64. states: what recurrent layers go on from.
-    """
+class _PagedAttention:
+    """Base class of prefill and decoding attention, which first stores new keys and values in the pages."""
 
     layers: Mapping[int, LayerPages]
     slots: torch.Tensor
+    """Slots of the new tokens, (tokens,) int64."""
     states: StateCall | None = field(default=None, kw_only=True)
+    """Use of recurrent states; None if the model has none."""
 
     def __call__(
         self,
@@ -158,9 +153,18 @@ class _Paged:
         scale: float | None,
         window: int | None = None,
     ) -> torch.Tensor:
-        """Return what the queries of one layer attend to."""
+        """Store keys and values, and return the attention output of one layer, (tokens, heads, value width).
+
+        Args:
+            layer: Index of the layer.
+            query: (tokens, heads, width).
+            key: (tokens, shared heads, width); each is shared by a group of query heads.
+            value: (tokens, shared heads, value width).
+            scale: Factor of the scores; None for the default.
+            window: Number of tokens that a query attends to, including its own; None for all.
+        """
         keys, values = self.layers[layer].flat
-        # Of a model that is laid over several devices, every layer has its pages beside it.
+        # If the model is distributed over several devices, the pages are on the device of their layer.
         slots = self.slots.to(keys.device)
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
@@ -169,147 +173,155 @@ class _Paged:
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
     ) -> torch.Tensor:
-        """Return what queries attend to, whose keys and values are written."""
+        """Return the attention output for queries whose keys and values are already stored."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class PackedPrompt:
-    """One prompt of a call: its new tokens among those of all, and its pages with the tokens that they hold.
-
-    pictures: where new pictures begin and end in the prompt, for layers where the tokens of one see each other.
-    """
+    """One prompt of a prefill call."""
 
     start: int
+    """Index of its first new token among those of the call."""
     end: int
+    """Index after its last new token."""
     pages: slice | torch.Tensor
     tokens: int
-    pictures: Several[tuple[int, int]] = ()
+    """Number of tokens in the pages, including the new ones."""
+    images: Sequence[tuple[int, int]] = ()
+    """Start and end of new images in the prompt, for layers with bidirectional attention within an image."""
 
     def mask(self, window: int | None, two_way: TwoWay, device: Any) -> torch.Tensor:
-        """Return what each new token sees, (new tokens, tokens) bool; it always sees itself."""
+        """Return the attention mask of the new tokens, (new tokens, tokens) bool. A token attends to itself."""
         first = self.tokens - (self.end - self.start)
-        asks = torch.arange(first, self.tokens, device=device)[:, None]
-        seen = torch.arange(self.tokens, device=device)[None]
-        near = seen > asks - (self.tokens if window is None else window)
-        mask = (seen <= asks) & near
-        for start, end in self.pictures if two_way != "never" else ():
+        queries = torch.arange(first, self.tokens, device=device)[:, None]
+        keys = torch.arange(self.tokens, device=device)[None]
+        in_window = keys > queries - (self.tokens if window is None else window)
+        mask = (keys <= queries) & in_window
+        for start, end in self.images if two_way != "never" else ():
             rows = slice(start - first, end - first)
-            mask[rows, start:end] = near[rows, start:end] if two_way != "beyond" else True
+            mask[rows, start:end] = in_window[rows, start:end] if two_way != "beyond" else True
         return mask
 
 
 @dataclass(frozen=True)
-class PrefillAttention(_Paged):
-    """Attention of the new tokens of packed prompts, each to those before it in its own prompt.
+class PrefillAttention(_PagedAttention):
+    """Attention of the new tokens of packed prompts to their own prompts.
 
-    two_way: in which layers the tokens of one picture see each other. For a GPU in half precision all_slots holds
-    the slots of all prompts' tokens, one prompt after the other, bounds the int32 bounds of new and of all tokens,
-    (prompts + 1,) each, and most the longest of each. Elsewhere, and where heads are too wide or pictures are seen
-    both ways, prompts are taken one by one.
+    Flash attention for all prompts at once is used if `all_slots`, `bounds` and `max_lengths` are set, heads are narrow
+    enough, and no layer has bidirectional images. Otherwise prompts are computed one at a time.
     """
 
-    prompts: Several[PackedPrompt]
+    prompts: Sequence[PackedPrompt]
     all_slots: torch.Tensor | None = None
+    """Slots of all tokens of all prompts, one prompt after the other."""
     bounds: tuple[torch.Tensor, torch.Tensor] | None = None
-    most: tuple[int, int] = (0, 0)
+    """Bounds of the prompts among the new tokens and among all tokens, (prompts + 1,) int32 each."""
+    max_lengths: tuple[int, int] = (0, 0)
+    """Longest prompt in new tokens and in all tokens."""
     two_way: TwoWay = "never"
+    """Layers with bidirectional attention within an image."""
     _masks: dict[tuple[int, int | None, TwoWay], torch.Tensor] = field(default_factory=dict)
 
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
     ) -> torch.Tensor:
-        """Return what queries attend to, whose keys and values are written."""
+        """Return the attention output for queries whose keys and values are already stored."""
         pages = self.layers[layer]
-        both = self.two_way if window is not None or self.two_way != "sliding" else "never"
+        two_way = self.two_way if window is not None or self.two_way != "sliding" else "never"
         width, value_width = query.shape[-1], pages.values.shape[-1]
         if (
             self.all_slots is not None
             and self.bounds is not None
-            and (both == "never" or not any(prompt.pictures for prompt in self.prompts))
-            and width == value_width <= FLASH_WIDTH
+            and (two_way == "never" or not any(prompt.images for prompt in self.prompts))
+            and width == value_width <= MAX_FLASH_WIDTH
         ):
             keys, values = (part.index_select(0, self.all_slots) for part in pages.flat)
-            return flash(query, keys, values, self.bounds, self.most, True, scale, window)
+            return flash_attention(
+                query, keys, values, self.bounds, self.max_lengths, True, scale, window
+            )
         return torch.cat(
             [
-                causal(
+                causal_attention(
                     query[prompt.start : prompt.end],
-                    _of_pages(pages.keys, prompt.pages, prompt.tokens),
-                    _of_pages(pages.values, prompt.pages, prompt.tokens),
+                    _gather_tokens(pages.keys, prompt.pages, prompt.tokens),
+                    _gather_tokens(pages.values, prompt.pages, prompt.tokens),
                     scale,
-                    self._mask(number, window, both, query.device),
+                    self._mask(index, window, two_way, query.device),
                 )
-                for number, prompt in enumerate(self.prompts)
+                for index, prompt in enumerate(self.prompts)
             ]
         )
 
     def _mask(
-        self, number: int, window: int | None, both: TwoWay, device: Any
+        self, index: int, window: int | None, two_way: TwoWay, device: Any
     ) -> torch.Tensor | None:
-        """Return the attention mask of a prompt's new tokens, made once for all layers; None where it is plainly causal."""
-        prompt = self.prompts[number]
+        """Return the cached attention mask of a prompt's new tokens; None if it is simply causal."""
+        prompt = self.prompts[index]
         if window is not None and prompt.tokens <= window:
             window = None
-        if not prompt.pictures:
-            both = "never"
-        if window is None and both == "never":
+        if not prompt.images:
+            two_way = "never"
+        if window is None and two_way == "never":
             return None
-        key = number, window, both
+        key = index, window, two_way
         if key not in self._masks or self._masks[key].device != device:
-            self._masks[key] = prompt.mask(window, both, device)
+            self._masks[key] = prompt.mask(window, two_way, device)
         return self._masks[key]
 
 
 @dataclass(frozen=True)
-class DecodeAttention(_Paged):
-    """Attention of one new token a row to all tokens of its row.
-
-    tables: every row's pages, (rows, pages) int32. lengths: tokens of every row, the new one included, (rows,) int32.
-    rows: pages and tokens of every row where they are taken one by one, as elsewhere than on a GPU with Triton.
-    """
+class DecodeAttention(_PagedAttention):
+    """Attention of one new token per row to all tokens of its row."""
 
     tables: torch.Tensor
+    """Pages of every row, (rows, pages) int32."""
     lengths: torch.Tensor
-    rows: Several[tuple[slice | torch.Tensor, int]] | None = None
+    """Number of tokens of every row, including the new one, (rows,) int32."""
+    rows: Sequence[tuple[slice | torch.Tensor, int]] | None = None
+    """Pages and number of tokens of every row, to compute rows one at a time; None to use the Triton kernel."""
 
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
     ) -> torch.Tensor:
-        """Return what queries attend to, whose keys and values are written."""
+        """Return the attention output for queries whose keys and values are already stored."""
         pages = self.layers[layer]
         count, heads, width = query.shape
         if self.rows is None:
             from render_agent.engines.transformers.gpu.kernels import paged_decode
 
             if window is not None:
-                raise NotImplementedError("paged_decode knows no window")
+                raise NotImplementedError("paged_decode does not support windows")
             scale = scale or width**-0.5
             return paged_decode(query, pages.keys, pages.values, self.tables, self.lengths, scale)
         shared = pages.keys.shape[2]
         grouped = query.reshape(count, 1, shared, heads // shared, width)
-        attended = []
-        for queries, (own, tokens) in zip(grouped, self.rows, strict=True):
+        outputs = []
+        for queries, (row_pages, tokens) in zip(grouped, self.rows, strict=True):
             first = 0 if window is None else max(0, tokens - window)
             keys, values = (
-                _of_pages(part, own, tokens)[first:].transpose(0, 1)[None]
+                _gather_tokens(part, row_pages, tokens)[first:].transpose(0, 1)[None]
                 for part in (pages.keys, pages.values)
             )
-            attended.append(scaled_dot_product_attention(queries, keys, values, scale=scale))
-        return torch.cat(attended).reshape(count, heads, -1)
+            outputs.append(scaled_dot_product_attention(queries, keys, values, scale=scale))
+        return torch.cat(outputs).reshape(count, heads, -1)
 
 
-def causal(
+def causal_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     scale: float | None,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what the last tokens of one prompt attend to, each to all before it: (new tokens, heads, width).
+    """Return the causal attention output of the last tokens of one prompt, (new tokens, heads, width).
 
-    query (new tokens, heads, width), key and value (tokens, shared heads, width); nothing is repeated
-    for the heads that share keys. mask: what each sees, (new tokens, tokens) bool, where that is not all before it.
+    Args:
+        query: (new tokens, heads, width).
+        key: (tokens, shared heads, width); not repeated for the heads of a group.
+        value: (tokens, shared heads, width).
+        scale: Factor of the scores; None for the default.
+        mask: (new tokens, tokens) bool; None for the causal mask.
     """
     new, heads, width = query.shape
     tokens, shared, _ = key.shape
@@ -320,34 +332,41 @@ def causal(
     )
     if mask is None and new < tokens:
         mask = torch.ones(new, tokens, dtype=torch.bool, device=query.device).tril(tokens - new)
-    # Memory-efficient attention gives wrong numbers for such strides (PyTorch 2.11 on CUDA).
+    # Memory-efficient attention returns wrong results for these strides (PyTorch 2.11 on CUDA).
     with sdpa_kernel(SDPBackend.MATH) if query.is_cuda else nullcontext():
-        attended = scaled_dot_product_attention(
+        output = scaled_dot_product_attention(
             grouped, keys, values, attn_mask=mask, is_causal=mask is None and new > 1, scale=scale
         )
-    return attended.permute(2, 0, 1, 3).reshape(new, heads, -1)
+    return output.permute(2, 0, 1, 3).reshape(new, heads, -1)
 
 
-def flash(
+def flash_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     bounds: tuple[Any, Any],
-    most: tuple[int, int],
+    max_lengths: tuple[int, int],
     is_causal: bool,
     scale: float | None,
     window: int | None = None,
 ) -> torch.Tensor:
-    """Return flash attention of packed sequences, (tokens, heads, width), on a GPU in half precision.
+    """Return the flash attention output of packed sequences, (tokens, heads, width), on a GPU in half precision.
 
-    bounds: int32 bounds of queries and of keys. most: the longest of each. The last query of a sequence sees its
-    last key. window: how many keys a query sees.
+    Args:
+        query: (query tokens, heads, width).
+        key: (tokens, shared heads, width).
+        value: (tokens, shared heads, width).
+        bounds: Bounds of the sequences among the queries and among the keys, (sequences + 1,) int32 each.
+        max_lengths: Longest sequence in queries and in keys.
+        is_causal: Causal attention, where the last query of a sequence attends to its last key.
+        scale: Factor of the scores; None for the default.
+        window: Number of keys that a query attends to, including its own; None for all.
     """
     sides = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
-    attended: torch.Tensor = torch.ops.aten._flash_attention_forward(
-        query, key, value, *bounds, *most, 0.0, is_causal, False, scale=scale, **sides
+    output: torch.Tensor = torch.ops.aten._flash_attention_forward(
+        query, key, value, *bounds, *max_lengths, 0.0, is_causal, False, scale=scale, **sides
     )[0]
-    return attended
+    return output
 
 
 def _paged(
@@ -360,16 +379,16 @@ def _paged(
     sliding_window: int | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The library's interface: all tokens of a call stand in one row, (1, heads, tokens, width).
+    """Attention function for the library; all tokens of a call are in one row, (1, heads, tokens, width).
 
-    NotImplementedError where a layer's scores are made in a way that is not ours.
+    Raises NotImplementedError if a layer needs an unsupported kind of attention.
     """
-    for name in UNKNOWN:
+    for name in UNSUPPORTED:
         if more.get(name) is not None:
-            raise NotImplementedError(f"attention with {name} is not known")
+            raise NotImplementedError(f"attention with {name} is not supported")
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
-    attended = _ATTENDING.get()(module.layer_idx, query, key, value, scaling, sliding_window)
-    return attended[None], None
+    output = _CURRENT_CALL.get()(module.layer_idx, query, key, value, scaling, sliding_window)
+    return output[None], None
 
 
 def _packed_vision(
@@ -383,41 +402,52 @@ def _packed_vision(
     max_length_q: Any = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The library's interface for pictures, one after the other: (1, heads, patches, width)."""
+    """Attention function for the library's vision towers; images are packed, (1, heads, patches, width)."""
     assert cu_seq_lens_q is not None
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
-    bounds, most = cu_seq_lens_q.int(), int(max_length_q)
-    attended = flash(query, key, value, (bounds, bounds), (most, most), False, scaling)
-    return attended[None], None
+    bounds, longest = cu_seq_lens_q.int(), int(max_length_q)
+    output = flash_attention(
+        query, key, value, (bounds, bounds), (longest, longest), False, scaling
+    )
+    return output[None], None
 
 
-def page_index(pages: Several[int], device: Any) -> slice | torch.Tensor:
-    """Return what picks pages out of all: a slice, which copies nothing, where they stand side by side."""
+def page_index(pages: Sequence[int], device: Any) -> slice | torch.Tensor:
+    """Return an index of pages: a slice, which avoids a copy, if they are consecutive."""
     first = pages[0]
     if list(pages) == [*range(first, first + len(pages))]:
         return slice(first, first + len(pages))
     return torch.tensor(pages, device=device)
 
 
-def _of_pages(part: torch.Tensor, pages: slice | torch.Tensor, tokens: int) -> torch.Tensor:
-    """Return the first tokens of some pages, (tokens, heads, width)."""
-    chosen = pages if isinstance(pages, slice) else pages.to(part.device)
-    return part[chosen].flatten(0, 1)[:tokens]
+def _gather_tokens(part: torch.Tensor, pages: slice | torch.Tensor, tokens: int) -> torch.Tensor:
+    """Return the keys or values of the first tokens in some pages, (tokens, heads, width)."""
+    index = pages if isinstance(pages, slice) else pages.to(part.device)
+    return part[index].flatten(0, 1)[:tokens]
 
 
-def on_one_gpu(model: Any) -> bool:
-    """Whether all of a model lies on one NVIDIA or AMD GPU."""
-    places = getattr(model, "hf_device_map", None) or {}
-    return bool(model.device.type == "cuda" and len(set(places.values())) <= 1)
+def is_on_one_gpu(model: Any) -> bool:
+    """True if the whole model is on one NVIDIA or AMD GPU."""
+    device_map = getattr(model, "hf_device_map", None) or {}
+    return bool(model.device.type == "cuda" and len(set(device_map.values())) <= 1)
 
 
-def flash_runs(model: Any) -> bool:
-    """Whether PyTorch's flash attention can attend for a model: on one GPU of Ampere or later, in half precision."""
-    half = model.dtype in (torch.bfloat16, torch.float16)
-    return half and on_one_gpu(model) and torch.cuda.get_device_capability(model.device) >= (8, 0)
+def can_use_flash(model: Any) -> bool:
+    """True if PyTorch's flash attention supports a model: one GPU, Ampere or later, half precision."""
+    is_half = model.dtype in (torch.bfloat16, torch.float16)
+    return (
+        is_half
+        and is_on_one_gpu(model)
+        and torch.cuda.get_device_capability(model.device) >= (8, 0)
+    )
 
 
-def page_slots(tables: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return the slots of one token a row, (rows,) int64: tables (rows, pages), places (rows,)."""
-    page = tables.gather(1, (places // PAGE_TOKENS).long()[:, None])[:, 0].long()
-    return page * PAGE_TOKENS + places % PAGE_TOKENS
+def page_slots(tables: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Return the slot of one token per row, (rows,) int64.
+
+    Args:
+        tables: Pages of every row, (rows, pages).
+        indices: Index of the token in every row, (rows,).
+    """
+    page = tables.gather(1, (indices // PAGE_TOKENS).long()[:, None])[:, 0].long()
+    return page * PAGE_TOKENS + indices % PAGE_TOKENS

@@ -1,9 +1,8 @@
-"""The check of the KV cache by `doctor --probe`: prompts read with kept keys and values score as those read anew."""
+"""Checks for `doctor --probe` that the KV cache does not change the model's scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence as Several
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,29 +13,27 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.families.pictures import OF_TEXT
-from render_agent.engines.memory.faults import Fault, attempt_patiently
+from render_agent.engines.families.pictures import TEXT_OUTPUTS
+from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import InFlightRequest, Sample
 
-EXACT = 1e-3
-"""By how much of their range scores in float32 may differ anywhere: rounding stays far below, a wrong place does not."""
+# Largest difference between scores in float32, relative to their range: rounding is far below, a wrong position above.
+MAX_EXACT_DIFFERENCE = 1e-3
 
-SPREADS = 3.0
-"""In half precision: how many times further from each other than two exact ways of reading anew.
+# In half precision, the difference may be this many times the difference between two exact implementations of attention.
+# The root mean square is compared: two real errors (mixed and decayed recurrent states) increased it several times, but
+# not the largest difference.
+TOLERANCE_FACTOR = 3.0
+MIN_SPREAD_EPS = (
+    1 / 16
+)  # lower bound of the difference between implementations, in units of the dtype's epsilon
 
-Scores then differ by their root mean square, which two real errors, of states that were mixed and of states that
-faded, moved several times as far as rounding does; their greatest difference moved no further.
-"""
-
-LEAST_SPREAD = 1 / 16
-"""The least that two ways of reading are taken to differ by, in steps of the number's precision at one."""
-
-WORDS = ("What do you see? ", "Where would you go now? ", "Is it far to the door? ")
-"""What is said in the trials: in half precision a router of experts may choose others in one of them by chance."""
+# Several trials, because in half precision a router of experts can choose other experts in one of them.
+TEXTS = ("What do you see? ", "Where would you go now? ", "Is it far to the door? ")
 
 ALIGNED_TOKENS = 32
 
@@ -44,141 +41,148 @@ SIZES = {"narrow.png": (96, 128), "wide.png": (160, 96), "small.png": (64, 64)}
 
 
 def cache_mismatch(loaded: LoadedModel) -> str | None:
-    """Return in one sentence why keys and values cannot be kept with this model; None where they can.
+    """Return an error message if the KV cache changes this model's scores; otherwise None.
 
-    Two dialogues of unlike length, with pictures, are read together, then their second turns behind
-    what was kept, then one token is written: the scores must be those of reading each anew, alone, as far
-    as two ways of reading anew agree themselves.
+    Two dialogues of different lengths with images are prefilled together, then their second turns with the cache, then
+    one token is decoded. The scores must agree with those of computing each prompt alone and without a cache, within the
+    tolerance.
     """
     if loaded.inputs.form is None:
-        return "only its processor knows what a picture becomes"
-    difference = allowed = 0.0
-    for words in WORDS:
+        return "its processor has to see the whole prompt to preprocess an image"
+    difference = tolerance = 0.0
+    for text in TEXTS:
         try:
-            reason = attempt_patiently(
-                partial(score_difference, loaded, words), loaded.model.device
+            result = attempt_with_retries(
+                partial(score_difference, loaded, text), loaded.model.device
             )
         finally:
             loaded.inputs.retire("probe")
-        # The library's classes differ by family and version: one that does not take our attention may
-        # raise anything, and is then run without it.
-        if isinstance(reason, Fault):
-            return f"the model does not take our attention ({reason.reason})"
-        difference, allowed = reason
-        if difference <= allowed:
+        # The library's classes differ by family and version; one that does not support our attention can raise anything.
+        if isinstance(result, Fault):
+            return f"the model does not support our attention ({result.reason})"
+        difference, tolerance = result
+        if difference <= tolerance:
             return None
     return (
-        f"scores differ by {difference:.2g} of their range from those of reading everything anew, and"
-        f" {allowed:.2g} could be rounding"
+        f"with the KV cache, scores differ by {difference:.2g} of their range, more than the"
+        f" {tolerance:.2g} that rounding explains"
     )
 
 
-def score_difference(loaded: LoadedModel, words: str = WORDS[0]) -> tuple[float, float]:
-    """Return by how much scores from the cache differ from those of reading anew, as parts of their range, and the tolerance.
+def score_difference(loaded: LoadedModel, text: str = TEXTS[0]) -> tuple[float, float]:
+    """Return the largest difference of any row between scores with and without the cache, and the tolerance.
 
-    That is at the most, in any row.
+    Both are relative to the range of the scores.
     """
-    shown = ("narrow.png", "wide.png"), ("small.png",)
+    files = ("narrow.png", "wide.png"), ("small.png",)
     dialogues: list[list[chat.Message]] = [[], []]
     family = loaded.inputs.family
-    exact = loaded.model.dtype == torch.float32
+    is_exact = loaded.model.dtype == torch.float32
     cache = prefill.new_cache(loaded)
-    worst: list[torch.Tensor] = []
+    differences: list[torch.Tensor] = []
     spreads: list[torch.Tensor] = []
     prompts: list[PreparedPrompt] = []
     for turn in range(2):
         dialogues = [
-            _next_turn(loaded, before, words, *files)
-            for before, files in zip(dialogues, shown, strict=True)
+            _next_turn(loaded, history, text, *own)
+            for history, own in zip(dialogues, files, strict=True)
         ]
         prompts = [
-            loaded.inputs.prepare(Request("probe", 0, messages, _picture)) for messages in dialogues
+            loaded.inputs.prepare(Request("probe", 0, messages, _image)) for messages in dialogues
         ]
         if not turn:
-            sequences = [cache.begin(str(n), prompt) for n, prompt in enumerate(prompts)]
+            sequences = [cache.add(str(n), prompt) for n, prompt in enumerate(prompts)]
         entries = []
         for sequence, prompt in zip(sequences, prompts, strict=True):
             sequence.pinned, start = True, sequence.cached_tokens(prompt)
             cache.reserve(sequence, start, len(prompt.ids) + 1)
-            values = [picture.values() for picture in prompt.shown if picture.start >= start]
-            entries.append(prefill.Unread(prompt, sequence, start, values))
-        scores = prefill.read(loaded.model, cache, entries, family)
+            tensors = [image.values() for image in prompt.images if image.start >= start]
+            entries.append(prefill.UnreadPrompt(prompt, sequence, start, tensors))
+        scores = prefill.prefill(loaded.model, cache, entries, family)
         for sequence, prompt in zip(sequences, prompts, strict=True):
             sequence.mark_read(prompt)
         uncached = torch.cat([uncached_scores(loaded, [prompt]) for prompt in prompts])
-        worst.append(row_differences(scores, uncached, exact))
-        if not exact:
-            with _other_attention(loaded.model):
-                spreads.append(row_differences(uncached_scores(loaded, prompts), uncached, exact))
+        differences.append(row_differences(scores, uncached, is_exact))
+        if not is_exact:
+            with _alternative_attention(loaded.model):
+                alternative = uncached_scores(loaded, prompts)
+            spreads.append(row_differences(alternative, uncached, is_exact))
     token = int(uncached[0].argmax())
     rows = []
     for sequence, prompt in zip(sequences, prompts, strict=True):
         offset = prefill.next_position(prompt, family.axes) - len(sequence.ids)
-        rows.append(Sample(_NOTHING, 0, sequence, offset=offset, written=[token]))
+        rows.append(Sample(_NO_REQUEST, 0, sequence, offset=offset, written=[token]))
     scores = Decoder(loaded.model, cache, family.axes, ()).step(rows)[0]
-    longer = torch.cat([uncached_scores(loaded, [prompt], token) for prompt in prompts])
-    worst.append(row_differences(scores, longer, exact))
-    difference = float(torch.cat(worst).max())
-    if exact:
-        return difference, EXACT
-    least = LEAST_SPREAD * torch.finfo(loaded.model.dtype).eps
-    return difference, SPREADS * max(float(torch.cat(spreads).median()), least)
+    with_token = torch.cat([uncached_scores(loaded, [prompt], token) for prompt in prompts])
+    differences.append(row_differences(scores, with_token, is_exact))
+    difference = float(torch.cat(differences).max())
+    if is_exact:
+        return difference, MAX_EXACT_DIFFERENCE
+    min_spread = MIN_SPREAD_EPS * torch.finfo(loaded.model.dtype).eps
+    return difference, TOLERANCE_FACTOR * max(float(torch.cat(spreads).median()), min_spread)
 
 
-_NOTHING: Any = InFlightRequest.__new__(InFlightRequest)
-"""No request stands behind a token that is written as a trial."""
+_NO_REQUEST: Any = InFlightRequest.__new__(
+    InFlightRequest
+)  # decoding a trial token needs no request
 
 
 def _next_turn(
-    loaded: LoadedModel, history: Several[chat.Message], words: str, *files: str
+    loaded: LoadedModel, history: Sequence[chat.Message], text: str, *files: str
 ) -> list[chat.Message]:
-    """Return the messages of a dialogue's next turn, which shows these pictures, behind its history."""
-    shown = [chat.picture(file) for file in files]
-    begun = [chat.message("system", chat.text("Look around."))]
-    answered = [*history, chat.assistant('{"rotation_angle_degrees": 45}')] if history else begun
-    asked = chat.text("And now?" if history else words * len(files))
-    messages = [*answered, chat.message("user", asked, *shown)]
-    return list(misaligned(loaded, Request("probe", 0, messages, _picture)).messages)
+    """Return the messages of a dialogue after a further turn with these images."""
+    images = [chat.picture(file) for file in files]
+    opening = [chat.message("system", chat.text("Look around."))]
+    answered = [*history, chat.assistant('{"rotation_angle_degrees": 45}')] if history else opening
+    question = chat.text("And now?" if history else text * len(files))
+    messages = [*answered, chat.message("user", question, *images)]
+    return list(misaligned(loaded, Request("probe", 0, messages, _image)).messages)
 
 
 def misaligned(loaded: LoadedModel, request: Request) -> Request:
-    """Return a request that says a little more, so that its prompt is a token longer than a multiple of `ALIGNED_TOKENS`.
+    """Lengthen a request so that its prompt has one token more than a multiple of `ALIGNED_TOKENS`.
 
-    Some kernels of GPUs gave wrong numbers there (PyTorch's memory-efficient attention before August 2026).
+    Some GPU kernels were wrong for such lengths (PyTorch's memory-efficient attention before August 2026).
     """
-    *before, last = request.messages
-    asked = request
-    for words in range(2 * ALIGNED_TOKENS):
-        more = [chat.text(" so" * words)] if words else []
-        longer = {**last, "content": [*last["content"], *more]}
-        asked = replace(request, messages=[*before, longer])
-        if len(loaded.inputs.prepare(asked).ids) % ALIGNED_TOKENS == 1:
+    *earlier, last = request.messages
+    longer = request
+    for count in range(2 * ALIGNED_TOKENS):
+        more = [chat.text(" so" * count)] if count else []
+        message = {**last, "content": [*last["content"], *more]}
+        longer = replace(request, messages=[*earlier, message])
+        if len(loaded.inputs.prepare(longer).ids) % ALIGNED_TOKENS == 1:
             break
-    return asked
+    return longer
 
 
-def _picture(file: str) -> Image.Image:
-    """Return a test picture with a gradient everywhere, in the size of its name."""
+def _image(file: str) -> Image.Image:
+    """Return a test image with gradients, in the size that belongs to its name."""
     slope = Image.linear_gradient("L")
     bands = [slope, slope.rotate(90), slope.rotate(180)]
     return Image.merge("RGB", bands).resize(SIZES[file])
 
 
 def uncached_scores(
-    loaded: LoadedModel, prompts: Several[PreparedPrompt], token: int | None = None
+    loaded: LoadedModel, prompts: Sequence[PreparedPrompt], token: int | None = None
 ) -> torch.Tensor:
-    """Return the scores behind prompts, and a token, that are read together, as the library reads them.
+    """Return the scores after a batch of prompts, computed by the library without our cache.
 
-    ValueError where its processor makes other tokens of one than we do.
+    Args:
+        loaded: The model.
+        prompts: The prompts.
+        token: Appended to every prompt if given.
+
+    Raises:
+        ValueError: The processor tokenizes a prompt differently.
     """
-    tensors = loaded.inputs.processed(prompts)
+    tensors = loaded.inputs.process(prompts)
     ids = tensors["input_ids"].tolist()
     if any(tuple(row[-len(p.ids) :]) != p.ids for row, p in zip(ids, prompts, strict=True)):
-        raise ValueError("its processor makes other tokens of a prompt")
+        raise ValueError("the processor tokenizes a prompt differently")
     if token is not None:
-        # What a text's token is told beside its number: it is looked at, and is no part of a picture.
+        # All other inputs, such as token types, are 0 for a text token.
         inputs = {"input_ids": token, "attention_mask": 1}
-        for name in OF_TEXT & tensors.keys():
+        for name in TEXT_OUTPUTS & tensors.keys():
             more = torch.full((len(prompts), 1), inputs.get(name, 0))
             tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
     tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
@@ -188,21 +192,24 @@ def uncached_scores(
 
 
 @contextmanager
-def _other_attention(model: Any) -> Iterator[None]:
-    """Let a model's text part attend by other code of the library within, which is as exact and rounds otherwise."""
+def _alternative_attention(model: Any) -> Iterator[None]:
+    """Use another attention implementation of the library, which is equally exact but rounds differently."""
     config = model.config.get_text_config()
-    before = config._attn_implementation
-    config._attn_implementation = "sdpa" if before == "eager" else "eager"
+    original = config._attn_implementation
+    config._attn_implementation = "sdpa" if original == "eager" else "eager"
     try:
         yield
     finally:
-        config._attn_implementation = before
+        config._attn_implementation = original
 
 
 def row_differences(scores: torch.Tensor, uncached: torch.Tensor, exact: bool) -> torch.Tensor:
-    """Return by how much two sets of scores differ row by row, as a part of the second's range, (rows,).
+    """Return the difference between two sets of scores per row, relative to the range of the second, (rows,).
 
-    exact: by the greatest difference, otherwise by the root of their mean square, which rounding moves little.
+    Args:
+        scores: (rows, vocabulary).
+        uncached: (rows, vocabulary).
+        exact: Return the largest difference; otherwise the root mean square, which is less sensitive to rounding.
     """
     differences = (scores - uncached) / (uncached.amax(-1) - uncached.amin(-1))[:, None]
     return differences.abs().amax(-1) if exact else differences.square().mean(-1).sqrt()

@@ -1,9 +1,8 @@
-"""Holds replies to a JSON schema, token by token, by llguidance.
+"""Constrains replies to a JSON schema, token by token, with llguidance.
 
-A guided reply is one JSON object and its end: keys in the schema's order (those that are not
-required may be left out), at most one line break or space between two tokens of JSON, nothing
-before the object but an optional think block and two line breaks, nothing behind it. Numbers keep
-the schema's bounds. Tokens that stand for no text (pictures, roles, tools) do not come up.
+A guided reply is one JSON object followed by an end token. Keys are in the order of the schema (optional ones can be
+missing), there is at most one line break or space between JSON tokens, and only a think block and up to two line breaks
+can precede the object. Numbers respect the bounds of the schema. Control tokens (images, roles, tools) do not occur.
 """
 
 from __future__ import annotations
@@ -22,105 +21,109 @@ from render_agent.engines.families.thinking import Marks, Thinking
 
 LOG = logging.getLogger(__name__)
 
-BETWEEN = r"\n {0,8}| "
-"""What may stand between two tokens of JSON: a space, or a new line and its indentation."""
+# Allowed between two JSON tokens: a space, or a new line with indentation.
+WHITESPACE = r"\n {0,8}| "
 
-BOUNDED = (1, 9)
-"""Release of llguidance before which white space between tokens is endless; vLLM 0.32 wants one of those.
+# First release of llguidance that can limit whitespace; vLLM 0.32 requires an older one. With older releases, whitespace
+# is allowed only after commas and colons, and escapes such as `\u0041` are not generated.
+MIN_BOUNDED_RELEASE = (1, 9)
 
-It is then left out but behind commas and colons, and escapes such as `\\u0041` are not written.
-"""
-
-Place = Literal["start", "thinking", "reply", "free"]
+State = Literal["start", "thinking", "reply", "free"]
 
 
 class Guides:
-    """The guides of one model's replies; its tokenizer and each schema are compiled once, when needed.
+    """Creates guides for one model. The tokenizer and each schema are compiled once, when needed.
 
-    Takes some seconds for a tokenizer of 150,000 tokens, milliseconds for a schema.
+    Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        vocabulary: Width of the model's scores, which can exceed the size of the tokenizer.
+        ends: Tokens that end a reply.
+        marks: Marks of thoughts; by default `<think>` and `</think>` if the tokenizer has them.
+
+    Raises:
+        ValueError: There are no end tokens, or the tokenizer is not a fast one.
     """
 
     def __init__(
         self, tokenizer: Any, vocabulary: int, ends: Sequence[int], marks: Marks | None = None
     ) -> None:
-        """vocabulary: width of the model's scores, which may be wider than the tokenizer is long.
-
-        ends: the tokens that end a reply. marks: those of a thought, by default `<think>` and `</think>` where the
-        tokenizer has them. `words` is how many words of 32 tokens a mask has. `thoughts` are the tokens that may
-        stand in a think block, (32 × words,) of bool. ValueError where there are no ends, because a reply that is
-        held to one object could not end, and for a tokenizer that is not of the library tokenizers.
-        """
         if not can_guide(tokenizer, ends):
-            raise ValueError(
-                "a reply can be guided where tokens end it and the tokenizer is a fast one"
-            )
+            raise ValueError("constrained decoding needs an end token and a fast tokenizer")
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.ends = frozenset(ends)
-        every: dict[str, int] = tokenizer.get_added_vocab()
-        added = {text: number for text, number in every.items() if number < vocabulary}
+        added_vocab: dict[str, int] = tokenizer.get_added_vocab()
+        added = {text: token for text, token in added_vocab.items() if token < vocabulary}
         self.marks = marks or Thinking().marks(tokenizer)
-        self.refused = (
-            frozenset(number for text, number in added.items() if MARKER.fullmatch(text))
-            - self.ends
+        self.control_tokens = (
+            frozenset(token for text, token in added.items() if MARKER.fullmatch(text)) - self.ends
         )
-        # llguidance's masks are whole words of 32 tokens, up to the end of the longer of the two.
+        # llguidance's masks consist of 32-bit words, one bit per token.
         self.words = -(-max(vocabulary, len(tokenizer)) // 32)
-        texts = np.arange(32 * self.words) < vocabulary
-        texts[list(self.refused)] = False
-        self.thoughts = texts & (np.arange(len(texts)) < len(tokenizer))
-        self.thoughts[[token for token in self.ends if token < vocabulary]] = False
+        text_tokens = np.arange(32 * self.words) < vocabulary
+        text_tokens[list(self.control_tokens)] = False
+        self.thought_tokens = text_tokens & (np.arange(len(text_tokens)) < len(tokenizer))
+        self.thought_tokens[[token for token in self.ends if token < vocabulary]] = False
         if self.marks is not None:
-            self.thoughts[self.marks.close] = True
+            self.thought_tokens[self.marks.close] = True
         self._text_bits, self._thought_bits = (
             np.packbits(tokens, bitorder="little").view(np.int32)
-            for tokens in (texts, self.thoughts)
+            for tokens in (text_tokens, self.thought_tokens)
         )
         self._compiled: Any = None
         self._executor: Any = None
         self._matchers: dict[str, Any] = {}
 
     def start(self, schema: Mapping[str, Any], prompt: str = "") -> Guide:
-        """Return the guide of one new reply.
+        """Return the guide for a new reply.
 
-        prompt: the text before the reply; a think block may have been opened there, or closed.
-        ValueError for a schema that llguidance does not know how to hold to.
+        Args:
+            schema: The JSON schema.
+            prompt: The text of the prompt, which may open or close a think block.
+
+        Raises:
+            ValueError: llguidance does not support the schema.
         """
-        place: Place = "start"
+        state: State = "start"
         if self.marks is None or self.marks.closed(prompt):
-            place = "reply"
+            state = "reply"
         elif self.marks.left_open(prompt):
-            place = "thinking"
-        return Guide(self, self._matcher(schema).deep_copy(), place)
+            state = "thinking"
+        return Guide(self, self._matcher(schema).deep_copy(), state)
 
     def fill(self, rows: Sequence[Guide | None], bits: torch.Tensor) -> None:
-        """Fill in which tokens may come next, side by side and without the interpreter's lock.
+        """Compute the masks of allowed next tokens for all rows, in parallel and without holding the GIL.
 
-        bits: (rows, words) int32 on the CPU, a bit each, the first the lowest, all of them set before.
+        Args:
+            rows: The guides; None for unconstrained rows.
+            bits: Output, (rows, words) int32 on the CPU, one bit per token with the lowest bit first. All bits
+                must be set before.
         """
-        held = []
-        for place, guide in enumerate(rows):
-            if guide is not None and guide.place == "thinking":
-                bits[place] = torch.from_numpy(self._thought_bits)
-            elif guide is not None and guide.place != "free":
-                held.append((guide, place))
-        if not held:
+        guided = []
+        for index, guide in enumerate(rows):
+            if guide is not None and guide.state == "thinking":
+                bits[index] = torch.from_numpy(self._thought_bits)
+            elif guide is not None and guide.state != "free":
+                guided.append((guide, index))
+        if not guided:
             return
         self._executor.unsafe_compute_mask_ptr(
-            [(guide.matcher, place) for guide, place in held],
+            [(guide.matcher, index) for guide, index in guided],
             bits.data_ptr(), 4 * self.words, len(bits),
         )  # fmt: skip
         array = bits.numpy()
-        for guide, place in held:
-            if guide.lost():
-                array[place] = -1
+        for guide, index in guided:
+            if guide.has_failed():
+                array[index] = -1
                 continue
-            array[place] &= self._text_bits
-            if guide.place == "start" and self.marks is not None:
-                array.view(np.uint8)[place, self.marks.open // 8] |= 1 << self.marks.open % 8
+            array[index] &= self._text_bits
+            if guide.state == "start" and self.marks is not None:
+                array.view(np.uint8)[index, self.marks.open // 8] |= 1 << self.marks.open % 8
 
     def _matcher(self, schema: Mapping[str, Any]) -> Any:
-        """Return what every guide of a schema is a copy of."""
+        """Return the compiled matcher of a schema, which every guide copies."""
         from llguidance import LLExecutor, LLMatcher, LLTokenizer
 
         if self._compiled is None:
@@ -134,81 +137,80 @@ class Guides:
         if grammar not in self._matchers:
             matcher = LLMatcher(self._compiled, grammar, log_level=0)
             if matcher.is_error():
-                raise ValueError(f"the schema cannot guide: {matcher.get_error()}")
+                raise ValueError(f"the schema is not supported: {matcher.get_error()}")
             self._matchers[grammar] = matcher
         return self._matchers[grammar]
 
 
 class Guide:
-    """Holds one reply to its schema.
+    """Constrains one reply to its schema.
 
-    A greedy reply needs the mask only where its likeliest token is refused: one that `allows` takes
-    would stay the likeliest of all that it takes. `mask` is those, but where the schema leaves one
-    text alone: there it is the token that the tokenizer would make of it.
+    A greedy reply needs the mask only if its most likely token is not allowed. If the schema leaves only one text, the
+    mask contains only the token that the tokenizer would produce.
     """
 
-    def __init__(self, guides: Guides, matcher: Any, place: Place) -> None:
+    def __init__(self, guides: Guides, matcher: Any, state: State) -> None:
         self.guides = guides
-        self.place: Place = place
+        self.state: State = state
         self.matcher = matcher
 
     @property
     def finished(self) -> bool:
-        """Whether the reply has ended; tokens after that are padding."""
-        return self.place == "free"
+        """True if the reply has ended; further tokens are padding."""
+        return self.state == "free"
 
     def allows(self, token: int) -> bool:
-        """Whether a token may come next; no mask is computed."""
+        """True if a token is allowed next; does not compute the mask."""
         guides = self.guides
-        if self.place == "free":
+        if self.state == "free":
             return True
-        if self.place == "thinking":
-            return bool(token < guides.vocabulary and guides.thoughts[token])
+        if self.state == "thinking":
+            return bool(token < guides.vocabulary and guides.thought_tokens[token])
         if token in guides.ends:
             return bool(self.matcher.is_accepting())
-        if token in guides.refused:
-            return self.place == "start" and guides.marks is not None and token == guides.marks.open
+        if token in guides.control_tokens:
+            return self.state == "start" and guides.marks is not None and token == guides.marks.open
         return token < guides.vocabulary and bool(self.matcher.validate_tokens([token]))
 
     def mask(self) -> torch.Tensor:
-        """Return which tokens may come next, (vocabulary,) of bool, on the CPU; at least one may."""
+        """Return the mask of allowed next tokens, (vocabulary,) bool on the CPU; at least one is allowed."""
         return allowed_tokens([self], torch.empty(1, self.guides.vocabulary))[0]
 
     def take(self, token: int) -> None:
-        """Go on behind a token; ends are taken too. ValueError for one that is not allowed."""
-        if self.place == "free":
+        """Advance by one token. Raises ValueError if the token is not allowed."""
+        if self.state == "free":
             return
         guides, is_text = self.guides, False
-        if self.place == "thinking" or token in guides.ends or token in guides.refused:
-            takes = self.allows(token)
+        if self.state == "thinking" or token in guides.ends or token in guides.control_tokens:
+            is_allowed = self.allows(token)
         else:
-            takes = is_text = bool(self.matcher.try_consume_tokens([token]))
-        if not takes:
-            if self.lost():
+            is_allowed = is_text = bool(self.matcher.try_consume_tokens([token]))
+        if not is_allowed:
+            if self.has_failed():
                 return
-            raise ValueError(f"token {token} cannot come next in a guided reply")
-        if self.place == "thinking":
+            raise ValueError(f"token {token} is not allowed next in a guided reply")
+        if self.state == "thinking":
             if guides.marks is not None and token == guides.marks.close:
-                self.place = "reply"
+                self.state = "reply"
         elif is_text:
-            self.place = "reply"
-            self.lost()
+            self.state = "reply"
+            self.has_failed()
         else:
-            self.place = "free" if token in guides.ends else "thinking"
+            self.state = "free" if token in guides.ends else "thinking"
 
-    def lost(self) -> bool:
-        """Whether llguidance gave up on this reply, as where a text outgrows its limits; it is free then."""
+    def has_failed(self) -> bool:
+        """Return True and stop constraining the reply if llguidance has failed, for example at its size limits."""
         if not self.matcher.is_error():
             return False
-        LOG.warning("a reply goes on without its guide: %s", self.matcher.get_error())
-        self.place = "free"
+        LOG.warning("a reply is no longer constrained to its schema: %s", self.matcher.get_error())
+        self.state = "free"
         return True
 
 
 def allowed_tokens(rows: Sequence[Guide | None], scores: torch.Tensor) -> torch.Tensor:
-    """Return which tokens may come next, (rows, vocabulary) of bool, where the scores of the model are.
+    """Return the mask of allowed next tokens, (rows, vocabulary) bool, on the device of the scores.
 
-    Bits are sent there, past a GPU's work that is under way, and become a mask: a vocabulary is long.
+    Packed bits are copied to the device asynchronously and expanded there, because a vocabulary is large.
     """
     guides = next(guide.guides for guide in rows if guide is not None)
     bits = torch.full((len(rows), guides.words), -1, dtype=torch.int32, pin_memory=scores.is_cuda)
@@ -218,32 +220,34 @@ def allowed_tokens(rows: Sequence[Guide | None], scores: torch.Tensor) -> torch.
     return (packed[..., None] >> shifts & 1).flatten(1)[:, : scores.shape[1]].bool()
 
 
-def guides_of(
+def make_guides(
     model: Any, tokenizer: Any, ends: Sequence[int], marks: Marks | None = None
 ) -> Guides | None:
-    """Return the guides of a model's replies; None, with a warning, where they cannot be guided."""
+    """Return the guides for a model; None, with a warning, if its tokenizer is not supported."""
     if not can_guide(tokenizer, ends):
-        LOG.warning("replies are not held to their schema: %s cannot be guided", type(tokenizer))
+        LOG.warning(
+            "replies are not constrained to their schema: %s is not supported", type(tokenizer)
+        )
         return None
     return Guides(tokenizer, model.config.get_text_config().vocab_size, ends, marks)
 
 
 def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
-    """Whether replies written with this tokenizer can be guided."""
+    """True if constrained decoding supports a tokenizer with these end tokens."""
     return bool(ends) and getattr(tokenizer, "backend_tokenizer", None) is not None
 
 
 def grammar_of(schema: Mapping[str, Any]) -> str:
-    """Return the Lark grammar of a reply: line breaks, then one object of the schema."""
-    spelling: dict[str, Any] = {
-        "whitespace_pattern": BETWEEN,
+    """Return the Lark grammar of a reply: up to two line breaks, then one object that matches the schema."""
+    options: dict[str, Any] = {
+        "whitespace_pattern": WHITESPACE,
         "json_allow_general_unicode_escapes": True,
     }
-    if _release() < BOUNDED:
-        between = {"item_separator": f",({BETWEEN})?", "key_separator": f":({BETWEEN})?"}
-        spelling = {"whitespace_flexible": False, **between}
-    form = {**schema, "x-guidance": spelling}
-    return f"start: /\\n{{0,2}}/ reply\nreply: %json {json.dumps(form)}\n"
+    if _release() < MIN_BOUNDED_RELEASE:
+        separators = {"item_separator": f",({WHITESPACE})?", "key_separator": f":({WHITESPACE})?"}
+        options = {"whitespace_flexible": False, **separators}
+    guided_schema = {**schema, "x-guidance": options}
+    return f"start: /\\n{{0,2}}/ reply\nreply: %json {json.dumps(guided_schema)}\n"
 
 
 def _release() -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-"""Decoding: one token more for every row, in one call of the model."""
+"""Decoding: one new token for every row, in one call of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,8 +10,8 @@ import torch
 
 from render_agent.engines.transformers.attention import (
     DecodeAttention,
+    is_on_one_gpu,
     logits_of,
-    on_one_gpu,
     page_index,
 )
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
@@ -20,22 +20,30 @@ from render_agent.engines.transformers.sequences import Sample
 
 
 class Decoder:
-    """Runs one decoding step: writes the newest token of every row into the cache and returns the next logits.
+    """Runs decoding steps: adds the newest token of every row to the cache and returns the next logits.
 
-    axes: how many positions a token has. suppressed: tokens that are never written.
+    Args:
+        model: The model.
+        cache: The KV cache.
+        axes: Position axes per token, 1 or 3.
+        suppressed: Tokens that are never generated.
     """
 
-    def __init__(self, model: Any, cache: KVCache, axes: int, suppressed: Several[int]) -> None:
+    def __init__(self, model: Any, cache: KVCache, axes: int, suppressed: Sequence[int]) -> None:
         self.model = model
         self.cache = cache
         self.axes = axes
         self.suppressed = torch.tensor(list(suppressed), dtype=torch.long, device=model.device)
 
-    def step(self, rows: Several[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Feed the newest token of every row; return the logits of the next ones, and the likeliest.
+    def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Feed the newest token of every row.
 
-        Logits are (rows, vocabulary) float32, the likeliest (rows,) int64; both may be overwritten by the next step,
-        and a GPU may be at work on them yet. Raises whatever the model causes; the call can be made again.
+        Returns:
+            The logits of the next tokens, (rows, vocabulary) float32, and the most likely tokens, (rows,) int64. The
+            next step may overwrite both, and on a GPU they may not be computed yet.
+
+        Raises:
+            Exception: Any error of the model. The call can be repeated.
         """
         device = self.model.device
         sequences = [row.sequence for row in rows]
@@ -56,35 +64,37 @@ class Decoder:
             return logits, logits.argmax(-1)
 
     def logits(
-        self, ids: torch.Tensor, places: torch.Tensor, call: DecodeAttention
+        self, ids: torch.Tensor, positions: torch.Tensor, call: DecodeAttention
     ) -> torch.Tensor:
-        """Return the logits behind one token a row, (rows, vocabulary) float32."""
-        axes = places.expand(self.axes, -1)
-        return self.allowed(logits_of(self.model, call, ids, axes, 0).float())
+        """Return the logits after one token per row, (rows, vocabulary) float32."""
+        axes = positions.expand(self.axes, -1)
+        return self.suppress(logits_of(self.model, call, ids, axes, 0).float())
 
-    def allowed(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return logits without the tokens that are never written."""
+    def suppress(self, logits: torch.Tensor) -> torch.Tensor:
+        """Set the logits of suppressed tokens to -inf, in place."""
         return (
             logits.index_fill_(-1, self.suppressed, -torch.inf) if len(self.suppressed) else logits
         )
 
     def drop(self) -> bool:
-        """Give back memory that only makes steps quicker; whether there was any."""
+        """Release memory that only speeds up steps; return False if there is none."""
         return False
 
-    def _states(self, sequences: Several[Any], device: Any) -> StateCall | None:
-        """Return how recurrent layers take one token a row; None where there are none."""
+    def _states(self, sequences: Sequence[Any], device: Any) -> StateCall | None:
+        """Return the use of recurrent states; None if the model has none."""
         if self.cache.states is None:
             return None
-        slots = [[s.states.slots[place] for s in sequences] for place in (LIVE, SPARE)]
+        slots = [[s.states.slots[index] for s in sequences] for index in (LIVE, SPARE)]
         sources, targets = torch.tensor(slots, device=device)
         return StateCall(self.cache.states, rows=(sources, targets))
 
-    def _tables(self, sequences: Several[Any], counts: Several[int], device: Any) -> dict[str, Any]:
-        """Return pages and lengths as attention takes them on this device."""
-        if triton_runs(self.model, self.cache):
-            most = max(count // PAGE_TOKENS + 1 for count in counts)
-            pages = [(s.pages + [0] * most)[:most] for s in sequences]
+    def _tables(
+        self, sequences: Sequence[Any], counts: Sequence[int], device: Any
+    ) -> dict[str, Any]:
+        """Return the arguments of `DecodeAttention` for pages and lengths, depending on the device."""
+        if can_use_triton(self.model, self.cache):
+            num_pages = max(count // PAGE_TOKENS + 1 for count in counts)
+            pages = [(s.pages + [0] * num_pages)[:num_pages] for s in sequences]
             tables = torch.tensor(pages, dtype=torch.int32, device=device)
             lengths = torch.tensor(counts, dtype=torch.int32, device=device) + 1
             return {"tables": tables, "lengths": lengths}
@@ -95,6 +105,6 @@ class Decoder:
         return {"tables": torch.empty(0), "lengths": torch.empty(0), "rows": rows}
 
 
-def triton_runs(model: Any, cache: KVCache) -> bool:
-    """Whether kernels in Triton can attend for a model in the layers of its cache."""
-    return on_one_gpu(model) and find_spec("triton") is not None and cache.is_plain
+def can_use_triton(model: Any, cache: KVCache) -> bool:
+    """True if the Triton kernels support a model and the layers of its cache."""
+    return is_on_one_gpu(model) and find_spec("triton") is not None and cache.is_plain

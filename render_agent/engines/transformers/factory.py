@@ -1,4 +1,4 @@
-"""How a model of transformers is run: with keys and values kept, with pictures kept, or nothing kept."""
+"""Chooses how to run a model: reusing the KV cache, reusing vision features, or without reuse."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from render_agent.engines.engine import Workload
 from render_agent.engines.memory.device import DeviceMemory, memory_of
-from render_agent.engines.memory.faults import Fault, attempt_patiently
+from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers.generate_engine import TransformersEngine
-from render_agent.engines.transformers.memory.budget import divide
+from render_agent.engines.transformers.memory.budget import divide_memory
 from render_agent.engines.transformers.memory.sizing import FREE_FRACTION
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
@@ -19,14 +19,10 @@ from render_agent.options import RunConfig
 
 LOG = logging.getLogger(__name__)
 
+# Typical numbers of tokens: the instructions, the feedback of a turn, and a reply.
 INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
-"""About how many tokens the fixed text, what a turn is told, and a reply have."""
-
-MEAN_SHARE = 0.6
-"""Of the tokens that a dialogue has in the end, should it take all its turns, what it has on average."""
-
-ROWS_ON_A_CPU = 64
-"""Rows on a CPU, which gains nothing from more; on other devices as many as a batch may have."""
+MEAN_SHARE = 0.6  # mean length of a dialogue relative to one that uses all its turns
+MAX_CPU_ROWS = 64  # more rows bring no gain on a CPU
 
 
 def engine_of(
@@ -37,36 +33,40 @@ def engine_of(
     memory: DeviceMemory | None = None,
     picture_size: tuple[int, int] = (640, 480),
 ) -> TransformersEngine | ContinuousEngine:
-    """Return the engine that runs a model best, of those whose replies are the same.
+    """Build the best engine for a model. All engines give the same replies.
 
-    batch_size: rows at the most; None for what memory holds. options: those of the engine; `reuse` names the way, by
-    default the best that the model's family has. tokens: about how many a dialogue has in the end; so many are led
-    side by side as have room then. picture_size: width and height of its pictures.
+    Args:
+        loaded: The model.
+        batch_size: Maximum number of rows; None for as many as fit in memory.
+        options: Engine options. `reuse` selects the engine; the default is the best for the model's family.
+        tokens: Typical length of a complete dialogue, which determines how many run concurrently.
+        memory: The device's memory; None detects it.
+        picture_size: Width and height of the images in pixels.
     """
     family = loaded.inputs.family
-    wanted = options.get("reuse", family.reuse)
+    reuse = options.get("reuse", family.reuse)
     memory, device = memory or memory_of(loaded.model), loaded.model.device
-    if wanted == "keys":
+    if reuse == "keys":
         fraction = float(options.get("memory_fraction", FREE_FRACTION))
 
-        def made() -> ContinuousEngine:
-            budget, read_tokens = divide(loaded, memory, fraction, picture_size)
+        def build() -> ContinuousEngine:
+            budget, read_tokens = divide_memory(loaded, memory, fraction, picture_size)
             return ContinuousEngine(
                 loaded,
                 budget=budget,
-                most_rows=batch_size or most_rows(options, device, ROWS_ON_A_CPU),
+                most_rows=batch_size or most_rows(options, device, MAX_CPU_ROWS),
                 dialogue_tokens=round(MEAN_SHARE * tokens),
                 read_tokens=read_tokens,
             )
 
-        engine = attempt_patiently(made, device)
+        engine = attempt_with_retries(build, device)
         if not isinstance(engine, Fault):
             return engine
-        LOG.warning("keys and values are not kept over the turns: %s", engine.reason)
+        LOG.warning("the KV cache is not reused between turns: %s", engine.reason)
     elif family.why:
-        LOG.info("keys and values are not kept over the turns: %s", family.why)
+        LOG.info("the KV cache is not reused between turns: %s", family.why)
     vision = None
-    if wanted in ("keys", "vision") and family.vision:
+    if reuse in ("keys", "vision") and family.vision:
         from render_agent.engines.transformers.model.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)
@@ -78,16 +78,16 @@ def engine_of(
 def dialogue_tokens(
     loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any], workload: Workload
 ) -> int:
-    """Return about how many tokens a question of a run has in the end, should it take all its turns.
+    """Estimate the number of tokens in the KV cache for a question that uses all its turns.
 
-    Every sample, and every wording, has its own row of the keys and values.
+    Every sample and every wording has its own row.
     """
     width, height = config.image_size
     processor = loaded.inputs.processor
-    picture = loaded.inputs.family.picture_tokens(width, height, processor, options)
+    image = loaded.inputs.family.picture_tokens(width, height, processor, options)
     reply = min(config.max_new_tokens, USUAL_REPLY)
     thought = min(config.thinking_budget or 0, USUAL_REPLY)
     tokens = (
-        INSTRUCTIONS + workload.pictures * picture + config.max_turns * (reply + FEEDBACK) + thought
+        INSTRUCTIONS + workload.pictures * image + config.max_turns * (reply + FEEDBACK) + thought
     )
     return tokens * workload.dialogues

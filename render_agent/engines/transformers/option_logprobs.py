@@ -1,8 +1,8 @@
-"""How likely given answers are, read off a model of transformers: nothing is generated.
+"""Log-probabilities of given choices with a model of transformers, without generating.
 
-A choice is scored as the reply's beginning: its tokens, made of its text alone without a space
-before it, stand right behind the generation prompt. What follows it is left open, so that "1" also
-holds the likelihood of "10". Probabilities are the model's own: no temperature, no token left out.
+A choice is scored as the beginning of the reply: its text is tokenized alone, without a leading space, and follows the
+generation prompt. Any text may follow, so "1" includes the probability of "10". The probabilities are those of the model,
+without temperature, truncation or suppressed tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Request, Scores
-from render_agent.engines.memory.device import watched
+from render_agent.engines.memory.device import measure_peak
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
@@ -26,30 +26,29 @@ from render_agent.engines.transformers.model.load import LoadedModel
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """One request with the tokens of its choices."""
+class ScoringInput:
+    """The prompt of a request with the tokens of its choices."""
 
     prompt: PreparedPrompt
     choices: tuple[tuple[int, ...], ...]
 
     @property
     def tokens(self) -> int:
-        """Those of the prompt and its longest choice, the last of which is never read."""
+        """Number of input tokens: the prompt and the longest choice without its last token, which is never an input."""
         return len(self.prompt.ids) + max(map(len, self.choices)) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Prefilled:
-    """Prompts that were read once, for all their choices.
+class PrefilledPrompts:
+    """Prompts that were prefilled once for all their choices."""
 
-    first: log-probabilities of the token behind each prompt, (rows, vocabulary) float32. mask:
-    (rows, length), 0 where a prompt is padded. next: the position behind each prompt, (axes, rows).
-    """
-
-    first: torch.Tensor
+    first_logprobs: torch.Tensor
+    """Log-probabilities of the token after each prompt, (rows, vocabulary) float32."""
     cache: Any
     mask: torch.Tensor
-    next: torch.Tensor
+    """(rows, length), 0 for padding."""
+    next_positions: torch.Tensor
+    """Position after each prompt, (axes, rows)."""
 
 
 def score_choices(
@@ -58,33 +57,44 @@ def score_choices(
     choices: Sequence[Sequence[str]],
     sizing: Sizing,
 ) -> list[Scores]:
-    """Return for every request, in their order, how likely each of its choices is.
+    """Score the choices of every request.
 
-    Every prompt is read once; its choices share its keys and values. Prompts of similar length go
-    together, as many as `sizing` says that memory holds, the first of all alone; what does not fit is
-    halved, and what that teaches is kept. A fault of one request is its `Scores.error`. ValueError
-    where a request has no choices or one that is empty; EngineError where the device is lost.
+    Every prompt is prefilled once for all its choices. Prompts of similar length are batched, except for the very first,
+    which measures the memory.
+
+    Args:
+        loaded: The model.
+        requests: The requests. If one cannot be scored, its `Scores.error` is set.
+        choices: The choices of each request.
+        sizing: Chooses the size of batches.
+
+    Returns:
+        One `Scores` per request, in the same order.
+
+    Raises:
+        ValueError: A request has no choices, or an empty one.
+        EngineError: The device is lost.
     """
     tokens = [choice_tokens(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
-    able: dict[int, Scored] = {}
-    for place, (request, options) in enumerate(zip(requests, tokens, strict=True)):
+    inputs: dict[int, ScoringInput] = {}
+    for index, (request, options) in enumerate(zip(requests, tokens, strict=True)):
         prepared = loaded.prepare(request, max(map(len, options)) - 1)
         if isinstance(prepared, str):
-            scores[place] = Scores(error=prepared)
+            scores[index] = Scores(error=prepared)
         else:
-            able[place] = Scored(prepared, options)
-    longest_first = sorted(able, key=lambda place: -able[place].tokens)
-    # Nothing is known of what a batch needs before one was read.
+            inputs[index] = ScoringInput(prepared, options)
+    longest_first = sorted(inputs, key=lambda index: -inputs[index].tokens)
+    # The memory per token is unknown until the first call has been measured.
     first = 0 if sizing.largest else 1
-    for places in (longest_first[:first], longest_first[first:]):
-        became = _fitted(loaded, [able[place] for place in places], sizing)
-        scores.update(zip(places, became, strict=True))
-    return [scores[place] for place in range(len(requests))]
+    for indices in (longest_first[:first], longest_first[first:]):
+        results = _score_all(loaded, [inputs[index] for index in indices], sizing)
+        scores.update(zip(indices, results, strict=True))
+    return [scores[index] for index in range(len(requests))]
 
 
 def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the tokens of each choice. ValueError where there is none, or an empty one."""
+    """Return the tokens of each choice. Raises ValueError if there is no choice or an empty one."""
     if not choices:
         raise ValueError("a request without choices cannot be scored")
     tokens = [tuple(tokenizer.encode(text, add_special_tokens=False)) for text in choices]
@@ -93,33 +103,35 @@ def choice_tokens(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int, ..
     return tuple(tokens)
 
 
-def _fitted(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores]:
-    """Return the scores of one batch, halved where it does not fit."""
-    fitted = fit_rows(
-        [scored.tokens for scored in batch],
-        lambda places: _score(loaded, [batch[place] for place in places], sizing),
+def _score_all(loaded: LoadedModel, inputs: Sequence[ScoringInput], sizing: Sizing) -> list[Scores]:
+    """Score inputs in batches that fit in memory."""
+    results = fit_rows(
+        [entry.tokens for entry in inputs],
+        lambda indices: _score_batch(loaded, [inputs[index] for index in indices], sizing),
         sizing,
     )
-    fitted_scores = [
-        Scores(error=loaded.fault_text(row, scored.prompt)) if isinstance(row, Fault) else row
-        for row, scored in zip(fitted, batch, strict=True)
+    scores = [
+        Scores(error=loaded.fault_text(result, entry.prompt))
+        if isinstance(result, Fault)
+        else result
+        for result, entry in zip(results, inputs, strict=True)
     ]
-    return [replace(scores, events=sizing.take_events()) for scores in fitted_scores]
+    return [replace(score, events=sizing.take_events()) for score in scores]
 
 
-def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list[Scores] | Fault:
-    """Return the scores of prompts read in one call, or why it failed.
+def _score_batch(
+    loaded: LoadedModel, batch: Sequence[ScoringInput], sizing: Sizing
+) -> list[Scores] | Fault:
+    """Score prompts in one prefill call.
 
-    A prompt whose choices do not fit beside it has fewer of them in one call, in the end one.
+    If the choices of a single prompt do not fit in memory, fewer of them are computed per call.
     """
     began = time.perf_counter()
-    longest = max(scored.tokens for scored in batch)
+    longest = max(entry.tokens for entry in batch)
     rows = sizing.rows_that_fit(longest)
-    with watched(sizing.memory) as needed:
+    with measure_peak(sizing.memory) as needed:
         while isinstance(
-            scores := attempt(
-                partial(_log_probabilities, loaded, batch, rows), loaded.model.device
-            ),
+            scores := attempt(partial(_choice_logprobs, loaded, batch, rows), loaded.model.device),
             Fault,
         ):
             rows = min(rows, len(batch[0].choices))
@@ -130,96 +142,108 @@ def _score(loaded: LoadedModel, batch: Sequence[Scored], sizing: Sizing) -> list
     seconds = time.perf_counter() - began
     return [
         Scores(
-            tuple(given),
-            Tokens(prompt=len(scored.prompt.ids), reply=sum(map(len, scored.choices))),
+            tuple(logprobs),
+            Tokens(prompt=len(entry.prompt.ids), reply=sum(map(len, entry.choices))),
             seconds,
             len(batch),
         )
-        for given, scored in zip(scores, batch, strict=True)
+        for logprobs, entry in zip(scores, batch, strict=True)
     ]
 
 
-def _log_probabilities(
-    loaded: LoadedModel, batch: Sequence[Scored], rows: int
+def _choice_logprobs(
+    loaded: LoadedModel, batch: Sequence[ScoringInput], rows: int
 ) -> list[list[float]]:
-    """Return for each of a batch its choices' log-probabilities.
+    """Return the log-probabilities of the choices of a batch. Raises any error of the model.
 
-    rows: choices of more than one token in one call. Raises whatever the model causes.
+    Args:
+        loaded: The model.
+        batch: The inputs.
+        rows: Maximum number of choices with several tokens per call.
     """
     with torch.inference_mode():
-        prefilled = _read(loaded, [scored.prompt for scored in batch])
+        prefilled = _prefill(loaded, [entry.prompt for entry in batch])
         scores = [
-            [float(prefilled.first[row, tokens[0]]) for tokens in scored.choices]
-            for row, scored in enumerate(batch)
+            [float(prefilled.first_logprobs[row, tokens[0]]) for tokens in entry.choices]
+            for row, entry in enumerate(batch)
         ]
         longer = [
-            (row, place, tokens)
-            for row, scored in enumerate(batch)
-            for place, tokens in enumerate(scored.choices)
+            (row, index, tokens)
+            for row, entry in enumerate(batch)
+            for index, tokens in enumerate(entry.choices)
             if len(tokens) > 1
         ]
         for start in range(0, len(longer), rows):
             chunk = longer[start : start + rows]
-            rests = _rests(loaded.model, prefilled, [(row, tokens) for row, _, tokens in chunk])
-            for (row, place, _), rest in zip(chunk, rests, strict=True):
-                scores[row][place] += rest
+            continuations = [(row, tokens) for row, _, tokens in chunk]
+            logprobs = _continuation_logprobs(loaded.model, prefilled, continuations)
+            for (row, index, _), logprob in zip(chunk, logprobs, strict=True):
+                scores[row][index] += logprob
     return scores
 
 
-def _read(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> Prefilled:
-    """Return prompts read in one call, padded on the left."""
+def _prefill(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> PrefilledPrompts:
+    """Prefill prompts in one call, padded on the left."""
     model = loaded.model
     tensors = loaded.inputs.encode(prompts, str(model.device))
     tensors = tensors.to(device=model.device, dtype=model.dtype)
     mask = tensors["attention_mask"]
-    places = _positions(model, tensors)
-    output = model(**tensors, position_ids=as_taken(places), use_cache=True, logits_to_keep=1)
-    return Prefilled(
-        first=output.logits[:, -1].float().log_softmax(-1),
+    positions = _positions(model, tensors)
+    output = model(
+        **tensors,
+        position_ids=squeeze_single_axis(positions),
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return PrefilledPrompts(
+        first_logprobs=output.logits[:, -1].float().log_softmax(-1),
         cache=output.past_key_values,
         mask=mask,
-        next=places.amax(-1) + 1,
+        next_positions=positions.amax(-1) + 1,
     )
 
 
-def _rests(
-    model: Any, prefilled: Prefilled, rows: Sequence[tuple[int, tuple[int, ...]]]
+def _continuation_logprobs(
+    model: Any, prefilled: PrefilledPrompts, rows: Sequence[tuple[int, tuple[int, ...]]]
 ) -> list[float]:
-    """Return the summed log-probabilities of choices' tokens from the second on, read in one call.
+    """Return the summed log-probabilities of the tokens of choices from the second one on, computed in one call.
 
-    rows: of each choice, the row of its prompt and its tokens, of which there are two or more.
+    Args:
+        model: The model.
+        prefilled: The prompts.
+        rows: For each choice, the row of its prompt and its tokens (at least two).
     """
     device = prefilled.mask.device
     prompts = torch.tensor([row for row, _ in rows], device=device)
-    inputs = [torch.tensor(tokens[:-1]) for _, tokens in rows]
-    wanted = [torch.tensor(tokens[1:]) for _, tokens in rows]
+    input_ids = [torch.tensor(tokens[:-1]) for _, tokens in rows]
+    target_ids = [torch.tensor(tokens[1:]) for _, tokens in rows]
     pad = torch.nn.utils.rnn.pad_sequence
-    ids = pad(inputs, batch_first=True).to(device)
-    targets = pad(wanted, batch_first=True, padding_value=-1).to(device)
+    ids = pad(input_ids, batch_first=True).to(device)
+    targets = pad(target_ids, batch_first=True, padding_value=-1).to(device)
     steps = torch.arange(ids.shape[1], device=device)
     output = model(
         input_ids=ids,
-        # Behind the end of a shorter choice nothing is looked at that counts.
+        # Padding follows the tokens of shorter choices, so it does not affect them.
         attention_mask=torch.cat(
             [prefilled.mask[prompts], (targets >= 0).to(prefilled.mask.dtype)], 1
         ),
-        position_ids=as_taken(prefilled.next[:, prompts, None] + steps),
-        past_key_values=_selected(prefilled.cache, prompts),
+        position_ids=squeeze_single_axis(prefilled.next_positions[:, prompts, None] + steps),
+        past_key_values=_select_rows(prefilled.cache, prompts),
         use_cache=True,
     )
-    logs = output.logits.float().log_softmax(-1)
-    single = logs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-    summed: list[float] = single.where(targets >= 0, 0).double().sum(1).tolist()
-    return summed
+    logprobs = output.logits.float().log_softmax(-1)
+    token_logprobs = logprobs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    sums: list[float] = token_logprobs.where(targets >= 0, 0).double().sum(1).tolist()
+    return sums
 
 
-def as_taken(places: torch.Tensor) -> torch.Tensor:
-    """Return positions (axes, rows, tokens) as a model takes them: without the axis where it is one."""
-    return places[0] if places.shape[0] == 1 else places
+def squeeze_single_axis(positions: torch.Tensor) -> torch.Tensor:
+    """Return positions, (axes, rows, tokens), without the first axis if its size is 1, as models expect."""
+    return positions[0] if positions.shape[0] == 1 else positions
 
 
 def _positions(model: Any, tensors: Any) -> torch.Tensor:
-    """Return the positions of a batch's tokens, (axes, rows, length): three axes where pictures have them."""
+    """Return the positions of a batch's tokens, (axes, rows, length), with three axes for models with M-RoPE."""
     mask = tensors["attention_mask"]
     if not hasattr(model.model, "get_rope_index"):
         rows: torch.Tensor = (mask.cumsum(-1) - 1).clamp(min=0)
@@ -230,16 +254,16 @@ def _positions(model: Any, tensors: Any) -> torch.Tensor:
         attention_mask=mask,
         **{name: tensors[name] for name in names if name in tensors},
     )
-    # Padding has the position 1, which is never the highest of a prompt.
+    # Padding has position 1, which is never the maximum of a prompt.
     return torch.as_tensor(positions)
 
 
-def _selected(cache: Any, rows: torch.Tensor) -> Any:
-    """Return keys and values of these rows, some more than once; the cache stays as it is."""
+def _select_rows(cache: Any, rows: torch.Tensor) -> Any:
+    """Return a cache with these rows of another one, which is not modified; rows can be repeated."""
     selected = copy.copy(cache)
     selected.layers = [copy.copy(layer) for layer in cache.layers]
     for layer in selected.layers:
-        # A recurrent layer keeps its states in mappings, which a copy would share.
+        # Recurrent layers keep their states in dicts, which a shallow copy would share.
         for name in ("conv_states", "recurrent_states"):
             if hasattr(layer, name):
                 setattr(layer, name, dict(getattr(layer, name)))

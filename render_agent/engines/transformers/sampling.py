@@ -1,6 +1,6 @@
-"""Which token comes next in every row: the likeliest, one drawn, one that a guide allows, one that is forced.
+"""Chooses the next token of every row: greedy, sampled, constrained by a guide, or forced.
 
-What a row draws depends on its request alone, so that a batch may be put together in any way.
+Random numbers depend only on the request, so that replies do not depend on the composition of batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from render_agent.engines.engine import MARK_TOKENS, Request
+from render_agent.engines.engine import THOUGHT_MARK_TOKENS, Request
 from render_agent.engines.families.thinking import Thought
 from render_agent.engines.transformers.constrained_decoding import Guide, allowed_tokens
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel
 
 Script = Callable[[Request], str]
-"""Gives the text that the reply to a request will be, where replies are forced.
+"""Returns the text of the reply to a request, to force replies.
 
-Then the model does all its work, and only its choice is overridden. That is how schedules are measured
-with a model whose own words mean nothing, such as one with random weights: every schedule then has to
-read and write exactly the same.
+The model does all its work, and only the choice of tokens is overridden. This makes benchmarks comparable with a model
+whose replies are meaningless, such as one with random weights: every schedule processes exactly the same tokens.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Which tokens may be drawn: the `top_k` likeliest (0: all), of these the likeliest that hold `top_p`."""
+    """Truncation of the sampling distribution."""
 
     top_k: int = 0
+    """Number of most likely tokens to sample from; 0 for all."""
     top_p: float = 1.0
+    """Probability mass of the tokens to sample from."""
 
     def apply(self, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (rows, vocabulary) with -inf where a token may not be drawn."""
+        """Return the scores, (rows, vocabulary), with -inf for tokens that must not be sampled."""
         from transformers import TopKLogitsWarper, TopPLogitsWarper
 
         if self.top_k > 0:
@@ -48,25 +49,27 @@ class Truncation:
 
 
 @dataclass(eq=False, kw_only=True)
-class Writing:
-    """A reply that is being written: what its tokens are chosen by, and those that there are.
-
-    limit: of its tokens, `thought_room` of which are for a thought alone. forced: those that it will be, whatever
-    the model makes of it. draws: a number in [0, 1) for every token, none where it is greedy. guide: what holds it
-    to a form. thought: what it thinks, for models that can.
-    """
+class PartialReply:
+    """A reply that is being generated."""
 
     limit: int = 0
+    """Maximum number of tokens, including `thought_limit`."""
     temperature: float = 0.0
     forced: Sequence[int] | None = None
+    """Predetermined tokens, if any."""
     draws: Sequence[float] = ()
+    """A random number in [0, 1) for every token; empty for greedy decoding."""
     guide: Guide | None = None
+    """Constrains the reply to a schema."""
     thought: Thought | None = None
-    thought_room: int = 0
+    """State of thoughts, for models that have them."""
+    thought_limit: int = 0
+    """Maximum number of tokens that only a thought can use."""
     written: list[int] = field(default_factory=list)
+    """Tokens generated so far."""
 
-    def begin(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
-        """Get ready to write one sample of the reply to a request whose prompt is this text."""
+    def start_reply(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
+        """Prepare to generate sample `number` of the reply to a request, given the text of its prompt."""
         self.forced = loaded.forced_tokens(request)
         self.temperature = request.temperature
         if request.temperature > 0:
@@ -76,40 +79,40 @@ class Writing:
         if loaded.marks is not None and self.forced is None:
             self.thought = Thought(loaded.marks, loaded.marks.left_open(prompt))
             if request.thinking_budget is not None:
-                # Where a dialogue may not grow so long, the thought is the shorter one.
-                self.thought_room = max(0, self.limit - request.max_new_tokens)
-                most = max(0, self.thought_room - MARK_TOKENS)
-                self.thought.budget = min(request.thinking_budget, most)
+                # If the dialogue is too long for both limits, the thought is shortened.
+                self.thought_limit = max(0, self.limit - request.max_new_tokens)
+                max_budget = max(0, self.thought_limit - THOUGHT_MARK_TOKENS)
+                self.thought.budget = min(request.thinking_budget, max_budget)
 
     @property
     def due(self) -> int | None:
-        """The token that comes next whatever the model makes of it, None where there is none."""
+        """The next token if it does not depend on the model, otherwise None."""
         if self.forced is not None:
             return self.forced[len(self.written)]
         return None if self.thought is None else self.thought.due
 
     @property
     def thought_tokens(self) -> int:
-        """How many of its tokens were thought."""
+        """Number of tokens in thoughts so far."""
         return 0 if self.thought is None else self.thought.tokens
 
     @property
-    def is_free(self) -> bool:
-        """Whether the likeliest token is written, whatever it is."""
+    def is_unconstrained(self) -> bool:
+        """True if the most likely token is chosen, whatever it is."""
         return not self.draws and (self.guide is None or self.guide.finished)
 
-    def keeps(self, likeliest: int) -> bool:
-        """Whether the likeliest token is written."""
-        return not self.draws and (self.guide is None or self.guide.allows(likeliest))
+    def accepts(self, most_likely: int) -> bool:
+        """True if the most likely token is chosen."""
+        return not self.draws and (self.guide is None or self.guide.allows(most_likely))
 
-    def ended(self, ends: Sequence[int]) -> bool:
-        """Whether there is nothing more to write. ends: the tokens that end a reply."""
-        apart = min(self.thought.spent, self.thought_room) if self.thought is not None else 0
-        full = len(self.written) - apart >= self.limit - self.thought_room
-        return full or (bool(self.written) and self.written[-1] in ends)
+    def is_finished(self, ends: Sequence[int]) -> bool:
+        """True if the reply is complete; `ends` are the tokens that end a reply."""
+        extra = min(self.thought.spent, self.thought_limit) if self.thought is not None else 0
+        is_full = len(self.written) - extra >= self.limit - self.thought_limit
+        return is_full or (bool(self.written) and self.written[-1] in ends)
 
-    def take(self, token: int) -> None:
-        """Go on behind a token."""
+    def append(self, token: int) -> None:
+        """Append a token."""
         self.written.append(token)
         if self.thought is not None:
             self.thought.take(token)
@@ -118,9 +121,10 @@ class Writing:
 
 
 def uniform_draws(request: Request, sample: int) -> list[float]:
-    """Return a number in [0, 1) for every step of one sample, the same whenever it is asked.
+    """Return a random number in [0, 1) for every token of a sample.
 
-    They depend on seed, question, turn and sample; of 24 bits, so that float32 holds them exactly.
+    They depend only on the seed, the dialogue, the turn and the sample, and have 24 bits so that float32 represents them
+    exactly.
     """
     name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
     chance = random.Random(hashlib.sha256(name.encode()).digest())
@@ -128,96 +132,119 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
 
 
 def choose_tokens(
-    logits: torch.Tensor, likeliest: torch.Tensor, rows: Sequence[Writing], truncation: Truncation
+    logits: torch.Tensor,
+    most_likely: torch.Tensor,
+    rows: Sequence[PartialReply],
+    truncation: Truncation,
 ) -> list[int]:
     """Return the next token of every row.
 
-    logits: (rows, vocabulary) float32, which may be overwritten. likeliest: the likeliest token of every row,
-    (rows,). A greedy row whose guide takes the likeliest token writes it: masked, it would be the likeliest
-    still. On a GPU, which is at work on the logits yet, masks are made meanwhile for all; elsewhere for those
-    rows alone that need one.
+    A greedy row whose guide allows the most likely token does not need a mask. On a GPU, whose logits are not computed
+    yet, masks are prepared for all constrained rows meanwhile; otherwise only for the rows that need one.
+
+    Args:
+        logits: (rows, vocabulary) float32; may be overwritten.
+        most_likely: The most likely token of every row, (rows,).
+        rows: The replies.
+        truncation: Truncation of the sampling distribution.
     """
-    early = logits.is_cuda
-    tokens: list[int] = [] if early else likeliest.tolist()
-    again = [
-        place
-        for place, row in enumerate(rows)
-        if row.due is None and not row.is_free and (early or not row.keeps(tokens[place]))
+    is_async = logits.is_cuda
+    tokens: list[int] = [] if is_async else most_likely.tolist()
+    constrained = [
+        index
+        for index, row in enumerate(rows)
+        if row.due is None
+        and not row.is_unconstrained
+        and (is_async or not row.accepts(tokens[index]))
     ]
     with torch.inference_mode():
-        if again:
-            chosen = _chosen(logits, again, [rows[place] for place in again], truncation)
-            likeliest = torch.cat([likeliest, chosen])
-        if again or early:
-            tokens = likeliest.tolist()
-    for place, token in zip(again, tokens[len(rows) :], strict=True):
-        if not rows[place].keeps(tokens[place]):
-            tokens[place] = token
+        if constrained:
+            chosen = _choose_constrained(
+                logits, constrained, [rows[index] for index in constrained], truncation
+            )
+            most_likely = torch.cat([most_likely, chosen])
+        if constrained or is_async:
+            tokens = most_likely.tolist()
+    for index, token in zip(constrained, tokens[len(rows) :], strict=True):
+        if not rows[index].accepts(tokens[index]):
+            tokens[index] = token
     return [
         token if (due := row.due) is None else due for row, token in zip(rows, tokens, strict=False)
     ]
 
 
-def _chosen(
-    logits: torch.Tensor, places: Sequence[int], rows: Sequence[Writing], truncation: Truncation
+def _choose_constrained(
+    logits: torch.Tensor,
+    indices: Sequence[int],
+    rows: Sequence[PartialReply],
+    truncation: Truncation,
 ) -> torch.Tensor:
-    """Return the tokens of the rows at some places, which draw or are held to a form, (places,)."""
+    """Return the next tokens of the rows at these indices, which are sampled or constrained, (indices,)."""
     allowed = None
     if any(row.guide is not None for row in rows):
         allowed = allowed_tokens([row.guide for row in rows], logits)
-    if len(places) < len(logits):
-        logits = logits[places]
+    if len(indices) < len(logits):
+        logits = logits[indices]
     if allowed is not None:
         logits.masked_fill_(~allowed, -torch.inf)
     if any(row.draws for row in rows):
         draws = [row.draws[len(row.written)] if row.draws else 0.0 for row in rows]
-        return drawn_tokens(logits, draws, [row.temperature for row in rows], truncation)
+        return sample_tokens(logits, draws, [row.temperature for row in rows], truncation)
     return logits.argmax(-1)
 
 
-def drawn_tokens(
-    logits: torch.Tensor, draws: Sequence[float], heats: Sequence[float], truncation: Truncation
+def sample_tokens(
+    logits: torch.Tensor,
+    draws: Sequence[float],
+    temperatures: Sequence[float],
+    truncation: Truncation,
 ) -> torch.Tensor:
-    """Return the token that every row's number in [0, 1) stands for, (rows,); the likeliest at temperature 0.
+    """Sample the token of every row by inverting the cumulative distribution, (rows,).
 
-    It inverts the cumulative distribution. logits: (rows, vocabulary). heats: temperatures.
+    Args:
+        logits: (rows, vocabulary).
+        draws: A random number in [0, 1) for every row.
+        temperatures: The temperature of every row; the most likely token is chosen at 0.
+        truncation: Truncation of the distribution.
     """
     # Metal has no float64.
-    exact = torch.float32 if logits.device.type == "mps" else torch.float64
-    numbers = torch.tensor([draws, heats])
+    dtype = torch.float32 if logits.device.type == "mps" else torch.float64
+    numbers = torch.tensor([draws, temperatures])
     if logits.is_cuda:
         numbers = numbers.pin_memory()
-    heights, temperatures = numbers.to(logits.device, non_blocking=True)[:, :, None]
-    sampled = temperatures > 0
-    tempered = truncation.apply(logits / temperatures.where(sampled, 1))
-    cumulative = tempered.to(exact).softmax(-1).cumsum(-1)
-    heights = heights.to(exact) * cumulative[:, -1:]
-    drawn = torch.searchsorted(cumulative, heights, right=True).clamp(max=logits.shape[1] - 1)
-    return drawn.where(sampled, logits.argmax(-1, keepdim=True))[:, 0]
+    thresholds, scale = numbers.to(logits.device, non_blocking=True)[:, :, None]
+    is_sampled = scale > 0
+    scaled = truncation.apply(logits / scale.where(is_sampled, 1))
+    cumulative = scaled.to(dtype).softmax(-1).cumsum(-1)
+    thresholds = thresholds.to(dtype) * cumulative[:, -1:]
+    sampled = torch.searchsorted(cumulative, thresholds, right=True).clamp(max=logits.shape[1] - 1)
+    return sampled.where(is_sampled, logits.argmax(-1, keepdim=True))[:, 0]
 
 
-class ChosenRows:
-    """A logits processor that leaves every row the one token that `choose_tokens` takes for it.
+class TokenForcer:
+    """A logits processor that leaves every row only the token that `choose_tokens` chooses.
 
-    end: the token of rows that have ended.
+    Args:
+        rows: The replies.
+        ends: Tokens that end a reply; finished rows get the first one.
+        truncation: Truncation of the sampling distribution.
     """
 
     def __init__(
-        self, rows: Sequence[Writing], ends: Sequence[int], truncation: Truncation
+        self, rows: Sequence[PartialReply], ends: Sequence[int], truncation: Truncation
     ) -> None:
         self.rows = rows
         self.ends = ends
         self.truncation = truncation
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores (rows, vocabulary) that are 0 for the token of this step, else -inf."""
+        """Return scores, (rows, vocabulary), that are 0 for the chosen token and -inf for all others."""
         tokens = torch.full((len(scores), 1), self.ends[0] if self.ends else 0)
-        live = [place for place, row in enumerate(self.rows) if not row.ended(self.ends)]
+        live = [index for index, row in enumerate(self.rows) if not row.is_finished(self.ends)]
         logits = scores[live].float()
-        rows = [self.rows[place] for place in live]
-        for place, row, token in zip(
-            live, rows, choose_tokens(logits, logits.argmax(-1), rows, self.truncation), strict=True
-        ):
-            row.take(token)
-            tokens[place] = token
+        rows = [self.rows[index] for index in live]
+        chosen = choose_tokens(logits, logits.argmax(-1), rows, self.truncation)
+        for index, row, token in zip(live, rows, chosen, strict=True):
+            row.append(token)
+            tokens[index] = token
         return torch.full_like(scores, -torch.inf).scatter(1, tokens.to(scores.device), 0)

@@ -1,51 +1,55 @@
-"""The scheduler: prompts are placed in the cache, read together, and their replies written side by side."""
+"""The scheduler: places prompts in the cache, prefills them in batches, and generates their replies concurrently."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Several
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply
-from render_agent.engines.memory.faults import Fault, attempt, waits
-from render_agent.engines.transformers.decode import Decoder, triton_runs
-from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache, Sequence
+from render_agent.engines.memory.faults import Fault, attempt, retry_delays
+from render_agent.engines.transformers.decode import Decoder, can_use_triton
+from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, CachedSequence, KVCache
 from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.prefill import Unread, chunk_end, next_position, read
+from render_agent.engines.transformers.prefill import (
+    UnreadPrompt,
+    chunk_end,
+    next_position,
+    prefill,
+)
 from render_agent.engines.transformers.sampling import choose_tokens
 from render_agent.engines.transformers.sequences import Sample
 
 LOG = logging.getLogger(__name__)
 
-GROW_AFTER_STEPS = 32
-"""Steps without a fault after which twice as many rows are written side by side."""
+GROW_AFTER_STEPS = 32  # steps without a fault until the row limit is doubled
+GROW_AFTER_READS = 4  # prefill calls without a fault until the token limit is doubled
+MIN_READ_TOKENS = PAGE_TOKENS  # smallest chunk of a prompt; smaller ones would need too many calls
 
-GROW_AFTER_READINGS = 4
-"""Readings without a fault after which twice as many tokens are read in a call."""
-
-LEAST_READ = PAGE_TOKENS
-"""Tokens that a call reads of one prompt at the least: with fewer, it would take too many."""
-
-FEW_ROWS = 4
-"""One part in so many of the dialogues in the cache: while more are written, none is evicted for another.
-
-To read an evicted dialogue again takes longer than one row more in a step saves.
-"""
+# Idle dialogues are evicted only while less than 1/4 of the dialogues in the cache are in progress: computing an evicted
+# dialogue again takes longer than one more row per step saves.
+EVICTION_RATIO = 4
 
 
 class Scheduler:
-    """Takes samples through one model. `deliver` takes the reply of each, `note` what went wrong.
+    """Runs samples through one model. `reading` are the samples to prefill next, `active` those being generated.
 
-    read_tokens: prompt tokens that one call reads. most_rows: replies written side by side. `calls` counts the calls
-    of the model; `reading` are the samples whose prompts are read next, `active` those whose replies are being
-    written. EngineError where the device is lost, or where the model fails on whatever it is given.
+    Raises EngineError if the device is lost.
+
+    Args:
+        loaded: The model.
+        cache: The KV cache.
+        most_rows: Maximum number of dialogues in progress.
+        read_tokens: Prompt tokens per prefill call.
+        longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
+        deliver: Called with each sample and its reply.
+        note: Called with the kind of each recovered fault.
     """
 
     def __init__(
@@ -63,32 +67,32 @@ class Scheduler:
         self.most_rows = most_rows
         self.family = loaded.inputs.family
         self.axes = self.family.axes
-        self.decoder: Decoder = decoder_of(
+        self.decoder: Decoder = make_decoder(
             loaded.model, cache, self.axes, loaded.suppressed, most_rows, longest
         )
         self.active: list[Sample] = []
         self.reading: list[Sample] = []
         self.row_ceiling = Ceiling(GROW_AFTER_STEPS)
         self.read_tokens = read_tokens
-        self.read_ceiling = Ceiling(GROW_AFTER_READINGS)
+        self.read_ceiling = Ceiling(GROW_AFTER_READS)
         self.calls = 0
         self._deliver = deliver
         self._note = note
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is under way."""
+        """True if any sample is in progress."""
         return bool(self.reading or self.active)
 
     def place(self, sample: Sample) -> bool | None:
-        """Find pages for a sample: True where it has them, None where it must wait, False where it failed."""
+        """Reserve pages for a sample; return True on success, None if it must wait, False if it failed."""
         if (error := self.loaded.length_error(len(sample.ids))) is not None:
             self._deliver(sample, Reply(error=error))
             return False
-        under_way = self.cache.under_way
-        if under_way >= self.most_rows:
+        num_pinned = self.cache.num_pinned
+        if num_pinned >= self.most_rows:
             return None
-        evicts = under_way <= len(self.cache.sequences) // FEW_ROWS
+        evicts = num_pinned <= len(self.cache.sequences) // EVICTION_RATIO
         outcome = attempt(lambda: self._pages(sample, evicts), self._device)
         if not isinstance(outcome, Fault):
             self.reading += [sample] if outcome else []
@@ -106,46 +110,46 @@ class Scheduler:
         return False
 
     def _pages(self, sample: Sample, evicts: bool) -> bool:
-        """Give a sample its question's pages, or new ones; whether there are enough now."""
+        """Reserve the pages of a sample's dialogue, or of a new sequence; return False if there are too few now."""
         prompt = sample.in_flight.prompt
         question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
-        own = self.cache.of(question)
-        pages = own or self.cache.begin(question, prompt, sample.request.about)
-        pages.pinned, sample.placed = True, pages
-        sample.start = pages.cached_tokens(prompt)
+        existing = self.cache.find_idle(question)
+        sequence = existing or self.cache.add(question, prompt, sample.request.about)
+        sequence.pinned, sample.placed = True, sequence
+        sample.start = sequence.cached_tokens(prompt)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))
-        if self.cache.reserve(pages, sample.start, len(sample.ids) + sample.limit, evicts):
-            pages.ids, pages.prompt = pages.ids[: sample.start], prompt
+        if self.cache.reserve(sequence, sample.start, len(sample.ids) + sample.limit, evicts):
+            sequence.ids, sequence.prompt = sequence.ids[: sample.start], prompt
             sample.placed_at = time.perf_counter()
             return True
-        pages.pinned = False
-        if own is None:
-            self.cache.evict(pages)
+        sequence.pinned = False
+        if existing is None:
+            self.cache.evict(sequence)
         return False
 
     def read(self) -> None:
-        """Read prompts that are placed, as many as one call takes, and begin the replies of those that are read.
+        """Prefill the next placed prompts in one call, and choose the first tokens of their replies.
 
-        A prompt that is longer than a call takes is read in parts, one in every call.
+        A prompt that is too long for one call is split into chunks, one per call.
         """
-        most = self.read_ceiling.of(self.read_tokens)
+        max_tokens = self.read_ceiling.clamp(self.read_tokens)
         group = [self.reading[0]]
         for sample in self.reading[1:]:
-            if sum(other.unread for other in group) + sample.unread > most:
+            if sum(other.unread for other in group) + sample.unread > max_tokens:
                 break
             group.append(sample)
-        self._read_group(group, most)
+        self._read_group(group, max_tokens)
 
-    def _read_group(self, group: Several[Sample], most: int) -> None:
-        """Read some prompts, or a part of a single one, in one call."""
+    def _read_group(self, group: Sequence[Sample], max_tokens: int) -> None:
+        """Prefill several prompts, or a chunk of a single one, in one call."""
         self.calls += 1
-        ends = [self._chunk_end(sample, most) for sample in group]
+        ends = [self._chunk_end(sample, max_tokens) for sample in group]
         tokens = sum(
             end - len(sample.sequence.ids) for sample, end in zip(group, ends, strict=True)
         )
         outcome = attempt(lambda: self._first_tokens(group, ends), self._device)
         if not isinstance(outcome, Fault):
-            if self.read_ceiling.succeeded(tokens):
+            if self.read_ceiling.record_success(tokens):
                 self._note("batch_grown")
             for sample, end in zip(group, ends, strict=True):
                 if end == len(sample.ids):
@@ -158,7 +162,7 @@ class Scheduler:
                 self.cache.keep_prefix(read[0].sequence)
             self.reading = [sample for sample in self.reading if sample not in read]
             self.active += read
-            self._take(read, outcome)
+            self._append_tokens(read, outcome)
             return
         self._note_fault(outcome, len(group))
         if outcome.out_of_memory:
@@ -169,75 +173,77 @@ class Scheduler:
                 return
         if len(group) > 1:
             half = (len(group) + 1) // 2
-            self._read_group(group[:half], most)
-            self._read_group(group[half:], most)
+            self._read_group(group[:half], max_tokens)
+            self._read_group(group[half:], max_tokens)
         elif not self._retry(group[0], outcome):
             self.reading.remove(group[0])
             self.cache.evict(group[0].sequence)
             self._fail(group[0], outcome)
 
     def read_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> None:
-        """Read by itself what questions' prompts begin with, where states are kept behind chosen tokens alone."""
+        """Prefill the common prefix of several prompts once, for models with recurrent states."""
         if (prompt := self.cache.common_prefix(prompts)) is not None:
-            prefix = attempt(lambda: self._read_alone(prompt), self._device)
-            self.cache.set_prefix(Sequence("") if isinstance(prefix, Fault) else prefix)
+            prefix = attempt(lambda: self._prefill_alone(prompt), self._device)
+            self.cache.set_prefix(CachedSequence("") if isinstance(prefix, Fault) else prefix)
 
-    def _read_alone(self, prompt: PreparedPrompt, evicts: bool = False) -> Sequence:
-        """Return a dialogue that is nothing but this prompt, read. Raises what the model and the allocator raise.
-
-        evicts: whether idle dialogues give way to it.
-        """
-        sequence = Sequence("", pinned=True)
+    def _prefill_alone(self, prompt: PreparedPrompt) -> CachedSequence:
+        """Prefill a prompt as a new sequence. Raises any error of the model and the allocator."""
+        sequence = CachedSequence("", pinned=True)
         self.cache.sequences.append(sequence)
         try:
-            if not self.cache.reserve(sequence, 0, len(prompt.ids), evicts):
-                raise MemoryError("out of memory: the cache has no room for it now")
-            unread = [Unread(prompt, sequence)]
-            read(self.loaded.model, self.cache, unread, self.family).argmax().item()
+            if not self.cache.reserve(sequence, 0, len(prompt.ids), evicts=False):
+                raise MemoryError("out of memory: no room in the cache")
+            unread = [UnreadPrompt(prompt, sequence)]
+            prefill(self.loaded.model, self.cache, unread, self.family).argmax().item()
         except BaseException:
             self.cache.evict(sequence)
             raise
         sequence.mark_read(prompt)
         return sequence
 
-    def _chunk_end(self, sample: Sample, most: int) -> int:
-        """Return up to where a prompt is read by a call that takes so many tokens.
+    def _chunk_end(self, sample: Sample, max_tokens: int) -> int:
+        """Return the end of the next chunk of a prompt.
 
-        One of a model with recurrent states is read whole: a state is kept at its end alone.
+        With recurrent layers, prompts are not split, because only the state at the end of a call is stored.
         """
         if self.cache.states is not None:
             return len(sample.ids)
-        return chunk_end(sample.in_flight.prompt, len(sample.sequence.ids), max(LEAST_READ, most))
+        return chunk_end(
+            sample.in_flight.prompt, len(sample.sequence.ids), max(MIN_READ_TOKENS, max_tokens)
+        )
 
-    def _first_tokens(self, group: Several[Sample], ends: Several[int]) -> list[int]:
-        """Read prompts up to these tokens into their pages; return the first tokens of replies to whole ones."""
+    def _first_tokens(self, group: Sequence[Sample], ends: Sequence[int]) -> list[int]:
+        """Prefill prompts up to these ends; return the first tokens of the replies to complete prompts."""
         entries = []
         for sample, end in zip(group, ends, strict=True):
             start = len(sample.sequence.ids)
-            values = sample.in_flight.values(start, end)
-            entries.append(Unread(sample.in_flight.prompt, sample.sequence, start, values, end))
+            tensors = sample.in_flight.image_tensors(start, end)
+            entries.append(
+                UnreadPrompt(sample.in_flight.prompt, sample.sequence, start, tensors, end)
+            )
         with torch.inference_mode():
-            logits = self.decoder.allowed(read(self.loaded.model, self.cache, entries, self.family))
+            logits = prefill(self.loaded.model, self.cache, entries, self.family)
+            logits = self.decoder.suppress(logits)
             if ends[-1] < len(group[-1].ids):
                 return []
             for sample in group:
                 prompt = sample.in_flight.prompt
                 sample.offset = next_position(prompt, self.axes) - len(sample.ids)
-                sample.begin(self.loaded, sample.request, sample.number, prompt.text)
+                sample.start_reply(self.loaded, sample.request, sample.number, prompt.text)
             return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
 
     def step(self) -> None:
-        """Write one token more of every reply, or of as many as fit."""
-        rows = self.active[: self.row_ceiling.of(len(self.active))]
+        """Generate one token of every active reply, or of as many as fit in memory."""
+        rows = self.active[: self.row_ceiling.clamp(len(self.active))]
         self.calls += 1
         outcome = attempt(lambda: self._next_tokens(rows), self._device)
         if not isinstance(outcome, Fault):
-            if self.row_ceiling.succeeded(len(rows)):
+            if self.row_ceiling.record_success(len(rows)):
                 self._note("batch_grown")
             for row in rows:
                 row.sequence.mark_written(row.written[-1])
                 row.retries = 0
-            self._take(rows, outcome)
+            self._append_tokens(rows, outcome)
             return
         self._note_fault(outcome, len(rows))
         if outcome.out_of_memory and self.decoder.drop():
@@ -250,39 +256,39 @@ class Scheduler:
             self.cache.evict(rows[0].sequence)
             self._fail(rows[0], outcome)
 
-    def _next_tokens(self, rows: Several[Sample]) -> list[int]:
+    def _next_tokens(self, rows: Sequence[Sample]) -> list[int]:
         with torch.inference_mode():
-            logits, likeliest = self.decoder.step(rows)
-            return choose_tokens(logits, likeliest, rows, self.loaded.truncation)
+            logits, most_likely = self.decoder.step(rows)
+            return choose_tokens(logits, most_likely, rows, self.loaded.truncation)
 
-    def _take(self, rows: Several[Sample], tokens: Several[int]) -> None:
-        """Go on behind the tokens that were chosen; replies that end are delivered."""
+    def _append_tokens(self, rows: Sequence[Sample], tokens: Sequence[int]) -> None:
+        """Append the chosen tokens, and deliver the replies that are complete."""
         for row, token in zip(list(rows), tokens, strict=True):
-            row.take(token)
+            row.append(token)
             row.rows_summed += len(rows)
-            if row.ended(self.loaded.ends):
-                self._end(row)
+            if row.is_finished(self.loaded.ends):
+                self._finish(row)
 
-    def _end(self, sample: Sample) -> None:
-        """Deliver a finished reply; its pages wait for the question's next turn."""
+    def _finish(self, sample: Sample) -> None:
+        """Deliver a complete reply, and keep its pages for the next turn of the dialogue."""
         ended = sample.written[-1] in self.loaded.ends
         text = self.loaded.text(sample.written, sample.in_flight.prompt.text)
-        counted = Tokens(len(sample.ids), len(sample.written), sample.start, sample.thought_tokens)
+        tokens = Tokens(len(sample.ids), len(sample.written), sample.start, sample.thought_tokens)
         seconds = time.perf_counter() - sample.placed_at
-        together = max(1, round(sample.rows_summed / len(sample.written)))
+        mean_rows = max(1, round(sample.rows_summed / len(sample.written)))
         self.active.remove(sample)
-        self.cache.rest(sample.sequence)
+        self.cache.unpin(sample.sequence)
         if sample.number:
             self.cache.evict(sample.sequence)
         finish: Literal["stop", "length"] = "stop" if ended else "length"
-        self._deliver(sample, Reply((text,), counted, seconds, together, finish))
+        self._deliver(sample, Reply((text,), tokens, seconds, mean_rows, finish))
 
     def _retry(self, sample: Sample, fault: Fault) -> bool:
-        """Make what room there is for a sample that failed alone; whether it should be tried again.
+        """Free memory for a sample that failed without others; return False if it should not be retried.
 
-        Others may have filled a GPU for a while: there it is waited for.
+        On a GPU, wait, because other processes may release memory.
         """
-        seconds = waits(self._device)
+        seconds = retry_delays(self._device)
         if not fault.out_of_memory or sample.retries >= len(seconds):
             return False
         self.cache.evict_idle()
@@ -294,9 +300,9 @@ class Scheduler:
         self._deliver(sample, Reply(error=self.loaded.fault_text(fault, sample.in_flight.prompt)))
 
     def close(self) -> None:
-        """Give back the memory of pages and graphs."""
+        """Release the memory of the cache and of CUDA graphs."""
         LOG.info(
-            "the cache took %d bytes; %d dialogues were evicted",
+            "KV cache: %d bytes, %d dialogues evicted",
             self.cache.bytes,
             self.cache.evicted,
         )
@@ -313,14 +319,20 @@ class Scheduler:
             LOG.warning("out of memory with %d rows", rows)
 
 
-def decoder_of(
-    model: Any, cache: KVCache, axes: int, suppressed: Several[int], most_rows: int, longest: int
+def make_decoder(
+    model: Any, cache: KVCache, axes: int, suppressed: Sequence[int], most_rows: int, longest: int
 ) -> Decoder:
-    """Return what decodes best on a model's device: on a GPU with Triton, CUDA graphs.
+    """Return the best decoder for a model's device: with CUDA graphs on a GPU with Triton.
 
-    longest: tokens of the longest dialogues that graphs are made for; others are decoded without them.
+    Args:
+        model: The model.
+        cache: The KV cache.
+        axes: Position axes per token.
+        suppressed: Tokens that are never generated.
+        most_rows: Maximum number of rows.
+        longest: Length in tokens of the longest dialogue for which CUDA graphs are captured.
     """
-    if not triton_runs(model, cache):
+    if not can_use_triton(model, cache):
         return Decoder(model, cache, axes, suppressed)
     from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
 

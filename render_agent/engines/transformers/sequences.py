@@ -1,4 +1,4 @@
-"""The requests that are being answered, and the state of each of their samples."""
+"""Requests in flight, and the state of each of their samples."""
 
 from __future__ import annotations
 
@@ -9,87 +9,96 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptBuilder
-from render_agent.engines.transformers.sampling import Writing
+from render_agent.engines.transformers.sampling import PartialReply
 
 if TYPE_CHECKING:
     from render_agent.engines.families.pictures import Tensors
-    from render_agent.engines.transformers.kv_cache import Sequence
+    from render_agent.engines.transformers.kv_cache import CachedSequence
 
 
 BuiltPrompt: TypeAlias = "tuple[PreparedPrompt, dict[int, Tensors]]"
-"""A prompt, and the pixel values of those of its pictures that were not seen before, by their start."""
+"""A prompt, and the tensors of its new images by the index of their first token."""
 
 
 def build_prompt(inputs: PromptBuilder, request: Request, seen: Set[str]) -> BuiltPrompt:
-    """Return a request's prompt; of its pictures only those in files that were not seen are looked at.
+    """Build the prompt of a request, and compute the tensors of its new images.
 
-    Raises whatever its pictures or its texts cause.
+    Args:
+        inputs: Builds the prompt.
+        request: The request.
+        seen: Files of earlier images of the dialogue.
+
+    Raises:
+        Exception: Any error that an image or a text causes in the libraries.
     """
     prompt = inputs.prepare(request)
-    unseen = [picture for picture in prompt.shown if picture.file not in seen]
-    return prompt, {picture.start: picture.values() for picture in unseen}
+    new = [image for image in prompt.images if image.file not in seen]
+    return prompt, {image.start: image.values() for image in new}
 
 
 @dataclass(eq=False)
 class InFlightRequest:
-    """A request that is being answered: its prompt, which another thread builds, and the replies of its samples so far."""
+    """A request in flight."""
 
     request: Request
     built: Future[BuiltPrompt]
+    """The prompt, which another thread builds."""
     samples: dict[int, Reply] = field(default_factory=dict)
+    """Completed samples by index."""
 
     @property
     def prompt(self) -> PreparedPrompt:
-        """The prompt, once it is made."""
+        """The prompt; waits until it is built."""
         return self.built.result()[0]
 
-    def values(self, start: int, end: int) -> list[Tensors]:
-        """Return the tensors of the prompt's pictures among these tokens."""
-        prompt, values = self.built.result()
-        shown = [picture for picture in prompt.shown if start <= picture.start < end]
-        return [values.get(picture.start) or picture.values() for picture in shown]
+    def image_tensors(self, start: int, end: int) -> list[Tensors]:
+        """Return the tensors of the images that begin between two tokens."""
+        prompt, tensors = self.built.result()
+        images = [image for image in prompt.images if start <= image.start < end]
+        return [tensors.get(image.start) or image.values() for image in images]
 
 
 @dataclass(eq=False)
-class Sample(Writing):
-    """One sample of a request: waiting, then placed in the cache, read, and written token by token.
-
-    start: tokens of its prompt that stood in the cache already. placed_at: seconds, when it got its pages. offset: what
-    to add to a token's place to get its position. rows_summed: rows of every step in which it was written. retries: for
-    lack of memory.
-    """
+class Sample(PartialReply):
+    """One sample of a request. It waits, is placed in the cache, prefilled, and generated token by token."""
 
     in_flight: InFlightRequest
     number: int
-    placed: Sequence | None = None
+    """Index among the samples of the request."""
+    placed: CachedSequence | None = None
     start: int = 0
+    """Tokens of the prompt that were already in the cache."""
     placed_at: float = 0.0
+    """Time in seconds at which it was placed."""
     offset: int = 0
+    """Difference between the position and the index of a token."""
     rows_summed: int = 0
+    """Sum of the number of rows over all its decoding steps."""
     retries: int = 0
+    """Retries because of missing memory."""
 
     @property
     def request(self) -> Request:
-        """The request that it is a sample of."""
+        """The request."""
         return self.in_flight.request
 
     @property
-    def sequence(self) -> Sequence:
-        """Its place in the cache, once it has one."""
+    def sequence(self) -> CachedSequence:
+        """Its sequence in the cache; it must be placed."""
         assert self.placed is not None
         return self.placed
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The tokens of its prompt, once it is made."""
+        """The tokens of the prompt; waits until it is built."""
         return self.in_flight.prompt.ids
 
     @property
     def unread(self) -> int:
-        """How many tokens of its prompt do not stand in the cache yet."""
+        """Number of tokens of the prompt that are not in the cache yet."""
         return len(self.ids) - len(self.sequence.ids)
 
     @property
     def position(self) -> int:
-        """The position of its newest token, which is not in the cache yet."""
+        """Position of the newest token, which is not in the cache yet."""
         return len(self.sequence.ids) + self.offset

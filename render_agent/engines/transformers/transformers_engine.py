@@ -1,7 +1,7 @@
-"""The in-process engine of models whose keys and values are kept: replies are written side by side.
+"""The in-process engine with continuous batching and reuse of the KV cache between turns.
 
-A reply is handed out as soon as it ends, and another prompt takes its place. A question keeps its
-pages of the KV cache from turn to turn, so that what was read before is not read again.
+A reply is returned as soon as it is complete, and the next prompt takes its place. A dialogue keeps its pages of the KV
+cache from turn to turn, so that earlier tokens are not computed again.
 """
 
 from __future__ import annotations
@@ -25,32 +25,31 @@ from render_agent.util.reasons import first_line
 
 LOG = logging.getLogger(__name__)
 
-SCORED_TOGETHER = 16
-"""Prompts whose choices are scored in one call at the most."""
+MAX_SCORING_ROWS = 16  # prompts per scoring call
+PREPARING_THREADS = 2  # threads that build prompts while the model works
 
-PREPARING_THREADS = 2
-"""Threads that make prompts while the model works."""
-
+# Switch interval of the interpreter: the default of 5 ms would delay this thread by half a decoding step on a GPU.
 SWITCH_SECONDS = 0.0005
-"""Seconds for which another thread may keep the interpreter's lock while this one wants it: by default ten times as
-many, half a step of a GPU."""
 
-REPLIES_A_PROMPT = {"cpu": 4, "cuda": 8}
-PATIENCE_STEPS = 8
-"""A reading takes a prompt for so many replies under way, as was best on each kind of device, but none that has room
-waits longer than so many steps."""
+# A prefill call waits until there is one prompt per this many active replies (measured per device), but at most
+# MAX_WAIT_STEPS steps.
+REPLIES_PER_PROMPT = {"cpu": 4, "cuda": 8}
+MAX_WAIT_STEPS = 8
 
-LEARNED_TURNS = 64
-"""Turns after which the length of dialogues is what was seen, and no longer what was expected."""
+LEARNED_TURNS = 64  # turns after which the measured length of dialogues replaces the estimate
 
 
 class ContinuousEngine:
-    """Writes many replies side by side with one model, keys and values kept over the turns.
+    """Generates many replies concurrently with one model, and reuses the KV cache between turns.
 
-    budget: bytes of the KV cache. most_rows: replies written side by side at the most. dialogue_tokens:
-    about how many tokens a dialogue has in the cache, until turns show it. read_tokens: prompt tokens that one
-    call reads. A sample that fails is its request's `Reply.error`. EngineError where the device is lost,
-    or where the model fails on whatever it is given.
+    Raises EngineError if the device is lost.
+
+    Args:
+        loaded: The model.
+        budget: Size of the KV cache in bytes.
+        most_rows: Maximum number of replies that are generated concurrently.
+        dialogue_tokens: Estimated tokens per dialogue in the cache, until it is measured.
+        read_tokens: Prompt tokens per prefill call.
     """
 
     name = "transformers"
@@ -71,7 +70,7 @@ class ContinuousEngine:
         self.capabilities = Capabilities(
             free_running=True, schema=loaded.guides is not None, score=True
         )
-        self._scoring = Sizing(memory_of(loaded.model), SCORED_TOGETHER)
+        self._scoring = Sizing(memory_of(loaded.model), MAX_SCORING_ROWS)
         self._events: list[str] = []
         self.cache = new_cache(loaded, budget, most_rows)
         self.scheduler = Scheduler(
@@ -93,7 +92,7 @@ class ContinuousEngine:
 
     @property
     def batch_size(self) -> int:
-        """How many dialogues fit side by side, by the tokens that they take."""
+        """Number of dialogues that fit in the cache."""
         tokens = self.dialogue_tokens
         if self._turns >= LEARNED_TURNS:
             tokens = self._turn_tokens // self._turns
@@ -102,36 +101,36 @@ class ContinuousEngine:
 
     @property
     def calls(self) -> int:
-        """How often the model was called: to read prompts, or to write a token of every reply."""
+        """Number of model calls so far: prefill calls and decoding steps."""
         return self.scheduler.calls
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the model as it runs, and that keys and values are reused."""
+        """Return the metadata of the loaded model and of its reuse."""
         return {**self.loaded.describe(), "reuse": self.reuse}
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order (a barrier)."""
+        """Answer all requests and block until the last reply is complete."""
         self.submit(requests)
-        wanted = {id(request) for request in requests}
+        expected = {id(request) for request in requests}
         answered: dict[int, tuple[Request, Reply]] = {}
-        while not wanted <= answered.keys():
+        while not expected <= answered.keys():
             answered |= {id(request): (request, reply) for request, reply in self.ready()}
-        self._answered = [pair for key, pair in answered.items() if key not in wanted]
+        self._answered = [pair for key, pair in answered.items() if key not in expected]
         return [answered[id(request)][1] for request in requests]
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand over requests whose replies `ready` will give; prompts are made beside the model's work."""
+        """Queue requests; `ready` returns their replies. Prompts are built in other threads."""
         for request in requests:
-            sequence = self.cache.of(request.question_id)
-            before = sequence.prompt.shown if sequence and sequence.prompt else ()
-            seen = {picture.file for picture in before}
+            sequence = self.cache.find_idle(request.question_id)
+            earlier = sequence.prompt.images if sequence and sequence.prompt else ()
+            seen = {image.file for image in earlier}
             built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
             in_flight = InFlightRequest(request, built)
             self._queue += [Sample(in_flight, number) for number in range(request.distinct_samples)]
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Write until a reply has ended, and give it with those that ended with it."""
-        until = None if timeout is None else time.perf_counter() + timeout
+        """Generate until at least one reply is complete, and yield all complete ones."""
+        deadline = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
         while not self._answered and (self._queue or scheduler.is_busy):
             if not scheduler.reading:
@@ -144,58 +143,56 @@ class ContinuousEngine:
                 continue
             elif self._queue and not self._answered:
                 wait({sample.in_flight.built for sample in self._queue}, timeout, FIRST_COMPLETED)
-            if self._woken.is_set() or (until is not None and time.perf_counter() >= until):
+            if self._woken.is_set() or (deadline is not None and time.perf_counter() >= deadline):
                 break
         self._woken.clear()
         answered, self._answered = self._answered, []
         yield from answered
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
-        """Return for every request, in their order, how likely each of its choices is."""
+        """Score the choices of every request, as in `Scorer.score`."""
         from render_agent.engines.transformers.option_logprobs import score_choices
 
-        self._scoring.most_rows = min(self.batch_size, SCORED_TOGETHER)
+        self._scoring.most_rows = min(self.batch_size, MAX_SCORING_ROWS)
         return score_choices(self.loaded, requests, choices, self._scoring)
 
     def wake(self) -> None:
-        """Have `ready` give what it has after its next step."""
+        """Make `ready` return after its next step."""
         self._woken.set()
 
     def retire(self, question_id: str) -> None:
-        """Give up the question's pages and its pictures."""
+        """Drop the cached pages and images of a dialogue."""
         self.loaded.inputs.retire(question_id)
-        if sequence := self.cache.of(question_id):
+        if sequence := self.cache.find_idle(question_id):
             self.cache.evict(sequence)
 
     def close(self) -> None:
-        """Give back the memory of the cache and of the model."""
+        """Release the memory of the cache and of the model."""
         sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
         self.loaded.close()
 
     def _admit(self) -> None:
-        """Place the prompts of one call, where there is room and enough of them wait to be worth it."""
-        placeable_samples = [sample for sample in self._queue if self._is_placeable(sample)]
-        placeable = min(len(placeable_samples), self.most_rows - self.cache.under_way)
+        """Place the prompts of the next prefill call, if enough of them are waiting and there is room."""
+        candidates = [sample for sample in self._queue if self._is_placeable(sample)]
+        placeable = min(len(candidates), self.most_rows - self.cache.num_pinned)
         self._steps_waited += placeable > 0
-        replies = REPLIES_A_PROMPT.get(self.loaded.model.device.type, PATIENCE_STEPS)
+        replies = REPLIES_PER_PROMPT.get(self.loaded.model.device.type, MAX_WAIT_STEPS)
         enough = -(-len(self.scheduler.active) // replies)
-        if not placeable or (placeable < enough and self._steps_waited < PATIENCE_STEPS):
+        if not placeable or (placeable < enough and self._steps_waited < MAX_WAIT_STEPS):
             return
         self._steps_waited = 0
-        # Whoever has pages comes first: they are not evicted for a dialogue that has none.
-        placeable_samples.sort(key=lambda sample: self.cache.of(sample.request.question_id) is None)
-        prepared = [
-            sample for sample in placeable_samples if sample.in_flight.built.exception() is None
-        ]
+        # Dialogues in the cache come first, so that they are not evicted for new ones.
+        candidates.sort(key=lambda sample: self.cache.find_idle(sample.request.question_id) is None)
+        prepared = [sample for sample in candidates if sample.in_flight.built.exception() is None]
         self.scheduler.read_prefix(
             {s.request.about or s.request.question_id: s.in_flight.prompt for s in prepared}
         )
-        for sample in placeable_samples:
+        for sample in candidates:
             error = sample.in_flight.built.exception()
             if error is not None:
-                LOG.warning("%s: prompt failed", sample.request.question_id, exc_info=error)
+                LOG.warning("%s: the prompt failed", sample.request.question_id, exc_info=error)
                 self._queue.remove(sample)
                 reason = f"the prompt could not be prepared: {first_line(error)}"
                 self._deliver(sample, Reply(error=reason))
@@ -204,19 +201,19 @@ class ContinuousEngine:
                 break
             self._queue.remove(sample)
             unread = sum(other.unread for other in self.scheduler.reading)
-            # The next ones share what these have read.
-            if unread >= self.scheduler.read_tokens or self.cache.awaits_prefix:
+            # Later samples can share the prefix that these compute.
+            if unread >= self.scheduler.read_tokens or self.cache.needs_prefix:
                 break
 
     def _is_placeable(self, sample: Sample) -> bool:
-        """Whether a sample can be given pages: later ones share what was read for the first."""
+        """True if the prompt is built and, for further samples, the first one has been prefilled to share it."""
         in_flight = sample.in_flight
         if not in_flight.built.done():
             return False
         return not sample.number or 0 in in_flight.samples or self.cache.has_read(in_flight.prompt)
 
     def _deliver(self, sample: Sample, reply: Reply) -> None:
-        """Keep the reply of one sample; the request is answered with its last one."""
+        """Store the reply of one sample; the last one completes the request."""
         in_flight = sample.in_flight
         in_flight.samples[sample.number] = reply
         if reply.error is None:
@@ -225,6 +222,6 @@ class ContinuousEngine:
         if len(in_flight.samples) == in_flight.request.distinct_samples:
             samples = [in_flight.samples[number] for number in sorted(in_flight.samples)]
             seconds = max(sample.seconds for sample in samples)
-            whole = reply_of(in_flight.request, samples, seconds, self._events)
+            reply = reply_of(in_flight.request, samples, seconds, self._events)
             self._events.clear()
-            self._answered.append((in_flight.request, whole))
+            self._answered.append((in_flight.request, reply))

@@ -1,4 +1,4 @@
-"""The engine options of `--engine transformers`, each checked before any weight is read."""
+"""Engine options of `--engine transformers`, which are checked before the weights are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from render_agent.engines.families.model_families import FAMILIES, check_family_
 from render_agent.errors import UsageError
 from render_agent.util.safe_parse import Count
 
+# Types of the engine options. `memory_fraction` is the share of the memory that stays free.
 OPTIONS = {
     **{name: Count for family in FAMILIES for name in family.options},
     **SAMPLING_OPTIONS,
@@ -22,38 +23,41 @@ OPTIONS = {
     "most_rows": Annotated[int, Meta(ge=1)],
     "reuse": Literal["keys", "vision", "none"],
 }
-"""The engine options, and the types of their values; memory_fraction: of the memory, what is kept free."""
 
-MOST_ROWS = 256
-"""Rows of a batch where memory holds more: beyond, one row that goes on for long keeps too many waiting."""
+MOST_ROWS = 256  # with more rows per batch, too many wait for a single long reply
 
 
 def check_options(options: Mapping[str, Any], model_type: str) -> None:
-    """UsageError for an engine option or a value that does not exist; SetupError for one of another model."""
+    """Check the engine options for a model.
+
+    Raises:
+        UsageError: An option does not exist, or its value is not valid.
+        SetupError: An option does not apply to this type of model.
+    """
     check_values(options)
     check_family_options(options, model_type)
 
 
 def check_values(options: Mapping[str, Any]) -> None:
-    """UsageError for an engine option or a value that exists for no model."""
+    """Raise UsageError if an engine option does not exist for any model, or its value is not valid."""
     check_engine_options(options, OPTIONS, "transformers")
 
 
 def refuse_tensor_parallel(count: int) -> None:
-    """UsageError where one model is to be shared by several GPUs that compute at once."""
+    """Raise UsageError if tensor parallelism is requested."""
     if count > 1:
         raise UsageError(
-            f"--tensor-parallel {count} needs --engine vllm: within one process transformers can only"
-            " lay a model over several GPUs that compute in turn, by --engine-option device_map=auto"
+            f"--tensor-parallel {count} needs --engine vllm. With transformers, --engine-option"
+            " device_map=auto distributes a model over several GPUs, which then work one after another."
         )
 
 
 def position_limit(config: Any) -> int | None:
-    """Return how many tokens a model can read and write in one dialogue, None where it does not say."""
+    """Return the maximum number of tokens of a dialogue, or None if the configuration does not define it."""
     limit = getattr(config.get_text_config(), "max_position_embeddings", None)
     return int(limit) if limit else None
 
 
 def most_rows(options: Mapping[str, Any], device: Any, on_a_cpu: int) -> int:
-    """Return the most rows of a batch on a device, where memory holds more."""
+    """Return the maximum number of rows per batch on a device, if they fit in memory."""
     return int(options.get("most_rows", on_a_cpu if device.type == "cpu" else MOST_ROWS))

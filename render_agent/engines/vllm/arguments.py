@@ -1,4 +1,4 @@
-"""The options of a run as vLLM's engine arguments, and what its processes read from the environment."""
+"""Converts run options to vLLM's engine arguments, and sets its environment variables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from render_agent.extras import require
 from render_agent.options import AUTO, RunConfig
 from render_agent.util.safe_parse import Count
 
+# Engine options that are not engine arguments of vLLM, with their types.
 OWN_OPTIONS = {"min_pixels": Count, "max_pixels": Count, **SAMPLING_OPTIONS}
-"""Engine options that are no engine argument of vLLM's, and the types of their values."""
 
+# Engine arguments that have a command-line option.
 OWN_FLAGS = {
     "model": "--model",
     "tokenizer": "--model",
@@ -28,52 +29,47 @@ OWN_FLAGS = {
     "max_model_len": "--max-model-len",
     "max_num_seqs": "--batch-size",
 }
-"""Engine arguments that have an option of their own."""
 
+# Engine arguments that would make vLLM run code from a model, a module or a file, or open pickles.
 REFUSED_ARGUMENTS = (
     "trust_remote_code", "load_format", "model_class_overrides", "worker_cls", "worker_extension_cls",
     "scheduler_cls", "logits_processors", "reasoning_parser_plugin", "io_processor_plugin",
 )  # fmt: skip
-"""Engine arguments by which vLLM would run code of a model, a module or a file, or open pickles."""
 
-GPU_SEQUENCES, CPU_SEQUENCES = 256, 16
-"""Requests under way at once where nothing else is asked for."""
+GPU_SEQUENCES, CPU_SEQUENCES = 256, 16  # default number of concurrent requests
 
+# Defaults of vLLM's environment variables; those of the user take precedence.
 ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # A forked child would inherit the renderer's threads, and locks that nobody opens again. One that
-    # shared our process would, on a CPU, bind our threads to cores and trip over llvmlite's modules.
+    # A forked child would inherit locks that the renderer's threads never release. In our process, vLLM's CPU build
+    # would bind our threads to cores and conflict with llvmlite's modules.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
-"""Settings of vLLM's where the user's environment has none."""
-
-CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}
-"""The same on a CPU: GiB of the machine's memory for the cache."""
+CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}  # GiB of main memory for the KV cache
 
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
-    """What a vLLM engine is made from, apart from its model.
-
-    sequences: requests under way at once, None for the device's own number. pictures: how many one
-    prompt may hold. thinking, thinking_budget: as the run's options say. options: `--engine-option`, by name.
-    """
+    """Options of a vLLM engine, apart from its model."""
 
     dtype: str = AUTO
     device: str = AUTO
     sequences: int | None = None
+    """Maximum number of concurrent requests; None for the default of the device."""
     tensor_parallel: int = 1
     max_model_len: int | None = None
     pictures: int = 32
+    """Maximum number of images per prompt."""
     thinking: str = AUTO
     thinking_budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Engine options."""
 
 
 def options_of(config: RunConfig, engine_options: Mapping[str, Any], pictures: int) -> VllmOptions:
-    """Return the options of a run; pictures: how many one of its prompts can hold."""
+    """Return the options for a run; `pictures` is the maximum number of images in a prompt."""
     return VllmOptions(
         dtype=config.dtype,
         device=config.device,
@@ -88,12 +84,12 @@ def options_of(config: RunConfig, engine_options: Mapping[str, Any], pictures: i
 
 
 def require_vllm() -> None:
-    """SetupError where vLLM is not installed."""
-    require("--engine vllm", "vllm", instead="use --engine transformers, which needs nothing more")
+    """Raise SetupError if vLLM is not installed."""
+    require("--engine vllm", "vllm", instead="use --engine transformers, which is included")
 
 
 def vllm_version() -> str:
-    """Return the version of the installed vLLM, whichever package it came in."""
+    """Return the version of vLLM, from the package vllm or vllm-cpu."""
     for package in ("vllm", "vllm-cpu"):
         try:
             return f"{version(package)}{'' if package == 'vllm' else ' (cpu)'}"
@@ -103,9 +99,16 @@ def vllm_version() -> str:
 
 
 def prepare_environment(device: str) -> bool:
-    """Set what vLLM reads from the environment, and return whether it is a build for the CPU.
+    """Set vLLM's environment variables. Call it before importing any other part of vLLM.
 
-    Called before any other part of vLLM is imported. SetupError where the device is none of its.
+    Args:
+        device: Value of `--device`.
+
+    Returns:
+        True if the installed vLLM is a CPU build.
+
+    Raises:
+        SetupError: The installed vLLM does not support the device.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -114,15 +117,17 @@ def prepare_environment(device: str) -> bool:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         listed = visible.split(",") if visible else None
         if listed is not None and int(number) >= len(listed):
-            raise SetupError(f"--device {device}: CUDA_VISIBLE_DEVICES={visible} names fewer GPUs")
+            raise SetupError(
+                f"--device {device}: CUDA_VISIBLE_DEVICES={visible} contains fewer GPUs"
+            )
         os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(number)] if listed else number
     from vllm.platforms import current_platform
 
     on_cpu = bool(current_platform.is_cpu())
     if name != AUTO and (name == "cpu") != on_cpu:
         raise SetupError(
-            f"--device {device}: the vLLM installed here runs on {current_platform.device_type};"
-            " leave --device out, or install vLLM's build for the other"
+            f"--device {device}: the installed vLLM runs on {current_platform.device_type}. Omit --device,"
+            " or install another build of vLLM."
         )
     if on_cpu:
         for name, value in CPU_ENVIRONMENT.items():
@@ -134,12 +139,19 @@ def engine_arguments(
     folder: str,
     options: VllmOptions,
     on_cpu: bool,
-    form: Thinking | None = None,
+    thinking: Thinking | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's `EngineArgs`.
 
-    folder: of the model's files. form: how its family thinks. UsageError for an engine option that vLLM does not
-    know, SetupError where it bounds no thoughts and is asked to.
+    Args:
+        folder: Directory of the model's files.
+        options: The options.
+        on_cpu: True for a CPU build of vLLM.
+        thinking: Thinking format of the model's family.
+
+    Raises:
+        UsageError: vLLM does not have one of the engine options.
+        SetupError: A thinking budget is requested, but this vLLM does not support it.
     """
     check_names(options.dtype, options.device)
     arguments: dict[str, Any] = {
@@ -147,11 +159,11 @@ def engine_arguments(
         "dtype": "float32" if on_cpu and options.dtype == AUTO else options.dtype,
         "max_num_seqs": options.sequences or (CPU_SEQUENCES if on_cpu else GPU_SEQUENCES),
         "tensor_parallel_size": options.tensor_parallel,
-        # -1: as long as the model allows and the memory holds.
+        # -1: the longest that the model and the memory allow.
         "max_model_len": options.max_model_len or -1,
         "limit_mm_per_prompt": {"image": options.pictures, "video": 0},
         "enable_prefix_caching": True,
-        # The library of --engine transformers, so that both hold replies to the same grammar.
+        # The same library as in --engine transformers, so that the grammar is the same.
         "structured_outputs_config": {"backend": "guidance"},
         "load_format": "safetensors",
         "trust_remote_code": False,
@@ -159,10 +171,10 @@ def engine_arguments(
         "use_tqdm_on_load": False,
     }
     if on_cpu:
-        # The CPU's own block of 128 tokens leaves up to 127 of every prompt uncached.
+        # The default block of 128 tokens on CPUs leaves up to 127 tokens of every prompt uncached.
         arguments |= {"block_size": 32, "enforce_eager": True}
     if options.thinking_budget is not None:
-        arguments["reasoning_config"] = _reasoning_config(form or Thinking())
+        arguments["reasoning_config"] = _reasoning_config(thinking or Thinking())
     arguments |= _engine_options(options.options)
     arguments["structured_outputs_config"] = _structured_outputs(
         arguments["structured_outputs_config"]
@@ -173,39 +185,39 @@ def engine_arguments(
     return arguments
 
 
-def _reasoning_config(form: Thinking) -> Any:
-    """Return vLLM's own object of the marks of thoughts, without which it bounds none."""
+def _reasoning_config(thinking: Thinking) -> Any:
+    """Return vLLM's configuration of the marks of thoughts, which a thinking budget requires."""
     try:
         from vllm.config import ReasoningConfig
     except ImportError as error:
         raise SetupError(
-            f"--thinking-budget: vLLM {vllm_version()} bounds no thoughts: install a newer one, or use"
-            " --engine transformers"
+            f"--thinking-budget is not supported by vLLM {vllm_version()}. Install a newer version, or use"
+            " --engine transformers."
         ) from error
-    return ReasoningConfig(reasoning_start_str=form.opens, reasoning_end_str=form.closes)
+    return ReasoningConfig(reasoning_start_str=thinking.opens, reasoning_end_str=thinking.closes)
 
 
-def _structured_outputs(given: Mapping[str, Any]) -> Any:
-    """Return vLLM's own object, which alone takes a `reasoning_parser` from another argument."""
+def _structured_outputs(arguments: Mapping[str, Any]) -> Any:
+    """Return vLLM's configuration object; a mapping would ignore the separate argument `reasoning_parser`."""
     from vllm.config import StructuredOutputsConfig
 
-    return StructuredOutputsConfig(**given)
+    return StructuredOutputsConfig(**arguments)
 
 
 def _engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine options that are vLLM's own. UsageError for others."""
+    """Return the engine options that are engine arguments of vLLM. Raises UsageError for unknown ones."""
     if refused := [name for name in options if name in REFUSED_ARGUMENTS]:
         raise UsageError(
-            f"--engine-option {refused[0]} is not taken: it lets a model bring code or pickled weights;"
-            " leave it out"
+            f"--engine-option {refused[0]} is not allowed, because it can run code or open pickled"
+            " weights. Omit it."
         )
     from vllm.engine.arg_utils import EngineArgs
 
-    known = {entry.name for entry in fields(EngineArgs)}
+    vllm_names = {entry.name for entry in fields(EngineArgs)}
     arguments = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
     for name in arguments:
         if name in OWN_FLAGS:
             raise UsageError(f"--engine-option {name}: use {OWN_FLAGS[name]} instead")
-    own = {name: options[name] for name in options if name in OWN_OPTIONS or name not in known}
-    check_engine_options(own, OWN_OPTIONS, "vllm", ", or a name of vLLM's engine arguments")
+    own = {name: options[name] for name in options if name in OWN_OPTIONS or name not in vllm_names}
+    check_engine_options(own, OWN_OPTIONS, "vllm", ", or an engine argument of vLLM")
     return arguments

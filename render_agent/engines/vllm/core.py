@@ -1,4 +1,4 @@
-"""vLLM itself: prompts in, finished outputs out, every fault one of ours."""
+"""Wraps vLLM: prompts in, finished outputs out, and errors converted to ours."""
 
 from __future__ import annotations
 
@@ -15,31 +15,38 @@ from render_agent.engines.vllm.watcher import start_watcher
 from render_agent.errors import EngineError, SetupError
 from render_agent.util.reasons import first_line
 
-LIVENESS_POLL_SECONDS = 1.0
-"""Between two looks at whether the model's process lives."""
+LIVENESS_POLL_SECONDS = 1.0  # interval between checks that the model's process is alive
 
 
 class VllmCore:
-    """One loaded model, as a rule in a process of its own. `steps` counts those that gave something."""
+    """One loaded model, usually in its own process. `steps` counts the steps that produced output.
+
+    Args:
+        located: The model; its files must be on this machine.
+        options: The options.
+        on_cpu: True for a CPU build of vLLM.
+
+    Raises:
+        SetupError: vLLM cannot run the model.
+    """
 
     def __init__(self, located: FoundModel, options: VllmOptions, on_cpu: bool) -> None:
-        """Load a model whose files are on this machine. SetupError where vLLM cannot run it."""
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        form = family_of(str(located.config.get("model_type"))).thinking
-        arguments = engine_arguments(str(located.folder), options, on_cpu, form)
-        # Left alone, vLLM's processes outlive a killed one for minutes, with their memory.
+        thinking = family_of(str(located.config.get("model_type"))).thinking
+        arguments = engine_arguments(str(located.folder), options, on_cpu, thinking)
+        # Without it, vLLM's processes would outlive a killed parent for minutes and keep their memory.
         self._watcher = start_watcher()
         try:
             self.engine: Any = LLMEngine.from_engine_args(EngineArgs(**arguments))
-        # Whatever the model's code, the driver or a started process raises means the same here.
+        # The model's code, the driver or a subprocess can raise anything.
         except Exception as error:
             self._watcher.kill()
             raise SetupError(
-                f"vLLM cannot run {located.name} ({_reason(error)}): lower --max-model-len or"
+                f"vLLM cannot run {located.name} ({_reason(error)}). Lower --max-model-len or"
                 " --engine-option gpu_memory_utilization=0.9, choose another --dtype, or use"
-                " --engine transformers"
+                " --engine transformers."
             ) from error
         self.steps = 0
         config = self.engine.vllm_config
@@ -52,16 +59,18 @@ class VllmCore:
         self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
 
     def add(self, name: str, prompt: TokenPrompt, params: Any) -> None:
-        """Begin a prompt. ValueError where it is longer than `max_model_len` or vLLM cannot take it.
+        """Submit a prompt.
 
-        EngineError where vLLM is gone.
+        Raises:
+            ValueError: The prompt is longer than `max_model_len`, or vLLM rejects it.
+            EngineError: vLLM has died.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
         inputs: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
-        if prompt.pictures:
-            inputs["multi_modal_data"] = {"image": list(prompt.pictures)}
-            inputs["multi_modal_uuids"] = {"image": list(prompt.names)}
+        if prompt.images:
+            inputs["multi_modal_data"] = {"image": list(prompt.images)}
+            inputs["multi_modal_uuids"] = {"image": list(prompt.hashes)}
         rendered = self.engine.renderer.render_cmpl([inputs])[0]
         try:
             self.engine.add_request(name, rendered, params)
@@ -69,11 +78,12 @@ class VllmCore:
             raise _engine_error(error) from error
 
     def step(self, timeout: float | None = None) -> list[Any]:
-        """Go one step and return the outputs that it finished; none where it takes longer than seconds.
+        """Run one step and return its finished outputs; none if it takes longer than `timeout` seconds.
 
-        EngineError where vLLM is gone.
+        Raises:
+            EngineError: vLLM has died.
         """
-        # A step raises that the model's process died or, where there is none, what the model raises.
+        # Without a separate process, a step can raise any error of the model.
         try:
             if not self._has_output(timeout):
                 return []
@@ -83,32 +93,32 @@ class VllmCore:
             raise _engine_error(error) from error
 
     def _has_output(self, timeout: float | None) -> bool:
-        """Wait until the model's process has an output; whether it has one in time.
+        """Wait for an output of the model's process; return False on timeout, raise if the process has died.
 
-        vLLM itself waits without end for a process that dies meanwhile. Raises where it has.
+        vLLM's own wait would never end if the process dies meanwhile.
         """
         client = self.engine.engine_core
         queue = getattr(client, "outputs_queue", None)
         if queue is None:  # the model runs in this process
             return True
-        until = inf if timeout is None else time.perf_counter() + timeout
+        deadline = inf if timeout is None else time.perf_counter() + timeout
         while True:
-            left = max(0.0, min(LIVENESS_POLL_SECONDS, until - time.perf_counter()))
+            wait = max(0.0, min(LIVENESS_POLL_SECONDS, deadline - time.perf_counter()))
             with queue.not_empty:
-                if queue.not_empty.wait_for(lambda: queue.queue, left):
+                if queue.not_empty.wait_for(lambda: queue.queue, wait):
                     return True
             client.ensure_alive()
-            if time.perf_counter() >= until:
+            if time.perf_counter() >= deadline:
                 return False
 
-    def forget(self) -> None:
-        """Drop what was kept of earlier prompts and pictures; nothing may be under way."""
+    def clear_caches(self) -> None:
+        """Drop cached prompts and images. No request may be in flight."""
         self.engine.reset_prefix_cache()
         self.engine.reset_mm_cache()
         self.engine.reset_encoder_cache()
 
     def close(self) -> None:
-        """Give back memory and processes."""
+        """Release memory and processes."""
         from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
 
         engine, self.engine = self.engine, None
@@ -121,13 +131,12 @@ class VllmCore:
 
 def _engine_error(error: Exception) -> EngineError:
     return EngineError(
-        f"vLLM answers no more ({first_line(error)}): restart, and continue the run with"
-        " --continue recent"
+        f"vLLM has stopped ({first_line(error)}). Restart it, then resume the run with --continue recent"
     )
 
 
 def _reason(error: Exception) -> str:
-    """Return why vLLM refused; of a ValidationError what was found, not how much."""
+    """Return the first line of an error; for a ValidationError the message of its first detail."""
     errors = getattr(error, "errors", None)
     details = errors() if callable(errors) else []
     return str(details[0]["msg"]).splitlines()[0].rstrip(".") if details else first_line(error)

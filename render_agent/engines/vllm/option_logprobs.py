@@ -1,4 +1,4 @@
-"""Log-probabilities of given answers from prefills alone, the prefixes that answers share asked once."""
+"""Log-probabilities of given choices without generation. Prefixes shared by several choices are computed once."""
 
 from __future__ import annotations
 
@@ -10,67 +10,71 @@ from typing import Any
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Scores
 
-Path = tuple[int, ...]
-"""The tokens of a prefix of an answer."""
+Prefix = tuple[int, ...]
+"""Tokens at the beginning of a choice."""
 
-MAX_LOGPROB_TOKENS = 128
-"""Tokens whose log-probabilities vLLM gives at one place."""
+MAX_LOGPROB_TOKENS = 128  # vLLM's limit of log-probabilities per position
 
 
-def logprob_queries(choices: Iterable[Sequence[int]]) -> list[tuple[Path, list[int]]]:
-    """Return the queries that score some choices: prefixes, each with the next tokens whose log-probabilities are wanted.
+def logprob_queries(choices: Iterable[Sequence[int]]) -> list[tuple[Prefix, list[int]]]:
+    """Return the queries that score some choices.
 
-    choices: the tokens of each. Every pair (prefix, next token) stands in exactly one query,
-    of at most `MAX_LOGPROB_TOKENS` tokens.
+    Args:
+        choices: The tokens of each choice.
+
+    Returns:
+        Pairs of a prefix and at most `MAX_LOGPROB_TOKENS` next tokens whose log-probabilities are needed. Every
+        combination of prefix and next token occurs in exactly one query.
     """
-    following: dict[Path, dict[int, None]] = {}
+    next_tokens: dict[Prefix, dict[int, None]] = {}
     for tokens in choices:
-        for place, token in enumerate(tokens):
-            following.setdefault(tuple(tokens[:place]), {})[token] = None
+        for index, token in enumerate(tokens):
+            next_tokens.setdefault(tuple(tokens[:index]), {})[token] = None
     return [
-        (path, list(ids)[start : start + MAX_LOGPROB_TOKENS])
-        for path, ids in following.items()
+        (prefix, list(ids)[start : start + MAX_LOGPROB_TOKENS])
+        for prefix, ids in next_tokens.items()
         for start in range(0, len(ids), MAX_LOGPROB_TOKENS)
     ]
 
 
 @dataclass
 class ScoringRequest:
-    """One request whose choices are being scored.
-
-    choices: the tokens of each. outputs: vLLM's, by the number of the query.
-    """
+    """A request whose choices are being scored."""
 
     choices: Sequence[Sequence[int]]
-    queries: Sequence[tuple[Path, Sequence[int]]] = ()
+    """The tokens of each choice."""
+    queries: Sequence[tuple[Prefix, Sequence[int]]] = ()
     outputs: dict[int, Any] = field(default_factory=dict)
+    """vLLM's outputs by index of the query."""
     error: str | None = None
     began: float = field(default_factory=time.perf_counter)
 
     @property
     def done(self) -> bool:
-        """Whether nothing is under way any more."""
+        """True if all queries are answered or the request has failed."""
         return self.error is not None or len(self.outputs) == len(self.queries)
 
     def scores(self, batch_size: int) -> Scores:
-        """Return the scores, once it is done."""
+        """Return the scores of a completed request."""
         seconds = time.perf_counter() - self.began
         if self.error is not None:
             return Scores(error=self.error, seconds=seconds, batch_size=batch_size)
-        by_path: dict[Path, dict[int, float]] = {}
-        for number, output in self.outputs.items():
-            path, ids = self.queries[number]
+        logprobs_by_prefix: dict[Prefix, dict[int, float]] = {}
+        for index, output in self.outputs.items():
+            prefix, ids = self.queries[index]
             logprobs: Mapping[int, Any] = output.outputs[0].logprobs[0]
-            by_path.setdefault(path, {}).update({token: logprobs[token].logprob for token in ids})
-        counted = Tokens(
+            logprobs_by_prefix.setdefault(prefix, {}).update(
+                {token: logprobs[token].logprob for token in ids}
+            )
+        token_counts = Tokens(
             prompt=sum(len(output.prompt_token_ids) for output in self.outputs.values()),
             reply=sum(len(tokens) for tokens in self.choices),
             cached=sum(output.num_cached_tokens or 0 for output in self.outputs.values()),
         )
-        sums = tuple(_summed(tokens, by_path) for tokens in self.choices)
-        return Scores(sums, counted, seconds, batch_size)
+        sums = tuple(_sum_logprobs(tokens, logprobs_by_prefix) for tokens in self.choices)
+        return Scores(sums, token_counts, seconds, batch_size)
 
 
-def _summed(tokens: Sequence[int], logprobs: Mapping[Path, Mapping[int, float]]) -> float:
-    """Return a choice's log-probability: those of its tokens, each behind its prefix, summed."""
-    return sum((logprobs[tuple(tokens[:place])][token] for place, token in enumerate(tokens)), 0.0)
+def _sum_logprobs(tokens: Sequence[int], logprobs: Mapping[Prefix, Mapping[int, float]]) -> float:
+    """Return the log-probability of a choice: the sum over its tokens."""
+    return sum((logprobs[tuple(tokens[:index])][token] for index, token in enumerate(tokens)), 0.0)

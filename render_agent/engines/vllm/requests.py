@@ -1,4 +1,4 @@
-"""Requests as vLLM takes them: prompts in tokens with named pictures, and sampling parameters."""
+"""Converts requests to vLLM prompts (token ids and images with content hashes) and sampling parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import pictures
-from render_agent.engines.checkpoint.special_tokens import disarming
+from render_agent.engines.checkpoint.special_tokens import special_token_escaper
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.pictures import QwenPictures
@@ -20,26 +20,28 @@ from render_agent.options import AUTO
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """A prompt in tokens, one placeholder a picture, and its pictures in order.
-
-    names: of the pictures, the same for the same pixels; what was computed for them is found by it.
-    guided: whether the reply is to be held to the request's schema.
-    """
+    """A tokenized prompt with one placeholder per image."""
 
     ids: Sequence[int]
-    pictures: Sequence[Image] = ()
-    names: Sequence[str] = ()
+    images: Sequence[Image] = ()
+    hashes: Sequence[str] = ()
+    """Content hashes of the images, the keys of vLLM's image caches."""
     guided: bool = False
+    """True if the reply is constrained to the request's schema."""
 
     def extended(self, ids: Sequence[int]) -> TokenPrompt:
-        """Return the prompt with more tokens at its end."""
-        return TokenPrompt([*self.ids, *ids], self.pictures, self.names)
+        """Return the prompt with tokens appended."""
+        return TokenPrompt([*self.ids, *ids], self.images, self.hashes)
 
 
 class Prompts:
-    """Makes prompts; a picture is named once a question, by its pixels.
+    """Builds prompts. Every image is hashed once per question.
 
-    options: the engine options; those of the model's family are for its pictures.
+    Args:
+        processor: The model's processor.
+        model_type: `model_type` of the model's configuration.
+        options: Engine options.
+        thinking: on, off or auto.
     """
 
     def __init__(
@@ -47,27 +49,28 @@ class Prompts:
     ) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
-        self._disarmed = disarming(self.tokenizer)
+        self._escape_special_tokens = special_token_escaper(self.tokenizer)
         family = family_of(model_type)
         self._template = family.thinking.arguments(
             thinking, options.get("chat_template_kwargs") or {}
         )
         self.marks = family.thinking.marks(self.tokenizer)
-        make = family.pictures
-        # Scaled as --engine transformers scales them; what other families do is vLLM's own.
-        self._form = QwenPictures(processor, options) if make is QwenPictures else None
-        # With a parser vLLM itself lets a model think before it holds the reply to a schema.
-        self._thinks_apart = bool(options.get("reasoning_parser"))
-        self._names: dict[str, dict[tuple[Callable[[str], Image], str], str]] = {}
+        is_qwen = family.pictures is QwenPictures
+        # Qwen images are resized as in --engine transformers; vLLM preprocesses those of other families.
+        self._form = QwenPictures(processor, options) if is_qwen else None
+        # With a reasoning parser, vLLM applies the schema only after the thought.
+        self._has_reasoning_parser = bool(options.get("reasoning_parser"))
+        self._hashes: dict[str, dict[tuple[Callable[[str], Image], str], str]] = {}
 
-    def of(self, request: Request) -> TokenPrompt:
-        """Return a request's prompt.
+    def build(self, request: Request) -> TokenPrompt:
+        """Build the prompt of a request.
 
-        ValueError where a text holds what stands for a picture. Raises whatever its pictures or its
-        texts cause.
+        Raises:
+            ValueError: A text contains an image placeholder.
+            Exception: Any error that an image or a text causes in the libraries.
         """
         text: str = self.processor.apply_chat_template(
-            self._disarmed(request.messages),
+            self._escape_special_tokens(request.messages),
             tokenize=False,
             add_generation_prompt=True,
             **self._template,
@@ -75,66 +78,69 @@ class Prompts:
         files = pictures(list(request.messages))
         image = getattr(self.processor, "image_token", None)
         if image and text.count(image) != len(files):
-            raise ValueError(f"a text holds {image}, which stands for a picture")
-        names = self._names.setdefault(request.question_id, {})
-        shown = [self._shown(request, file) for file in files]
-        for file, picture in zip(files, shown, strict=True):
-            if (request.picture, file) not in names:
-                names[request.picture, file] = picture_name(picture)
+            raise ValueError(f"a text contains the image placeholder {image}")
+        hashes = self._hashes.setdefault(request.question_id, {})
+        images = [self._image(request, file) for file in files]
+        for file, image in zip(files, images, strict=True):
+            if (request.picture, file) not in hashes:
+                hashes[request.picture, file] = image_hash(image)
         return TokenPrompt(
             ids=self.tokenizer(text)["input_ids"],
-            pictures=shown,
-            names=[names[request.picture, file] for file in files],
+            images=images,
+            hashes=[hashes[request.picture, file] for file in files],
             guided=request.schema is not None
-            and (self._thinks_apart or self.marks is None or not self.marks.left_open(text)),
+            and (
+                self._has_reasoning_parser or self.marks is None or not self.marks.left_open(text)
+            ),
         )
 
-    def _shown(self, request: Request, file: str) -> Image:
-        picture = request.picture(file).convert("RGB")
-        return self._form.scaled(picture) if self._form else picture
+    def _image(self, request: Request, file: str) -> Image:
+        image = request.picture(file).convert("RGB")
+        return self._form.resize(image) if self._form else image
 
-    def choice(self, words: str) -> list[int]:
-        """Return the tokens of an answer as the beginning of a reply."""
-        ids: list[int] = self.tokenizer(words, add_special_tokens=False)["input_ids"]
+    def choice_tokens(self, text: str) -> list[int]:
+        """Return the tokens of a choice as the beginning of a reply."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
     def text(self, ids: Sequence[int], *, opened: bool = False) -> str:
-        """Return tokens as the text of a reply, its thoughts in think blocks; opened: the prompt ended within one."""
+        """Decode the tokens of a reply as `reply_text`; `opened` is True if the prompt ended inside a thought."""
         return reply_text(self.tokenizer, self.marks, ids, opened=opened)
 
-    def forget(self, question_id: str) -> None:
-        """Drop the names of a question's pictures."""
-        self._names.pop(question_id, None)
+    def retire(self, question_id: str) -> None:
+        """Drop the hashes of a question's images."""
+        self._hashes.pop(question_id, None)
 
 
-def picture_name(picture: Image) -> str:
-    """Return a name that two pictures share only where they share mode, size and pixels."""
-    digest = hashlib.sha256(f"{picture.mode} {picture.size}".encode())
-    digest.update(picture.tobytes())
+def image_hash(image: Image) -> str:
+    """Return a hash of an image's mode, size and pixels."""
+    digest = hashlib.sha256(f"{image.mode} {image.size}".encode())
+    digest.update(image.tobytes())
     return digest.hexdigest()[:32]
 
 
-SUPPRESSED_BIAS = -100.0
-"""Added to the logits of tokens that must not be written; vLLM takes no more."""
+SUPPRESSED_BIAS = (
+    -100.0
+)  # added to the logits of suppressed tokens; the lowest value that vLLM accepts
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How replies are drawn where the request does not say.
-
-    top_k, top_p: 0 and 1 draw from all tokens. suppressed: tokens that are never written.
-    """
+    """Sampling parameters that do not depend on the request."""
 
     top_k: int
+    """Number of most likely tokens to sample from; 0 for all."""
     top_p: float
+    """Probability mass of the tokens to sample from; 1 for all."""
     repetition_penalty: float
     suppressed: Sequence[int]
+    """Tokens that are never generated."""
 
     @classmethod
     def published(
         cls, published: Mapping[str, Any], options: Mapping[str, Any], suppressed: Sequence[int]
     ) -> Sampling:
-        """Return the model's published way, but for what the engine options say."""
+        """Return the publisher's defaults, overridden by the engine options."""
         return cls(
             top_k=int(options.get("top_k", published.get("top_k", 0))),
             top_p=float(options.get("top_p", published.get("top_p", 1.0))),
@@ -143,15 +149,15 @@ class Sampling:
         )
 
     def params(self, request: Request, sample: int, guided: bool) -> Any:
-        """Return vLLM's parameters for one sample of a request."""
+        """Return vLLM's sampling parameters for one sample of a request."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         from render_agent.engines.transformers.constrained_decoding import grammar_of
 
-        held = None
+        structured_outputs = None
         if guided and request.schema is not None:
-            held = StructuredOutputsParams(grammar=grammar_of(request.schema))
+            structured_outputs = StructuredOutputsParams(grammar=grammar_of(request.schema))
         budget = {}
         if request.thinking_budget is not None:
             budget = {"thinking_token_budget": request.thinking_budget}
@@ -164,14 +170,14 @@ class Sampling:
             max_tokens=request.most_tokens,
             **budget,
             logit_bias=dict.fromkeys(self.suppressed, SUPPRESSED_BIAS) or None,
-            structured_outputs=held,
+            structured_outputs=structured_outputs,
             detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
 
 
 def scoring_params(ids: Sequence[int]) -> Any:
-    """Return vLLM's parameters that give the log-probabilities of these tokens, and no reply."""
+    """Return vLLM's sampling parameters that return the log-probabilities of these tokens."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -185,6 +191,6 @@ def scoring_params(ids: Sequence[int]) -> Any:
 
 
 def sample_seed(request: Request, sample: int) -> int:
-    """Return the seed of one sample: it depends on seed, question, turn and sample alone."""
+    """Return the seed of one sample, which depends only on the run's seed, the dialogue, the turn and the sample."""
     name = f"{request.seed}\0{request.question_id}\0{request.turn}\0{sample}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

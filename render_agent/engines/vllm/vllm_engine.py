@@ -1,4 +1,4 @@
-"""A vision-language model run by vLLM on this machine, many dialogues at once, each at its own pace."""
+"""The vLLM engine: requests run concurrently, and each reply is returned as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from render_agent.engines.checkpoint.locate import (
     find_model,
 )
 from render_agent.engines.checkpoint.pretrained import load_processor, silence_libraries
-from render_agent.engines.checkpoint.special_tokens import picture_tokens
+from render_agent.engines.checkpoint.special_tokens import image_token_ids
 from render_agent.engines.checkpoint.torchvision_compat import cure_torchvision
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores
 from render_agent.engines.families.thinking import Thought
@@ -39,38 +39,43 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class Occupancy:
-    """Requests under way × seconds so far. Two readings give the mean number of requests between them."""
+    """Integral of the number of requests in flight over time, from which the mean over an interval follows."""
 
-    work: float = 0.0
-    _noted: float = field(default_factory=time.perf_counter)
+    request_seconds: float = 0.0
+    _updated_at: float = field(default_factory=time.perf_counter)
 
-    def note(self, running: int) -> float:
-        """Add the time since the last note, in which so many ran, and return the work so far."""
+    def update(self, running: int) -> float:
+        """Add the time since the last update, during which `running` requests were in flight; return the integral."""
         now = time.perf_counter()
-        self.work += running * (now - self._noted)
-        self._noted = now
-        return self.work
+        self.request_seconds += running * (now - self._updated_at)
+        self._updated_at = now
+        return self.request_seconds
 
 
 @dataclass(eq=False)
 class Generation:
-    """A request under way: vLLM's outputs of its finished samples, and its reply in the end.
-
-    work_before: of the engine's `occupancy` as it began. waited_for: whether `generate` takes it.
-    """
+    """A request in flight, with vLLM's outputs of its finished samples, and finally its reply."""
 
     request: Request
     began: float
-    work_before: float
-    waited_for: bool
+    request_seconds_before: float
+    """Value of the engine's `occupancy` at the beginning."""
+    for_generate: bool
+    """True if `generate` rather than `ready` returns the reply."""
     outputs: dict[int, Any] = field(default_factory=dict)
     reply: Reply | None = None
 
 
 class VllmEngine:
-    """Answers with any model that vLLM serves, through its continuous batching and prefix cache.
+    """Runs any model that vLLM supports, with its continuous batching and prefix cache.
 
-    A request that vLLM cannot take, such as one that is too long, is its `Reply.error`.
+    Args:
+        model: A bundled name, a directory, or a name on the hub.
+        revision: Branch, tag or commit on the hub.
+        options: The options; None for defaults.
+
+    Raises:
+        SetupError: vLLM is not installed or cannot run the model.
     """
 
     name = "vllm"
@@ -79,10 +84,6 @@ class VllmEngine:
     def __init__(
         self, model: str, *, revision: str | None = None, options: VllmOptions | None = None
     ) -> None:
-        """Load a bundled model, a hub name or a directory.
-
-        SetupError where vLLM is not installed or cannot run the model.
-        """
         require_vllm()
         self.options = options = options or VllmOptions()
         cure_torchvision()
@@ -98,13 +99,13 @@ class VllmEngine:
         self.batch_size = self.core.sequences
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
-        self._numbers = count()
-        self._under_way: dict[str, tuple[Generation | ScoringRequest, int]] = {}
+        self._names = count()
+        self._in_flight: dict[str, tuple[Generation | ScoringRequest, int]] = {}
         self._answered: list[Generation] = []
         self._woken = Event()
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the model as it runs: its weights, place, libraries, limits."""
+        """Return the metadata of the loaded model: weights, device, libraries and limits."""
         return {
             **self.description,
             "vllm": vllm_version(),
@@ -118,28 +119,28 @@ class VllmEngine:
         }
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in their order (a barrier)."""
-        begun = [self._begin(request, waited_for=True) for request in requests]
-        while any(generation.reply is None for generation in begun):
+        """Answer all requests and block until the last reply is complete."""
+        generations = [self._start(request, for_generate=True) for request in requests]
+        while any(generation.reply is None for generation in generations):
             self._step()
-        return [generation.reply for generation in begun if generation.reply is not None]
+        return [generation.reply for generation in generations if generation.reply is not None]
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Begin requests whose replies `ready` will give."""
+        """Start requests; `ready` returns their replies."""
         for request in requests:
-            self._begin(request, waited_for=False)
+            self._start(request, for_generate=False)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Step until at least one request is answered or the time is over, and give what is."""
+        """Run steps until at least one request is answered or the timeout expires; yield all answered ones."""
         began = time.perf_counter()
-        left = timeout
-        while not self._answered and self._under_way:
-            self._step(left)
+        remaining = timeout
+        while not self._answered and self._in_flight:
+            self._step(remaining)
             if self._woken.is_set():
                 break
             if timeout is not None:
-                left = began + timeout - time.perf_counter()
-                if left <= 0:
+                remaining = began + timeout - time.perf_counter()
+                if remaining <= 0:
                     break
         self._woken.clear()
         answered, self._answered = self._answered, []
@@ -148,58 +149,58 @@ class VllmEngine:
                 yield generation.request, generation.reply
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
-        """Return for every request, in their order, how likely each of its choices begins the reply.
+        """Score the choices of every request, as in `Scorer.score`.
 
-        A prompt is computed once and then lies in the prefix cache; choices of one token cost
-        nothing more. A request that vLLM cannot take has its `Scores.error`.
+        A prompt is computed once and then read from the prefix cache; choices of a single token need no further
+        computation.
         """
-        begun = [
-            self._begin_scoring(request, words)
-            for request, words in zip(requests, choices, strict=True)
+        scorings = [
+            self._start_scoring(request, texts)
+            for request, texts in zip(requests, choices, strict=True)
         ]
-        while not all(scoring.done for scoring in begun):
+        while not all(scoring.done for scoring in scorings):
             self._step()
-        return [scoring.scores(min(len(begun), self.batch_size)) for scoring in begun]
+        return [scoring.scores(min(len(scorings), self.batch_size)) for scoring in scorings]
 
     def wake(self) -> None:
-        """Have `ready` give what it has after its next step."""
+        """Make `ready` return after its next step."""
         self._woken.set()
 
     def retire(self, question_id: str) -> None:
-        """Forget the names of a question's pictures; the prefix cache drops its oldest by itself."""
-        self.prompts.forget(question_id)
+        """Drop the hashes of a question's images; vLLM evicts old entries of its prefix cache itself."""
+        self.prompts.retire(question_id)
 
     def close(self) -> None:
-        """Give back memory and processes."""
+        """Release memory and processes."""
         self.core.close()
 
     def _load(self, located: FoundModel, on_cpu: bool) -> VllmCore:
-        """Return the loaded model."""
+        """Load the model."""
         core = VllmCore(located, self.options, on_cpu)
-        suppressed = picture_tokens(core.hf_config, self.prompts.tokenizer)
+        suppressed = image_token_ids(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)
         return core
 
-    def _begin(self, request: Request, *, waited_for: bool) -> Generation:
-        work = self.occupancy.note(len(self._under_way))
-        generation = Generation(request, time.perf_counter(), work, waited_for)
+    def _start(self, request: Request, *, for_generate: bool) -> Generation:
+        request_seconds = self.occupancy.update(len(self._in_flight))
+        generation = Generation(request, time.perf_counter(), request_seconds, for_generate)
 
         def samples(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
             for sample in range(request.distinct_samples):
                 yield prompt, self.sampling.params(request, sample, prompt.guided)
 
-        if (fault := self._add(request, generation, samples)) is not None:
-            self._end(generation, Reply(error=fault))
+        if (error := self._add(request, generation, samples)) is not None:
+            self._finish(generation, Reply(error=error))
         return generation
 
-    def _begin_scoring(self, request: Request, choices: Sequence[str]) -> ScoringRequest:
-        self.occupancy.note(len(self._under_way))
-        tokens = [self.prompts.choice(words) for words in choices]
+    def _start_scoring(self, request: Request, choices: Sequence[str]) -> ScoringRequest:
+        self.occupancy.update(len(self._in_flight))
+        tokens = [self.prompts.choice_tokens(text) for text in choices]
         scoring = ScoringRequest(tokens, logprob_queries(tokens))
 
         def prefixes(prompt: TokenPrompt) -> Iterator[tuple[TokenPrompt, Any]]:
-            for path, ids in scoring.queries:
-                yield prompt.extended(path), scoring_params(ids)
+            for prefix, ids in scoring.queries:
+                yield prompt.extended(prefix), scoring_params(ids)
 
         scoring.error = self._add(request, scoring, prefixes)
         return scoring
@@ -210,70 +211,76 @@ class VllmEngine:
         owner: Generation | ScoringRequest,
         parts: Callable[[TokenPrompt], Iterator[tuple[TokenPrompt, Any]]],
     ) -> str | None:
-        """Hand the parts of a request's prompt to vLLM for `owner`; return why it does not take them.
+        """Submit the parts of a request to vLLM.
 
-        parts: prompts and vLLM's parameters, from the request's prompt.
+        Args:
+            request: The request.
+            owner: Receives the outputs.
+            parts: Returns prompts with vLLM's parameters, given the prompt of the request.
+
+        Returns:
+            An error message if vLLM rejects the request, otherwise None.
         """
-        # Pictures, template and limits are this request's own: whatever is wrong with them, and
-        # vLLM raises many kinds, the others go on.
+        # vLLM raises many kinds of errors for an image, a template or a length; they concern only this request.
         try:
-            for number, (prompt, params) in enumerate(parts(self.prompts.of(request))):
-                name = str(next(self._numbers))
+            for index, (prompt, params) in enumerate(parts(self.prompts.build(request))):
+                name = str(next(self._names))
                 self.core.add(name, prompt, params)
-                self._under_way[name] = owner, number
+                self._in_flight[name] = owner, index
         except EngineError:
             raise
         except Exception as error:
-            LOG.warning("%s: vLLM did not take the prompt", request.question_id, exc_info=True)
-            return f"vLLM did not take the prompt: {first_line(error)}"
+            LOG.warning("%s: vLLM rejected the prompt", request.question_id, exc_info=True)
+            return f"vLLM rejected the prompt: {first_line(error)}"
         return None
 
     def _step(self, timeout: float | None = None) -> None:
-        before = len(self._under_way)
+        running = len(self._in_flight)
         outputs = self.core.step(timeout)
         self.calls = self.core.steps
-        self.occupancy.note(before)
+        self.occupancy.update(running)
         for output in outputs:
-            owner, number = self._under_way.pop(output.request_id)
-            owner.outputs[number] = output
+            owner, index = self._in_flight.pop(output.request_id)
+            owner.outputs[index] = output
             if (
                 isinstance(owner, Generation)
                 and len(owner.outputs) == owner.request.distinct_samples
             ):
-                self._end(owner, self._reply(owner))
+                self._finish(owner, self._reply(owner))
 
-    def _end(self, generation: Generation, reply: Reply) -> None:
+    def _finish(self, generation: Generation, reply: Reply) -> None:
         generation.reply = reply
-        if not generation.waited_for:
+        if not generation.for_generate:
             self._answered.append(generation)
 
     def _reply(self, generation: Generation) -> Reply:
-        """Return a generation's reply; `batch_size` is how many ran beside it on the average."""
+        """Build the reply of a finished generation. Its `batch_size` is the mean number of requests in flight."""
         outputs = [generation.outputs[sample] for sample in sorted(generation.outputs)]
-        written = [output.outputs[0] for output in outputs]
+        completions = [output.outputs[0] for output in outputs]
         seconds = time.perf_counter() - generation.began
-        beside = (self.occupancy.work - generation.work_before) / seconds
-        size = max(1, min(self.batch_size, round(beside)))
-        reasons = {output.finish_reason for output in written}
-        if lost := reasons - {"stop", "length"}:
-            return Reply(error=f"vLLM gave the request up: {lost.pop()}", seconds=seconds)
+        request_seconds = self.occupancy.request_seconds - generation.request_seconds_before
+        batch_size = max(1, min(self.batch_size, round(request_seconds / seconds)))
+        reasons = {completion.finish_reason for completion in completions}
+        if failures := reasons - {"stop", "length"}:
+            return Reply(error=f"vLLM aborted the request: {failures.pop()}", seconds=seconds)
         marks = self.prompts.marks
-        texts, thoughts = [], 0
-        for output, completion in zip(outputs, written, strict=True):
+        texts, thought_tokens = [], 0
+        for output, completion in zip(outputs, completions, strict=True):
             opened = marks is not None and marks.opened_by(output.prompt_token_ids)
-            # Without the token that ended it.
+            # Without the end token.
             ids = list(completion.token_ids)[: -1 if completion.finish_reason == "stop" else None]
             texts.append(self.prompts.text(ids, opened=opened))
-            thoughts += Thought.of(marks, ids, opened=opened).tokens if marks is not None else 0
+            if marks is not None:
+                thought_tokens += Thought.of(marks, ids, opened=opened).tokens
         return Reply(
             samples=generation.request.all_samples(texts),
             tokens=Tokens(
                 prompt=sum(len(output.prompt_token_ids) for output in outputs),
-                reply=sum(len(output.token_ids) for output in written),
+                reply=sum(len(completion.token_ids) for completion in completions),
                 cached=sum(output.num_cached_tokens or 0 for output in outputs),
-                thought=thoughts,
+                thought=thought_tokens,
             ),
             seconds=seconds,
-            batch_size=size,
+            batch_size=batch_size,
             finish="length" if "length" in reasons else "stop",
         )

@@ -1,7 +1,7 @@
-"""A model on a hub: fetched, kept, found again without the hub; each refusal in one sentence.
+"""Models on the hub: downloading, the local cache, and errors.
 
-The hub is a local server that answers as the real one does; the programs that ask it are processes
-of their own, because the hub's library reads its environment when it is imported.
+The hub is a local server that imitates the real one. Its clients run in subprocesses, because huggingface_hub reads the
+environment when it is imported.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from factories import TREE
 from factories.hub import COMMIT, REFUSALS, Hub, refusal, serving
 from factories.models import small_model
 
+# Prints the description of every model in argv ("name" or "name revision").
 FIND = """\
 import json, sys
 from render_agent.engines.checkpoint.locate import describe_model
@@ -25,8 +26,8 @@ for given in sys.argv[1:]:
     except SetupError as error:
         print(error)
 """
-"""Names of models, each with a revision or none."""
 
+# Prints revision, reply and error of one request to the model in argv.
 ASK = """\
 import json, sys
 from render_agent.dialogue import chat
@@ -40,8 +41,8 @@ print(json.dumps([engine.describe()["revision"], reply.text, reply.error]))
 """
 
 
-class Models(Hub):
-    """Two models, one of them without weights, and refusals for other names."""
+class ModelHub(Hub):
+    """Serves two models, one of them without weights, and errors for other names."""
 
     def found(self, parts):
         is_api = parts[:2] == ["api", "models"]
@@ -64,8 +65,8 @@ class Models(Hub):
             return 200, {"Content-Type": "application/json"}, json.dumps(entries).encode()
         if is_api:
             listed = [{"rfilename": file} for file in files]
-            told = {"id": name, "modelId": name, "sha": COMMIT, "siblings": listed}
-            return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+            info = {"id": name, "modelId": name, "sha": COMMIT, "siblings": listed}
+            return 200, {"Content-Type": "application/json"}, json.dumps(info).encode()
         if rest[0] != "resolve" or rest[-1] not in files:
             return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}, b""
         body = files[rest[-1]].read_bytes()
@@ -76,12 +77,12 @@ class Models(Hub):
 @pytest.fixture(scope="module")
 def hub():
     small_model()
-    with serving(Models) as address:
+    with serving(ModelHub) as address:
         yield address
 
 
 def run(program, home, hub, *arguments, offline=False):
-    """Return what a process prints that knows this hub alone; it must say nothing else."""
+    """Run a program that can reach only this hub, and return its output; it must not print warnings."""
     environment = {
         **os.environ,
         "HF_HOME": str(home),
@@ -90,38 +91,38 @@ def run(program, home, hub, *arguments, offline=False):
         "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")]),
         "NO_PROXY": "127.0.0.1",
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *arguments],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.strip()
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.strip()
 
 
-def test_a_model_is_asked_about_without_its_weights(hub, tmp_path):
+def test_describing_a_model_does_not_download_its_weights(hub, tmp_path):
     described = json.loads(run(FIND, tmp_path, hub, "team/small"))
     assert described["revision"] == COMMIT
     assert described["weights"] is None
-    partly = run(FIND, tmp_path, hub, "team/small", offline=True)
-    assert "holds no weights" in partly
+    error = run(FIND, tmp_path, hub, "team/small", offline=True)
+    assert "model.safetensors" in error
 
 
 @pytest.mark.slow
-def test_a_model_that_was_fetched_answers_and_is_found_again_without_the_hub(hub, tmp_path):
+def test_downloaded_model_answers_and_is_found_offline(hub, tmp_path):
     described = json.loads(run(FIND, tmp_path, hub, "team/small"))
     online = json.loads(run(ASK, tmp_path, hub, "team/small"))
     assert online[0] == COMMIT
     assert online[1]
     assert online[2] is None
     assert json.loads(run(FIND, tmp_path, hub, "team/small", offline=True)) == described
-    away = "http://127.0.0.1:9"
-    assert json.loads(run(FIND, tmp_path, away, "team/small"))["revision"] == COMMIT
+    unreachable = "http://127.0.0.1:9"
+    assert json.loads(run(FIND, tmp_path, unreachable, "team/small"))["revision"] == COMMIT
 
 
-REFUSED = [
+UNUSABLE = [
     "team/gated",
     "team/unknown",
     "team/small v9",
@@ -131,14 +132,14 @@ REFUSED = [
 ]
 
 
-def test_a_refusal_names_the_model_and_the_way_out(hub, tmp_path):
-    lines = run(FIND, tmp_path, hub, *REFUSED).splitlines()
-    for told, given in zip(lines, REFUSED, strict=True):
-        assert all(part in told for part in given.split())
-        assert "--engine scripted" in told
+def test_errors_name_the_model_and_a_remedy(hub, tmp_path):
+    lines = run(FIND, tmp_path, hub, *UNUSABLE).splitlines()
+    for error, model in zip(lines, UNUSABLE, strict=True):
+        assert all(part in error for part in model.split())
+        assert "--engine scripted" in error
 
 
-def test_a_hub_out_of_reach_is_said_at_once(tmp_path):
-    told = run(FIND, tmp_path, "http://127.0.0.1:9", "team/small")
-    assert "team/small" in told
-    assert "hub" in told
+def test_unreachable_hub_is_reported_immediately(tmp_path):
+    error = run(FIND, tmp_path, "http://127.0.0.1:9", "team/small")
+    assert "team/small" in error
+    assert "hub" in error

@@ -1,4 +1,4 @@
-"""A model that cannot be run is told of in one sentence, before its weights are read."""
+"""Models that cannot be run are reported in one line before their weights are read."""
 
 import json
 import os
@@ -20,29 +20,29 @@ from render_agent.runs.runner import start_run
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the small model that a test may break."""
+    """A copy of the small model that a test can break."""
     return Path(shutil.copytree(small_model(), tmp_path / "model"))
 
 
-def told(model, **options):
-    """The sentence that refuses the model, the same before and while loading where both can know it."""
+def loading_error(model, **options):
+    """Return the message of the SetupError that loading the model raises."""
     with pytest.raises(SetupError) as caught:
         library_engine(str(model), **({"device": "cpu"} | options))
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    assert not sentence.endswith(".")
-    return sentence
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
-def told_before_loading(model, revision=None):
+def finding_error(model, revision=None):
+    """Return the message of the SetupError that both finding and loading the model raise."""
     with pytest.raises(SetupError) as caught:
         find_model(str(model), revision)
-    assert told(model, revision=revision) == str(caught.value)
+    assert loading_error(model, revision=revision) == str(caught.value)
     return str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "named"),
+    ("name", "expected"),
     [
         ("./nowhere", "./nowhere"),
         ("/no/where", "/no/where"),
@@ -51,25 +51,25 @@ def told_before_loading(model, revision=None):
         ("Qwen3 VL", "Qwen3 VL"),
     ],
 )
-def test_a_model_that_is_nowhere_is_named(name, named):
-    sentence = told_before_loading(name)
-    assert named in sentence
-    assert "--engine scripted" in sentence
+def test_missing_model_is_named(name, expected):
+    message = finding_error(name)
+    assert expected in message
+    assert "--engine scripted" in message
 
 
-def test_a_file_or_an_empty_directory_is_no_model(tmp_path):
-    assert "config.json" in told_before_loading(tmp_path)
+def test_file_and_empty_directory_are_not_models(tmp_path):
+    assert "config.json" in finding_error(tmp_path)
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
-    assert str(file) in told_before_loading(file)
+    assert str(file) in finding_error(file)
 
 
-def test_a_directory_has_no_revision(copy):
-    assert "--revision" in told_before_loading(copy, "main")
+def test_directory_has_no_revision(copy):
+    assert "--revision" in finding_error(copy, "main")
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "named"),
+    ("file", "content", "expected"),
     [
         ("config.json", b"{", "config.json"),
         ("config.json", b"[]", "config.json"),
@@ -87,68 +87,68 @@ def test_a_directory_has_no_revision(copy):
         ),
     ],
 )
-def test_files_that_are_broken_are_named_before_loading(copy, file, content, named):
+def test_broken_files_are_named_before_loading(copy, file, content, expected):
     if content is None or file.endswith("index.json"):
         (copy / "model.safetensors").unlink()
     if content is not None:
         (copy / file).write_bytes(content)
-    assert named in told_before_loading(copy)
+    assert expected in finding_error(copy)
 
 
-def test_weights_that_were_cut_off_are_told_before_loading(copy):
+def test_truncated_weights_are_reported_before_loading(copy):
     weights = copy / "model.safetensors"
     os.truncate(weights, weights.stat().st_size - 1000)
-    assert "safetensors" in told_before_loading(copy)
+    assert "safetensors" in finding_error(copy)
 
 
 @pytest.mark.parametrize(
-    ("changed", "named"),
+    ("changed", "expected"),
     [
         ({"model_type": "qwen9_vl"}, "newer transformers"),
         ({"intermediate_size": 96}, "cannot be loaded"),
         ({"num_hidden_layers": 5}, "layers.4"),
     ],
 )
-def test_a_configuration_that_does_not_go_with_the_weights(copy, changed, named):
+def test_configuration_that_does_not_match_the_weights(copy, changed, expected):
     if "model_type" not in changed:
         text_config = json.loads((copy / "config.json").read_text("utf-8"))["text_config"]
         changed = {"text_config": text_config | changed}
     rewrite_json(copy / "config.json", **changed)
-    assert named in told(copy)
+    assert expected in loading_error(copy)
 
 
-def test_a_vision_model_that_writes_no_text_is_refused(copy):
+def test_vision_model_without_text_output_is_rejected(copy):
     (copy / "config.json").write_text('{"model_type": "siglip"}', "utf-8")
-    assert "siglip" in told(copy)
+    assert "siglip" in loading_error(copy)
 
 
 @pytest.mark.parametrize(
-    ("file", "named"),
+    ("file", "expected"),
     [
         ("processor_config.json", "processor"),
         ("tokenizer.json", "tokenizer"),
         ("chat_template.jinja", "chat template"),
     ],
 )
-def test_a_file_that_is_missing_is_told(copy, file, named):
+def test_missing_file_is_named(copy, file, expected):
     (copy / file).unlink()
-    assert named in told(copy)
+    assert expected in loading_error(copy)
 
 
 @pytest.mark.parametrize(
     "options", [{"dtype": "float64"}, {"device": "gpu"}, {"device": "cuda:x"}], ids=str
 )
-def test_names_that_do_not_exist_are_refused(options):
+def test_unknown_dtype_and_device_names_are_rejected(options):
     ((name, value),) = options.items()
-    assert f"--{name} {value}" in told(small_model(), **options)
+    assert f"--{name} {value}" in loading_error(small_model(), **options)
 
 
-def test_a_gpu_that_is_not_there_is_refused():
-    assert "--device cpu" in told(small_model(), device="cuda:63")
+def test_missing_gpu_is_rejected():
+    assert "--device cpu" in loading_error(small_model(), device="cuda:63")
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("options", "expected"),
     [
         ({"top_k": -1}, "top_k=-1"),
         ({"top_k": 2.5}, "top_k=2.5"),
@@ -161,9 +161,9 @@ def test_a_gpu_that_is_not_there_is_refused():
         ({"chat_template_kwargs": "x"}, "chat_template_kwargs='x'"),
     ],
 )
-def test_engine_options_of_wrong_values_are_refused_before_weights_are_read(given, named):
-    with pytest.raises(UsageError, match=named):
-        check_options(given, "qwen3_vl")
+def test_invalid_engine_options_are_rejected_before_weights_are_read(options, expected):
+    with pytest.raises(UsageError, match=expected):
+        check_options(options, "qwen3_vl")
 
 
 def test_nothing_is_printed_while_loading(capfd):
@@ -171,7 +171,7 @@ def test_nothing_is_printed_while_loading(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_description_tells_weights_apart(copy):
+def test_description_identifies_the_weights(copy):
     same = describe_model(str(small_model()))
     assert describe_model(str(copy)) == same
     weights = copy / "model.safetensors"
@@ -203,12 +203,12 @@ def test_finding_a_model_imports_neither_torch_nor_transformers():
         ({}, True),
     ],
 )
-def test_models_with_a_vision_part_take_pictures(config, expected):
+def test_models_with_a_vision_part_take_images(config, expected):
     assert takes_pictures(config) is expected
 
 
 @pytest.mark.parametrize(
-    ("more", "named"),
+    ("overrides", "expected"),
     [
         ({"tensor_parallel": 2}, "--engine vllm"),
         ({"engine_option": ("speed=9",)}, "speed"),
@@ -216,9 +216,11 @@ def test_models_with_a_vision_part_take_pictures(config, expected):
         ({"engine_option": ("max_patches=2",)}, "InternVL"),
     ],
 )
-def test_what_cannot_run_is_refused_before_there_is_a_run_folder(tmp_path, more, named):
+def test_impossible_options_are_rejected_before_the_run_folder_exists(
+    tmp_path, overrides, expected
+):
     questions = make_questions(tmp_path, 1)
-    options = {"engine": "transformers", "model": str(small_model()), **more}
-    with pytest.raises((UsageError, SetupError), match=named):
+    options = {"engine": "transformers", "model": str(small_model()), **overrides}
+    with pytest.raises((UsageError, SetupError), match=expected):
         start_run(make_config(tmp_path, questions, **options))
     assert not (tmp_path / "runs").exists()

@@ -1,4 +1,4 @@
-"""Thinking: turned on and off, closed when its tokens are spent, counted apart; the same in batches and behind a cache."""
+"""Thinking can be turned on and off, has its own budget and count, and is the same in batches and with a cache."""
 
 import json
 from functools import cache
@@ -18,10 +18,9 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 from render_agent.engines.vllm.requests import Prompts
 from render_agent.errors import SetupError, UsageError
 
-FAMILIES = ("qwen3_5", "kimi_k25", "glm46v", "gemma4", "mistral3")
-"""One for each pair of marks and each switch."""
+FAMILIES = ("qwen3_5", "kimi_k25", "glm46v", "gemma4", "mistral3")  # all marks and switches
 
-YES = {
+DONE = {
     "type": "object",
     "properties": {"done": {"type": "boolean"}},
     "required": ["done"],
@@ -41,7 +40,7 @@ def loaded(name, thinking="on", **more):
     return open_model("a small one", pretrained=small(name), thinking=thinking, **more)
 
 
-def dialogues(budget=BUDGET, schema=YES, **more):
+def dialogues(budget=BUDGET, schema=DONE, **more):
     more = {"max_new_tokens": LIMIT, "thinking_budget": budget, "schema": schema} | more
     return Dialogues(count=3, turns=2, instructions="Explore the room. " * 6, **more)
 
@@ -51,47 +50,45 @@ def replies(led):
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAMILIES, "qwen3_5"))
-def test_a_model_that_only_thinks_still_answers(name):
+def test_model_that_only_thinks_still_answers(name):
     model = loaded(name)
-    alone = dialogues().lead(TransformersEngine(model, batch_size=1))
-    for reply in replies(alone):
-        assert reply.tokens.thought == BUDGET, "random weights find no end themselves"
+    single = dialogues().lead(TransformersEngine(model, batch_size=1))
+    for reply in replies(single):
+        assert reply.tokens.thought == BUDGET, "random weights do not close a thought"
         thought, _, rest = reply.text.partition("</think>")
         assert thought
         assert json.loads(rest)["done"] in (True, False)
         assert without_thinking(reply.text) == rest
-    assert len({reply.text for reply in replies(alone)}) > 2
-    assert dialogues().lead(TransformersEngine(model, batch_size=3)).said == alone.said
+    assert len({reply.text for reply in replies(single)}) > 2
+    assert dialogues().lead(TransformersEngine(model, batch_size=3)).said == single.said
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
-    kept = dialogues().lead(engine)
-    assert kept.said == alone.said
-    assert [reply.tokens.thought for reply in replies(kept)] == [BUDGET] * len(replies(kept))
-    assert kept.tokens[2] > 0, "something was taken from the cache"
+    cached = dialogues().lead(engine)
+    assert cached.said == single.said
+    assert [reply.tokens.thought for reply in replies(cached)] == [BUDGET] * len(replies(cached))
+    assert cached.tokens[2] > 0, "the cache was used"
     engine.scheduler.close()
 
 
-@pytest.mark.parametrize("drawn", [{"temperature": 0.8, "samples": 2}])
-def test_without_a_guide_thought_and_reply_have_their_tokens_apart(drawn):
+def test_thought_and_reply_have_separate_limits_without_a_schema():
     model = loaded("qwen3_5")
-    drawn = drawn | {"schema": None, "max_new_tokens": 10}
-    led = dialogues(**drawn).lead(TransformersEngine(model, batch_size=1))
-    samples = 2 if drawn else 1
+    options = {"temperature": 0.8, "samples": 2, "schema": None, "max_new_tokens": 10}
+    led = dialogues(**options).lead(TransformersEngine(model, batch_size=1))
     for reply in replies(led):
-        assert reply.tokens.thought <= samples * BUDGET
+        assert reply.tokens.thought <= 2 * BUDGET
         assert reply.finish == "length"
     engine = ContinuousEngine(model, budget=10**8, most_rows=4)
-    assert dialogues(**drawn).lead(engine).said == led.said
+    assert dialogues(**options).lead(engine).said == led.said
     engine.scheduler.close()
 
 
-def test_a_reply_has_all_its_tokens_beside_its_thought():
+def test_thinking_budget_does_not_reduce_the_tokens_of_the_reply():
     request = dialogues(schema=None).request("q0")
     (reply,) = TransformersEngine(loaded("qwen3_5"), batch_size=1).generate([request])
-    assert reply.tokens.reply == request.max_new_tokens + BUDGET + 1, "the mark that closes it"
+    assert reply.tokens.reply == request.max_new_tokens + BUDGET + 1, "including the closing mark"
 
 
 @pytest.mark.parametrize("budget", [0, None])
-def test_no_thought_and_thought_without_end(budget):
+def test_zero_and_unlimited_thinking_budget(budget):
     (reply,) = TransformersEngine(loaded("qwen3_5"), batch_size=1).generate(
         [dialogues(budget).request("q0")]
     )
@@ -101,21 +98,21 @@ def test_no_thought_and_thought_without_end(budget):
     else:
         assert reply.tokens.thought == reply.tokens.reply
         assert reply.finish == "length"
-        assert without_thinking(reply.text) == "", "what was only thought is no reply"
+        assert without_thinking(reply.text) == "", "a thought is not a reply"
 
 
-def test_where_a_dialogue_may_be_no_longer_the_thought_gives_way():
+def test_thought_is_shortened_at_the_length_limit():
     model = loaded("qwen3_5")
     request = dialogues(budget=50).request("q0")
     tokens = len(model.inputs.prepare(request).ids)
     short = loaded("qwen3_5", max_model_len=tokens + request.max_new_tokens + 6)
     (reply,) = TransformersEngine(short, batch_size=1).generate([request])
-    assert reply.tokens.thought == 4, "six, and the two marks are two of them"
+    assert reply.tokens.thought == 4, "6 tokens remain, of which 2 are marks"
     assert json.loads(without_thinking(reply.text))
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAMILIES, "kimi_k25", "mistral3"))
-def test_thinking_is_turned_off_and_left_to_the_template(name):
+def test_thinking_can_be_on_off_or_left_to_the_template(name):
     request = dialogues().request("q0")
     ends = {
         thinking: loaded(name, thinking).inputs.prepare(request).text
@@ -130,29 +127,30 @@ def test_thinking_is_turned_off_and_left_to_the_template(name):
     assert json.loads(reply.text)
 
 
-def test_a_template_that_knows_no_switch_says_so():
+def test_template_without_a_switch_is_rejected():
     with pytest.raises(SetupError, match="enable_thinking"):
         loaded("qwen3_vl", "off")
     assert loaded("qwen3_vl", "auto").marks is None
 
 
 @pytest.mark.parametrize("name", ["qwen3_5", "mistral3"])
-def test_the_log_tells_what_the_template_makes_of_earlier_thoughts(name, caplog):
+def test_log_describes_how_the_template_renders_earlier_thoughts(name, caplog):
     caplog.set_level("INFO", "render_agent")
     model = open_model("a small one", pretrained=small(name))
-    asked = chat.message("user", chat.text("Where?"))
-    said = [asked, chat.assistant("<think>Left, surely.</think>It is on the left."), asked]
-    text = model.inputs.prepare(Request("q", 1, said, None)).text
+    user = chat.message("user", chat.text("Where?"))
+    messages = [user, chat.assistant("<think>Left, surely.</think>It is on the left."), user]
+    text = model.inputs.prepare(Request("q", 1, messages, None)).text
     history = text[: text.rindex("Where?")]
     assert "on the left" in history
     assert "surely" not in history
-    instead = "an empty one" if model.marks.opens in history else "nothing"
-    (told,) = [line for line in caplog.messages if line.startswith("thoughts")]
-    assert f"between {model.marks.opens} and {model.marks.closes}; in the history {instead}" in told
-    assert model.describe()["thoughts"] in told
+    rendered = "empty" if model.marks.opens in history else "omitted"
+    (message,) = [line for line in caplog.messages if line.startswith("thoughts")]
+    assert f"between {model.marks.opens} and {model.marks.closes}" in message
+    assert rendered in message
+    assert model.describe()["thoughts"] in message
 
 
-def test_two_switches_for_thinking_are_refused():
+def test_conflicting_thinking_options_are_rejected():
     with pytest.raises(UsageError, match="enable_thinking"):
         open_model(
             "x",
@@ -162,10 +160,10 @@ def test_two_switches_for_thinking_are_refused():
         )
 
 
-def test_prompts_for_vllm_are_told_the_same():
+def test_vllm_prompts_support_thinking():
     request = dialogues().request("q0")
     for thinking, guided in (("on", False), ("off", True)):
         prompts = Prompts(small("qwen3_5").processor, "qwen3_5", {}, thinking)
-        prompt = prompts.of(request)
-        assert prompt.guided == guided, "vLLM itself holds no reply back until a thought ends"
+        prompt = prompts.build(request)
+        assert prompt.guided == guided, "vLLM would apply the schema to the thought, too"
         assert prompts.marks.opened_by(prompt.ids) == (thinking == "on")

@@ -1,4 +1,4 @@
-"""A person in place of the model: what is done in the browser is a run like any other."""
+"""A person replies in the browser instead of a model; the run is like any other."""
 
 import json
 import signal
@@ -32,13 +32,13 @@ COUNT, DIRECTION, SIZE = "object_counting", "object_rel_direction_easy", "object
 
 @pytest.fixture
 def free_page(browser):
-    """A page that may be refused something, or find nobody there."""
+    """A page for tests in which requests may fail or the server may be down."""
     context = patient(browser.new_context(viewport={"width": 1400, "height": 900}))
     yield context.new_page()
     context.close()
 
 
-def at_turn(page, number, of=4):
+def expect_turn(page, number, of=4):
     expect(page.locator(".turn-count")).to_have_text(f"Turn {number} of {of}")
 
 
@@ -46,10 +46,10 @@ def send(page):
     page.locator("#send").click()
 
 
-def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
+def test_three_turns_in_the_browser_are_recorded_like_any_run(tmp_path, page):
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1)
+        expect_turn(page, 1)
         expect(page.locator("h1")).to_have_text("Question 0: where is the <red> box?")
         page.get_by_role("button", name="turn 45 degrees left").click()
         page.get_by_role("button", name="half a metre ahead").click()
@@ -57,8 +57,8 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
             '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
         )
         send(page)
-        at_turn(page, 2)
-        expect(page.locator(".told")).to_contain_text("Turned 45° left; moved 0.5 m forward.")
+        expect_turn(page, 2)
+        expect(page.locator(".feedback")).to_contain_text("Turned 45° left; moved 0.5 m forward.")
         page.locator("figure.view img[data-map]").scroll_into_view_if_needed()
         box = page.locator("figure.view img[data-map]").bounding_box()
         page.locator("figure.view img[data-map]").click(
@@ -67,11 +67,11 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
         expect(page.locator(".dot")).to_be_visible()
         page.get_by_label("all around").check()
         send(page)
-        at_turn(page, 3)
+        expect_turn(page, 3)
         page.get_by_label("B. right").check()
         page.get_by_label("I am done").check()
         send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
     turned, looked, answered = sat.lines()
     assert turned["action"] == {"rotation": 45, "forward": 0.5, "view": "ego"}
     assert turned["reply"] == '{"rotation_angle_degrees":45,"forward_meters":0.5,"view":"ego"}'
@@ -98,12 +98,12 @@ def test_three_turns_in_the_browser_are_a_run_like_any_other(tmp_path, page):
     assert folder.states[0].answer == "B"
 
 
-def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
-    seen = []
-    page.on("response", lambda got: seen.append(got.url))
+def test_page_shows_what_a_model_gets_and_never_the_ground_truth(tmp_path, page):
+    urls = []
+    page.on("response", lambda response: urls.append(response.url))
     with sitting(tmp_path, ask_about_a_room(tmp_path, COUNT)) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1)
+        expect_turn(page, 1)
         pages = [page.content()]
         request = sat.engine.first()[1]
         texts = [
@@ -116,35 +116,35 @@ def test_it_is_shown_what_a_model_is_shown_and_never_the_truth(tmp_path, page):
         shown = [
             *page.locator(".dialogue pre").all_inner_texts(),
             *[
-                words.removesuffix(" (picture)")
-                for words in page.locator(".dialogue p").all_inner_texts()
+                caption.removesuffix(" (image)")
+                for caption in page.locator(".dialogue p").all_inner_texts()
             ],
         ]
         assert sorted(shown) == sorted(texts)
-        for place, view in enumerate(request.views):
-            source = page.locator("figure.view img").nth(place).get_attribute("src")
+        for index, view in enumerate(request.views):
+            source = page.locator("figure.view img").nth(index).get_attribute("src")
             fetched = page.request.get(sat.engine.address + source)
             assert fetched.body() == (sat.path / view.file).read_bytes()
         page.locator("#forward_meters").fill("1.25")
         page.get_by_label("the map").check()
         send(page)
-        at_turn(page, 2)
+        expect_turn(page, 2)
         pages.append(page.content())
         page.get_by_label("A number").fill("3")
         page.get_by_label("I am done").check()
         expect(page.locator("#send")).to_have_text("Answer and finish")
         send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
         pages.append(page.content())
     assert TRUTH in (sat.path / "questions.jsonl").read_text()
-    assert not [words for words in pages if TRUTH in words]
-    assert all(url.startswith(sat.engine.address) for url in seen)
+    assert not [content for content in pages if TRUTH in content]
+    assert all(url.startswith(sat.engine.address) for url in urls)
 
 
-def test_by_keys_alone_and_told_of_what_could_not_be_read(tmp_path, page):
+def test_keyboard_only_use_with_an_unreadable_reply(tmp_path, page):
     with sitting(tmp_path, ask_about_a_room(tmp_path, SIZE)) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1)
+        expect_turn(page, 1)
         for key in ("Shift+ArrowRight", "ArrowLeft", "ArrowDown", "a", "r", "g", "3"):
             page.keyboard.press(key)
         expect(page.locator("#preview")).to_have_text(
@@ -156,22 +156,22 @@ def test_by_keys_alone_and_told_of_what_could_not_be_read(tmp_path, page):
         page.get_by_label("done").focus()
         page.keyboard.press("Space")
         page.keyboard.press("Control+Enter")
-        expect(page.locator("#problem")).to_have_text("You are done: give your answer first.")
+        expect(page.locator("#problem")).to_contain_text("Enter an answer")
         page.keyboard.press("Space")
         page.get_by_text("Write the reply yourself").focus()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         page.keyboard.type("I would rather say {'view': 'up'}")
         page.keyboard.press("Control+Enter")
-        at_turn(page, 2)
+        expect_turn(page, 2)
         expect(page.locator("#title")).to_be_focused()
-        expect(page.locator(".told")).to_contain_text("Your reply could not be read")
+        expect(page.locator(".feedback")).to_contain_text("Your reply could not be read")
         page.locator("#answer").focus()
         page.keyboard.type("65")
         page.keyboard.press("Tab")
         page.keyboard.press("Space")
         page.keyboard.press("Control+Enter")
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
     broken, answered = sat.lines()
     assert broken["reply"] == "I would rather say {'view': 'up'}"
     assert "malformed" in broken["action"]
@@ -179,35 +179,35 @@ def test_by_keys_alone_and_told_of_what_could_not_be_read(tmp_path, page):
     assert sat.results["counts"]["repairs"] == 1
 
 
-def test_two_windows_answer_a_turn_once_and_loading_again_loses_nothing(tmp_path, free_page):
+def test_two_windows_answer_a_turn_once_and_reloading_loses_nothing(tmp_path, free_page):
     page = free_page
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=2) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1, 2)
+        expect_turn(page, 1, 2)
         shown = page.locator("#turn").get_attribute("data-key")
         page.reload()
         assert page.locator("#turn").get_attribute("data-key") == shown
         other = page.context.new_page()
         other.goto(sat.engine.address)
-        at_turn(other, 1, 2)
+        expect_turn(other, 1, 2)
         other.locator("#turn").evaluate("turn => { turn.dataset.key = 'gone-1' }")
         with other.expect_response("**/reply") as refused:
             other.locator("#send").click()
         assert refused.value.status == 409
-        expect(other.locator("#status")).to_contain_text("answered already")
+        expect(other.locator("#status")).to_contain_text("already answered")
         other.close()
         send(page)
-        at_turn(page, 2, 2)
-        expect(page.locator(".demand")).to_contain_text("This is the last turn.")
+        expect_turn(page, 2, 2)
+        expect(page.locator(".answer-form")).to_contain_text("This is the last turn.")
         expect(page.get_by_label("I am done")).to_be_checked()
         page.get_by_label("A. left").check()
         send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
     assert len(sat.lines()) == 2
 
 
 @pytest.mark.parametrize("views", mostly_slow(["none", "four"], "none"))
-def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page, views):
+def test_fixed_views_leave_only_the_answer_form(tmp_path, page, views):
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION, COUNT), views=views) as sat:
         page.goto(sat.engine.address)
         for label in ("A. left", "A number"):
@@ -227,19 +227,19 @@ def test_where_nothing_can_be_asked_for_there_is_an_answer_alone(tmp_path, page,
 
 
 @IN_BOTH_LIGHTS
-def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
+def test_page_is_accessible(tmp_path, page, width, scheme):
     seen_at(page, width, scheme)
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION)) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1)
+        expect_turn(page, 1)
         send(page)
-        at_turn(page, 2)
+        expect_turn(page, 2)
         assert_nothing_serious(page, width)
         page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = false })")
         page.keyboard.press("w")
         page.keyboard.press("d")
         expect(page.locator("#preview")).to_contain_text('"forward_meters":0.5,"left_meters":-0.5')
-        for key in ("q", "Shift+E", "t", "t", "g"):  # as games and the view in 3D have it
+        for key in ("q", "Shift+E", "t", "t", "g"):  # same keys as in the 3D viewer
             page.keyboard.press(key)
         expect(page.locator("#preview")).to_contain_text(
             '"rotation_angle_degrees":-45,"pitch_degrees":15'
@@ -258,47 +258,46 @@ def test_the_page_is_good_for_everybody(tmp_path, page, width, scheme):
         page.get_by_label("A. left").check()
         page.get_by_label("I am done").check()
         send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
 
 
 @pytest.mark.slow
-def test_killed_and_interrupted_it_goes_on_where_it_was(tmp_path, free_page):
+def test_session_resumes_after_kill_and_interrupt(tmp_path, free_page):
     page = free_page
     questions = ask_about_a_room(tmp_path, DIRECTION)
     runs = tmp_path / "runs"
-    words = ("play", "--no-browser", "--benchmark", questions, "--output", runs, "--model", "Ada")
+    command = ("play", "--no-browser", "--benchmark", questions, "--output", runs, "--model", "Ada")
     small = ("--max-turns", 5, "--image-size", "96x72")
-    with program(*words, *small) as (killed, address):
+    with program(*command, *small) as (killed, address):
         page.goto(address)
         for turn in (1, 2):
-            at_turn(page, turn, 5)
+            expect_turn(page, turn, 5)
             page.keyboard.press("ArrowLeft")
             send(page)
-        at_turn(page, 3, 5)
+        expect_turn(page, 3, 5)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
     expect(page.locator("#status")).to_contain_text("--continue recent")
     port = address.rpartition(":")[2].strip("/")
-    again = ("--continue", "recent", "--output", runs, "--port", port)
-    with program(*again) as (stopped, same):
-        assert same == address
+    resume = ("--continue", "recent", "--output", runs, "--port", port)
+    with program(*resume) as (stopped, same_address):
+        assert same_address == address
         key = page.locator("#turn").get_attribute("data-key")
-        expect(page.locator(f"[data-key='{key}']")).to_have_count(0)  # it found the program again
-        at_turn(page, 3, 5)
+        expect(page.locator(f"[data-key='{key}']")).to_have_count(0)  # the page has reconnected
+        expect_turn(page, 3, 5)
         page.keyboard.press("ArrowUp")
         send(page)
-        at_turn(page, 4, 5)
+        expect_turn(page, 4, 5)
         stopped.send_signal(signal.SIGINT)
-        told = stopped.stderr.read()
+        output = stopped.stderr.read()
         assert stopped.wait(120) == 130
-    assert "nothing is lost" in told
-    assert "--continue" in told
-    assert "Traceback" not in told
-    expect(page.locator("h1")).to_have_text("This sitting is over")
+    assert "--continue" in output
+    assert "Traceback" not in output
+    expect(page.locator("h1")).to_have_text("Session over")
     folder = find_run(runs, "recent")
     with sat_through(resume_run(folder, {"port": 0})) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 4, 5)
+        expect_turn(page, 4, 5)
         page.get_by_label("B. right").check()
         page.get_by_label("I am done").check()
         send(page)
@@ -319,10 +318,10 @@ def request(question_id, turn=0):
     return Request(question_id, turn, messages, picture=lambda file: None)
 
 
-def post(engine, **sent):
-    asked = urllib.request.Request(
+def post(engine, **body):
+    http_request = urllib.request.Request(
         engine.address + "reply",
-        json.dumps(sent).encode(),
+        json.dumps(body).encode(),
         {
             "Content-Type": "application/json",
             "Origin": engine.address[:-1],
@@ -330,8 +329,8 @@ def post(engine, **sent):
         },
     )
     try:
-        with urllib.request.urlopen(asked) as got:
-            return got.status
+        with urllib.request.urlopen(http_request) as response:
+            return response.status
     except urllib.error.HTTPError as error:
         with error:
             return error.code
@@ -339,12 +338,12 @@ def post(engine, **sent):
 
 @pytest.fixture
 def engine():
-    made = HumanEngine([], ["ego"], 3)
-    yield made
-    made.close()
+    engine = HumanEngine([], ["ego"], 3)
+    yield engine
+    engine.close()
 
 
-def test_a_wait_for_the_person_ends_when_woken(engine):
+def test_wake_interrupts_the_wait_for_a_reply(engine):
     engine.submit([request("a")])
     engine.wake()
     assert list(engine.ready()) == []
@@ -352,15 +351,15 @@ def test_a_wait_for_the_person_ends_when_woken(engine):
     assert list(engine.ready()) == []
 
 
-def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
+def test_only_the_current_request_can_be_answered_and_only_once(engine):
     engine.submit([request("a"), request("b")])
-    first, asked = engine.first()
-    assert asked.question_id == "a"
+    first, current = engine.first()
+    assert current.question_id == "a"
     assert list(engine.ready(0.01)) == []
     assert post(engine, key="other-1", text="{}") == 409
     assert post(engine, key=first, text="to a") == 200
     assert post(engine, key=first, text="again") == 409
-    assert [(asked.question_id, reply.text) for asked, reply in engine.ready()] == [("a", "to a")]
+    assert [(done.question_id, reply.text) for done, reply in engine.ready()] == [("a", "to a")]
     second, _ = engine.first()
     assert post(engine, key=second, text="to b \ud800") == 200
     assert [reply.text for _, reply in engine.ready()] == ["to b \ud800"]
@@ -368,7 +367,7 @@ def test_one_waiting_request_can_be_answered_at_a_time_and_once(engine):
     assert engine.calls == 2
 
 
-def test_malformed_replies_are_refused(engine):
+def test_malformed_replies_are_rejected(engine):
     engine.submit([request("a")])
     key, _ = engine.first()
     assert post(engine, key=key) == 400
@@ -377,9 +376,9 @@ def test_malformed_replies_are_refused(engine):
     assert post(engine, key=key, text="") == 200
 
 
-def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tmp_path):
+def test_used_port_and_several_workers_are_rejected_before_the_run_folder_exists(tmp_path):
     questions = ask_about_a_room(tmp_path, DIRECTION)
-    words = [
+    arguments = [
         "--batch",
         "--engine",
         "human",
@@ -389,16 +388,16 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
         str(tmp_path / "runs"),
     ]
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        asked = CliRunner().invoke(cli, [*words, "--port", str(taken.getsockname()[1])])
-        assert isinstance(asked.exception, SetupError)
-        assert "--port" in str(asked.exception)
-    asked = CliRunner().invoke(cli, [*words, "--workers", "2"])
-    assert isinstance(asked.exception, UsageError)
+        result = CliRunner().invoke(cli, [*arguments, "--port", str(taken.getsockname()[1])])
+        assert isinstance(result.exception, SetupError)
+        assert "--port" in str(result.exception)
+    result = CliRunner().invoke(cli, [*arguments, "--workers", "2"])
+    assert isinstance(result.exception, UsageError)
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "before", "chosen"),
+    ("options", "configuration", "expected"),
     [
         ({}, {}, {"benchmark": "rooms", "id": A_FEW, "batch": True}),
         ({"limit": 2}, {}, {"benchmark": "rooms", "limit": 2, "batch": True}),
@@ -413,11 +412,11 @@ def test_a_taken_port_and_several_processes_are_refused_before_there_is_a_run(tm
         ({"ply": "p", "question": "q"}, {"engine": "openai"}, {"ply": "p", "question": "q", "batch": False}),
     ],
 )  # fmt: skip
-def test_play_chooses_questions_from_options_and_configuration(given, before, chosen):
-    assert chosen_options(given, before) == {**chosen, "engine": "human"}
+def test_play_chooses_questions_from_options_and_configuration(options, configuration, expected):
+    assert chosen_options(options, configuration) == {**expected, "engine": "human"}
 
 
-def test_no_browser_is_opened_without_a_display(monkeypatch):
+def test_browser_is_not_opened_without_a_display(monkeypatch):
     opened = []
     monkeypatch.setattr(browser.webbrowser, "open", lambda address: opened.append(address) or True)
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -429,10 +428,10 @@ def test_no_browser_is_opened_without_a_display(monkeypatch):
     assert opened == ["http://127.0.0.1:1/"]
 
 
-def test_the_form_has_the_amounts_of_the_reply_within_their_limits(tmp_path, page):
+def test_form_has_a_field_with_limits_for_every_amount(tmp_path, page):
     with sitting(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=1) as sat:
         page.goto(sat.engine.address)
-        at_turn(page, 1, 1)
+        expect_turn(page, 1, 1)
         amounts = {field.name: field.amount for field in FIELDS if field.amount is not None}
         shown = page.locator("[data-field]")
         assert [field.get_attribute("id") for field in shown.all()] == [*amounts]
@@ -443,10 +442,10 @@ def test_the_form_has_the_amounts_of_the_reply_within_their_limits(tmp_path, pag
         page.get_by_label("A. left").check()
         page.get_by_label("I am done").check()
         send(page)
-        expect(page.locator("h1")).to_have_text("This sitting is over")
+        expect(page.locator("h1")).to_have_text("Session over")
 
 
-def test_every_button_of_the_form_has_keys_of_its_own():
+def test_keyboard_shortcuts_are_unique():
     keys = [key for buttons in STEPS.values() for button in buttons for key in button.keys.split()]
     assert len(set(keys)) == len(keys)
     limits = {field.name: field.amount.limit for field in FIELDS if field.amount is not None}

@@ -1,4 +1,4 @@
-"""What memory there is, what is free, and what was the most in use, as the system itself says it."""
+"""Device memory: size, free memory and peak usage agree with the system's own numbers."""
 
 import gc
 import mmap
@@ -15,40 +15,40 @@ from render_agent.engines.memory.device import (
     CudaMemory,
     MainMemory,
     SampledPeak,
+    measure_peak,
     memory_of,
     spare,
-    watched,
 )
 
 MEGABYTE = 2**20
 
 
-def test_main_memory_is_what_the_system_has():
+def test_main_memory_agrees_with_the_system():
     memory = MainMemory()
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < memory.free() <= memory.total() <= physical
     assert 10 * MEGABYTE < memory.used() < memory.total()
 
 
-def test_the_peak_is_what_was_in_use_for_a_moment():
+def test_peak_includes_short_lived_memory():
     memory = MainMemory()
     gc.collect()
     for megabytes in (200, 20, 100):
         memory.reset_peak()
         before = memory.used()
-        # of the system and not of what the C library kept, which is in use already
+        # mmap, because memory that the C library has kept already counts as used
         block = np.frombuffer(mmap.mmap(-1, megabytes * MEGABYTE), np.uint8)
         block[:] = 1
         until = time.monotonic() + 120
-        while memory._peak.most < before + block.nbytes * 0.9:
+        while memory._peak.maximum < before + block.nbytes * 0.9:
             assert time.monotonic() < until
         del block
         needed = memory.peak() - before
-        assert 0.9 * megabytes < needed / MEGABYTE < megabytes + 40, "of this call alone"
+        assert 0.9 * megabytes < needed / MEGABYTE < megabytes + 40, "only this block"
 
 
-def test_what_the_c_library_kept_is_no_part_of_the_next_call():
-    count = 5000  # beside which holes in what earlier tests hold are small
+def test_memory_reused_by_the_c_library_counts_as_needed():
+    count = 5000  # large compared with the free blocks left by earlier tests
     memory = MainMemory()
     small = [torch.ones(25_000) for _ in range(count)]
     del small
@@ -57,40 +57,40 @@ def test_what_the_c_library_kept_is_no_part_of_the_next_call():
     before = memory.used()
     again = [torch.ones(25_000) for _ in range(count)]
     until = time.monotonic() + 120
-    while memory._peak.most < memory.used():
+    while memory._peak.maximum < memory.used():
         assert time.monotonic() < until
     needed = memory.peak() - before
     del again
     assert needed > 0.9 * count * 100_000
 
 
-def watching():
+def sampling_threads():
     return [thread for thread in threading.enumerate() if thread.name == "memory peak"]
 
 
-def test_what_fails_is_watched_no_longer():
-    before = watching()
-    with pytest.raises(ZeroDivisionError), watched(MainMemory()):
-        1 / (len(watching()) - len(before) - 1)
-    assert watching() == before
+def test_sampling_stops_after_an_exception():
+    before = sampling_threads()
+    with pytest.raises(ZeroDivisionError), measure_peak(MainMemory()):
+        1 / (len(sampling_threads()) - len(before) - 1)
+    assert sampling_threads() == before
 
 
-def test_a_sampled_peak_sees_what_rises_and_falls():
+def test_sampled_peak_is_the_maximum():
     level = 5
     peak = SampledPeak(lambda: level)
     level = 50
-    while peak.most < 50:
+    while peak.maximum < 50:
         pass
     level = 7
     assert peak.stop() == 50
 
 
-def test_what_may_be_taken_leaves_a_fraction_free():
+def test_spare_memory_leaves_a_fraction_free():
     assert spare(FakeMemory(1000, taken=300), 0.1) == 600
     assert spare(FakeMemory(1000, taken=950), 0.1) == 0
 
 
-def test_a_model_is_asked_where_it_lies():
+def test_memory_of_a_model_depends_on_its_device():
     model = torch.nn.Linear(2, 2)
     assert isinstance(memory_of(model), MainMemory)
     assert isinstance(memory_of(model.to("meta")), MainMemory)
@@ -98,7 +98,7 @@ def test_a_model_is_asked_where_it_lies():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
-def test_the_memory_of_a_gpu():
+def test_gpu_memory():
     model = torch.nn.Linear(2, 2).cuda()
     memory = memory_of(model)
     assert isinstance(memory, CudaMemory)
@@ -109,5 +109,5 @@ def test_the_memory_of_a_gpu():
     del block
     assert memory.peak() - before == 100 * MEGABYTE
     assert memory.used() == before
-    assert abs(memory.free() - free) < 10 * MEGABYTE, "what the allocator keeps can be had again"
+    assert abs(memory.free() - free) < 10 * MEGABYTE, "blocks kept by the allocator count as free"
     assert free < memory.total()

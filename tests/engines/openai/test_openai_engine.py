@@ -1,4 +1,4 @@
-"""How a server is asked: limits, retries, fields, and what a reply holds."""
+"""The OpenAI engine: limits, retries, request fields, and parsing of replies."""
 
 import base64
 import hashlib
@@ -42,24 +42,24 @@ def engine_over(*servers, batch_size=8, key=None, **options):
 
 
 @pytest.fixture(autouse=True)
-def no_waits(monkeypatch):
-    """The SDK retries at once."""
+def no_delays(monkeypatch):
+    """Make the SDK retry immediately."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
 
 
 @pytest.fixture
 def made():
-    """Make servers and engines that are closed when the test ends."""
-    closing = []
+    """Create servers and engines that are closed at the end of the test."""
+    resources = []
 
-    def make(maker, *args, **options):
-        thing = maker(*args, **options)
-        closing.append(thing)
-        return thing
+    def make(factory, *args, **options):
+        resource = factory(*args, **options)
+        resources.append(resource)
+        return resource
 
     yield make
-    for thing in reversed(closing):
-        thing.close()
+    for resource in reversed(resources):
+        resource.close()
 
 
 def ask(number=0, *files, **more):
@@ -69,9 +69,9 @@ def ask(number=0, *files, **more):
 
 
 def echo(body):
-    """Reply with a digest of all that was asked."""
-    asked = json.dumps(body["messages"], sort_keys=True).encode()
-    return chat_reply(hashlib.sha256(asked).hexdigest())
+    """Reply with a digest of the messages."""
+    messages = json.dumps(body["messages"], sort_keys=True).encode()
+    return chat_reply(hashlib.sha256(messages).hexdigest())
 
 
 def first_text(body):
@@ -86,7 +86,7 @@ def all_ready(engine, count):
     return replies
 
 
-def test_every_request_gets_its_own_reply_in_both_forms(made):
+def test_every_request_gets_its_own_reply_from_generate_and_ready(made):
     delays = random.Random(0)
 
     def reply(body):
@@ -95,13 +95,13 @@ def test_every_request_gets_its_own_reply_in_both_forms(made):
 
     server = made(StubServer, by_rule(reply))
     engine = made(engine_over, server)
-    asked = [ask(number) for number in range(30)]
-    wanted = [f"question {number}" for number in range(30)]
-    assert [reply.text for reply in engine.generate(asked)] == wanted
-    engine.submit(asked[:10])
-    engine.submit(asked[10:])
+    requests = [ask(number) for number in range(30)]
+    expected = [f"question {number}" for number in range(30)]
+    assert [reply.text for reply in engine.generate(requests)] == expected
+    engine.submit(requests[:10])
+    engine.submit(requests[10:])
     replies = all_ready(engine, 30)
-    assert [replies[request.question_id].text for request in asked] == wanted
+    assert [replies[request.question_id].text for request in requests] == expected
     assert engine.calls == len(server.bodies) == 60
     first = replies["q0"]
     assert (first.tokens.prompt, first.tokens.reply, first.finish) == (7, 3, "stop")
@@ -109,7 +109,7 @@ def test_every_request_gets_its_own_reply_in_both_forms(made):
     assert 1 <= first.batch_size <= 8
 
 
-def test_the_model_sees_the_dialogue_and_the_stored_pixels(made):
+def test_request_contains_the_dialogue_and_the_exact_pixels(made):
     server = made(StubServer, by_rule(echo))
     engine = made(engine_over, server, image_detail="low", reasoning_effort=None)
     request = ask(1, "32x48-3.png", "64x32-4.png", temperature=0.5, seed=11, max_new_tokens=99)
@@ -126,17 +126,17 @@ def test_the_model_sees_the_dialogue_and_the_stored_pixels(made):
     assert system == {"role": "system", "content": "Look."}
     assert assistant == {"role": "assistant", "content": "I go."}
     assert last["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    words, *pictures = user["content"]
-    assert words == {"type": "text", "text": "question 1"}
-    for piece, file in zip(pictures, ["32x48-3.png", "64x32-4.png"], strict=True):
+    text, *images = user["content"]
+    assert text == {"type": "text", "text": "question 1"}
+    for piece, file in zip(images, ["32x48-3.png", "64x32-4.png"], strict=True):
         assert piece["image_url"]["detail"] == "low"
         prefix, _, data = piece["image_url"]["url"].partition(",")
         assert prefix == "data:image/png;base64"
-        seen = np.array(Image.open(io.BytesIO(base64.b64decode(data))))
-        assert np.array_equal(seen, np.array(speckled_file(file)))
+        decoded = np.array(Image.open(io.BytesIO(base64.b64decode(data))))
+        assert np.array_equal(decoded, np.array(speckled_file(file)))
 
 
-def test_a_picture_is_encoded_once_until_its_question_retires(made):
+def test_image_is_encoded_once_until_its_question_is_retired(made):
     opened = []
 
     def picture(file):
@@ -157,12 +157,12 @@ def test_a_picture_is_encoded_once_until_its_question_retires(made):
     engine.generate([turn(2)])
     assert len(opened) == 3
     engine.retire("q2")
-    assert engine._pictures.bytes == 0
+    assert engine._images.bytes == 0
     engine.generate([turn(2)])
     assert opened[3:] == ["64x64-1.png", "32x32-2.png"]
 
 
-def test_a_picture_that_cannot_be_read_fails_its_question_alone(made):
+def test_unreadable_image_fails_only_its_question(made):
     engine = made(engine_over, made(StubServer, by_rule(first_text)))
     good, bad = engine.generate([ask(1), ask(2, "no size.png")])
     assert good.text == "question 1"
@@ -170,32 +170,33 @@ def test_a_picture_that_cannot_be_read_fails_its_question_alone(made):
     assert "prompt could not be prepared" in bad.error
 
 
-class AnswersWhenFull:
-    """Holds so many requests and answers the oldest when one more comes, all at the very end.
+class AnswerWhenFull:
+    """Answers the oldest request only when `capacity` requests are waiting, and all of them after `total`.
 
-    So it only answers whoever keeps it full: who waits for an answer before it asks on waits in vain.
+    A client that does not keep the server full would wait forever.
     """
 
-    def __init__(self, room, total):
-        self.room, self.total = room, total
-        self.held, self.come, self.changed = [], 0, threading.Condition()
+    def __init__(self, capacity, total):
+        self.capacity, self.total = capacity, total
+        self.waiting, self.received, self.changed = [], 0, threading.Condition()
 
     def __call__(self, body):
-        mine = object()
+        own = object()
         with self.changed:
-            self.held.append(mine)
-            self.come += 1
-            if self.come == self.total:
-                self.held.clear()
-            elif len(self.held) == self.room:
-                del self.held[0]
+            self.waiting.append(own)
+            self.received += 1
+            if self.received == self.total:
+                self.waiting.clear()
+            elif len(self.waiting) == self.capacity:
+                del self.waiting[0]
             self.changed.notify_all()
-            assert self.changed.wait_for(lambda: mine not in self.held, timeout=60), "not kept full"
+            is_full = self.changed.wait_for(lambda: own not in self.waiting, timeout=60)
+            assert is_full, "the client did not keep the server full"
         return chat_reply(STEP)
 
 
-def test_a_run_keeps_the_server_full(made, tmp_path):
-    server = made(StubServer, by_rule(AnswersWhenFull(4, 16 * 3)))
+def test_run_keeps_the_server_full(made, tmp_path):
+    server = made(StubServer, by_rule(AnswerWhenFull(4, 16 * 3)))
     config = make_config(
         tmp_path,
         make_questions(tmp_path, 16),
@@ -229,7 +230,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
-def test_a_fault_that_passes_is_retried_and_counted(made, fault):
+def test_temporary_fault_is_retried_and_reported(made, fault):
     server = made(StubServer, by_rule(first_text), [fault])
     engine = made(engine_over, server, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
@@ -243,7 +244,7 @@ def test_a_fault_that_passes_is_retried_and_counted(made, fault):
     [((500, {}, ""), 3), ("stall", 3), ("garbage", 1), ("no choices", 1)],
     ids=str,
 )
-def test_a_fault_that_stays_fails_its_request_alone(made, fault, attempts):
+def test_permanent_fault_fails_only_its_request(made, fault, attempts):
     server = made(StubServer, by_rule(first_text), [fault] * attempts)
     engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
@@ -253,7 +254,7 @@ def test_a_fault_that_stays_fails_its_request_alone(made, fault, attempts):
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(500, 2), (400, 1)])
-def test_a_server_that_fails_question_after_question_is_given_up(made, status, attempts):
+def test_server_is_abandoned_after_consecutive_failures(made, status, attempts):
     server = made(StubServer, lambda *_: (status, {}, b"broken"))
     engine = made(engine_over, server, batch_size=1, retries=1)
     with pytest.raises(EngineError, match=f"{status}.*broken"):
@@ -261,7 +262,7 @@ def test_a_server_that_fails_question_after_question_is_given_up(made, status, a
     assert len(server.bodies) == attempts * 3
 
 
-def test_a_wait_that_the_server_asks_for_is_kept(made):
+def test_retry_after_header_is_respected(made):
     server = made(StubServer, by_rule(first_text), [(429, {"retry-after": "1"}, "{}")])
     began = time.perf_counter()
     (reply,) = made(engine_over, server).generate([ask(1)])
@@ -269,7 +270,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(made):
     assert time.perf_counter() - began >= 1
 
 
-def test_a_wait_for_replies_ends_when_woken(made):
+def test_wake_interrupts_the_wait_for_replies(made):
     server = made(StubServer, by_rule(first_text), ["stall"])
     engine = made(engine_over, server)
     engine.submit([ask(0)])
@@ -280,7 +281,7 @@ def test_a_wait_for_replies_ends_when_woken(made):
     assert list(engine.ready()) == []
 
 
-def test_close_ends_what_is_under_way_at_once(made):
+def test_close_cancels_requests_immediately(made):
     server = made(StubServer, by_rule(first_text), ["stall"] * 4)
     engine = engine_over(server)
     engine.submit([ask(number) for number in range(4)])
@@ -288,18 +289,18 @@ def test_close_ends_what_is_under_way_at_once(made):
         assert list(engine.ready(0.05)) == []
     engine.close()
     engine.close()
-    assert server.running == 4, "none of the replies was waited for"
+    assert server.running == 4, "close did not wait for any reply"
 
 
-def test_replies_that_came_are_given_before_the_loss_is_told(made):
+def test_arrived_replies_are_yielded_before_the_error(made):
     server = made(StubServer, by_rule(first_text))
     engine = made(engine_over, server, retries=1)
     engine.submit([ask(1)])
-    while not engine._ended.qsize():
+    while not engine._completed.qsize():
         time.sleep(0.01)
     server.close()
     engine.submit([ask(2)])
-    while engine._ended.qsize() < 2:
+    while engine._completed.qsize() < 2:
         time.sleep(0.01)
     assert [reply.text for _, reply in engine.ready()] == ["question 1"]
     for _ in range(2):
@@ -307,55 +308,55 @@ def test_replies_that_came_are_given_before_the_loss_is_told(made):
             list(engine.ready())
 
 
-def test_questions_stay_with_their_server_and_are_spread(made):
+def test_questions_are_distributed_and_stay_on_their_server(made):
     servers = [made(StubServer, by_rule(first_text)) for _ in range(3)]
     engine = made(engine_over, *servers)
     assert OpenAIEngine.capabilities.free_running
     for _ in range(3):
         engine.generate([ask(number) for number in range(9)])
-    asked = [[body["messages"][1]["content"] for body in server.bodies] for server in servers]
-    assert [len(questions) for questions in asked] == [9, 9, 9]
-    assert [len(set(questions)) for questions in asked] == [3, 3, 3]
+    received = [[body["messages"][1]["content"] for body in server.bodies] for server in servers]
+    assert [len(questions) for questions in received] == [9, 9, 9]
+    assert [len(set(questions)) for questions in received] == [3, 3, 3]
     for number in range(3):
-        engine.retire(asked[0][number].replace("question ", "q"))
+        engine.retire(received[0][number].replace("question ", "q"))
     engine.generate([ask(number) for number in range(20, 23)])
     assert len(servers[0].bodies) == 12
 
 
-def test_the_second_server_takes_over_what_the_first_cannot(made):
-    gone, alive = f"http://127.0.0.1:{free_port()}/v1", made(StubServer, by_rule(first_text))
-    engine = made(engine_over, gone, alive)
+def test_second_server_takes_over_from_an_unreachable_one(made):
+    unreachable = f"http://127.0.0.1:{free_port()}/v1"
+    engine = made(engine_over, unreachable, made(StubServer, by_rule(first_text)))
     replies = engine.generate([ask(number) for number in range(8)])
     assert [reply.text for reply in replies] == [f"question {number}" for number in range(8)]
     assert {event for reply in replies for event in reply.events} == {"retried"}
 
 
-def test_all_servers_gone_are_all_named(made):
+def test_error_names_all_lost_servers(made):
     urls = [f"http://127.0.0.1:{free_port()}/v1" for _ in range(2)]
     engine = made(engine_over, *urls)
-    with pytest.raises(EngineError) as told:
+    with pytest.raises(EngineError) as caught:
         engine.generate([ask(number) for number in range(8)])
-    assert all(url in str(told.value) for url in urls)
-    assert "--continue" in str(told.value)
+    assert all(url in str(caught.value) for url in urls)
+    assert "--continue" in str(caught.value)
 
 
-def refusing(name, message=None, param=None, status=400):
-    """Answer as a server that refuses requests with a field."""
+def rejecting(name, message=None, param=None, status=400):
+    """Return a handler that rejects requests with a field."""
     answer = by_rule(first_text)
-    words = message or f"Unsupported parameter: '{name}' is not supported with this model."
+    text = message or f"Unsupported parameter: '{name}' is not supported with this model."
 
-    def refuse(method, path, body):
+    def handler(method, path, body):
         if method == "POST" and name in json.loads(body):
-            error = {"error": {"message": words, "param": param, "type": "invalid_request_error"}}
+            error = {"error": {"message": text, "param": param, "type": "invalid_request_error"}}
             return status, {}, json.dumps(error).encode()
         return answer(method, path, body)
 
-    return refuse
+    return handler
 
 
 @pytest.mark.parametrize("field", ["seed", "temperature", "response_format"])
-def test_a_field_that_a_server_refuses_is_told_and_can_be_omitted(made, field):
-    server = made(StubServer, refusing(field))
+def test_rejected_field_is_reported_and_can_be_omitted(made, field):
+    server = made(StubServer, rejecting(field))
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, schema=SCHEMA)])
     assert f"'{field}'" in reply.error
@@ -366,7 +367,7 @@ def test_a_field_that_a_server_refuses_is_told_and_can_be_omitted(made, field):
 
 
 @pytest.mark.parametrize(
-    ("options", "sent"),
+    ("options", "expected"),
     [
         ({}, {"max_tokens": 77}),
         ({"max_tokens_field": "max_completion_tokens"}, {"max_completion_tokens": 77}),
@@ -378,11 +379,11 @@ def test_a_field_that_a_server_refuses_is_told_and_can_be_omitted(made, field):
     ],
     ids=str,
 )
-def test_options_become_fields_of_the_request(made, options, sent):
+def test_options_become_fields_of_the_request(made, options, expected):
     server = made(StubServer, by_rule(first_text))
     made(engine_over, server, **options).generate([ask(1, schema=SCHEMA, max_new_tokens=77)])
     (body,) = server.bodies
-    assert sent.items() <= body.items()
+    assert expected.items() <= body.items()
     assert len({"max_tokens", "max_completion_tokens"} & body.keys()) == 1
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
 
@@ -393,7 +394,7 @@ TOO_LONG = (
 )
 
 
-def test_a_dialogue_that_is_too_long_fails_alone(made):
+def test_too_long_dialogue_fails_alone(made):
     def limited(method, path, body):
         if b"question 3" in body:
             return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
@@ -408,7 +409,7 @@ def test_a_dialogue_that_is_too_long_fails_alone(made):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_what_waiting_cannot_cure_stops_the_run_at_once(made, status):
+def test_permanent_errors_stop_the_run_immediately(made, status):
     server = made(StubServer, by_rule(first_text), [None, (status, {}, "no")])
     engine = made(engine_over, server, batch_size=1)
     with pytest.raises(EngineError, match=f"{status}.*no"):
@@ -419,24 +420,24 @@ def test_what_waiting_cannot_cure_stops_the_run_at_once(made, status):
 KEY = "sk-0123456789-secret"
 
 
-def test_the_key_is_sent_and_never_told(made, caplog):
+def test_key_is_sent_but_never_logged(made, caplog):
     words = json.dumps({"error": {"message": f"bad key {KEY} of Bearer {KEY}"}})
     server = made(StubServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
     engine = made(engine_over, server, key=KEY)
     with caplog.at_level(logging.DEBUG):
         engine.generate([ask(1)])
-        with pytest.raises(EngineError) as told:
+        with pytest.raises(EngineError) as caught:
             engine.generate([ask(2)])
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
-    assert "bad key [key]" in str(told.value)
+    assert "bad key [key]" in str(caught.value)
     assert KEY not in caplog.text
     assert KEY not in repr(engine.__dict__)
 
 
-@pytest.mark.parametrize("several", [True, False])
-def test_samples_are_as_many_as_asked_for(made, several):
+@pytest.mark.parametrize("supports_n", [True, False])
+def test_number_of_samples_is_as_requested(made, supports_n):
     def drawn(body):
-        count = body.get("n", 1) if several else 1
+        count = body.get("n", 1) if supports_n else 1
         choices = [
             {"message": {"content": f"{body['seed']}+{place}"}, "finish_reason": "stop"}
             for place in range(count)
@@ -446,9 +447,9 @@ def test_samples_are_as_many_as_asked_for(made, several):
     server = made(StubServer, by_rule(drawn))
     engine = made(engine_over, server)
     (reply,) = engine.generate([ask(1, samples=3, temperature=0.7, seed=5)])
-    assert reply.samples == (("5+0", "5+1", "5+2") if several else ("5+0", "6+0", "7+0"))
-    assert reply.tokens.prompt == (7 if several else 21)
-    assert len(server.bodies) == (1 if several else 3)
+    assert reply.samples == (("5+0", "5+1", "5+2") if supports_n else ("5+0", "6+0", "7+0"))
+    assert reply.tokens.prompt == (7 if supports_n else 21)
+    assert len(server.bodies) == (1 if supports_n else 3)
     (greedy,) = engine.generate([ask(1, samples=3, seed=5)])
     assert greedy.samples == ("5+0",) * 3
 
@@ -470,7 +471,7 @@ def test_samples_are_as_many_as_asked_for(made, several):
     ],
     ids=str,
 )
-def test_whatever_a_model_says_is_a_text(made, message, text):
+def test_every_kind_of_message_becomes_text(made, message, text):
     answer = {"choices": [{"message": message, "finish_reason": "length"}], "usage": None}
     server = made(StubServer, by_rule(lambda body: json.dumps(answer).encode()))
     (reply,) = made(engine_over, server).generate([ask(1)])
@@ -480,7 +481,7 @@ def test_whatever_a_model_says_is_a_text(made, message, text):
     assert chat.without_thinking(text).strip() == text.rpartition("</think>")[2].strip()
 
 
-def test_thinking_is_asked_for_and_counted(made):
+def test_thinking_is_requested_and_counted(made):
     usage = {"prompt_tokens": 9, "completion_tokens": 30}
     usage["completion_tokens_details"] = {"reasoning_tokens": 21}
     usage["prompt_tokens_details"] = {"cached_tokens": 4}
@@ -509,20 +510,20 @@ def test_thinking_is_asked_for_and_counted(made):
         assert sent["chat_template_kwargs"] == {switch: False}
         assert (sent["top_k"], sent["thinking_token_budget"]) == (5, 64)
         assert sent["max_tokens"] == 512 + 64 + 2
-        assert engine.capabilities.one_dialogue == hybrid, "its dialogues are led through"
+        assert engine.capabilities.one_dialogue == hybrid
 
 
-def test_batches_and_faults_change_nothing_that_is_said(made, tmp_path):
-    """Replies depend on every word and pixel asked, so one that went astray would show."""
+def test_batches_and_faults_do_not_change_transcripts(made, tmp_path):
+    """Replies depend on every word and pixel of the request, so a mixed-up reply would be noticed."""
 
     def wander(body):
-        words = json.dumps(body["messages"], sort_keys=True).encode()
-        number = int(hashlib.sha256(words).hexdigest()[:8], 16)
+        messages = json.dumps(body["messages"], sort_keys=True).encode()
+        number = int(hashlib.sha256(messages).hexdigest()[:8], 16)
         step = {"rotation_angle_degrees": number % 180, "reasoning": str(number)}
         return chat_reply(json.dumps(step))
 
-    rolled = random.Random(1)
-    script = [rolled.choice([None, None, *FAULTS]) for _ in range(30)]
+    chance = random.Random(1)
+    script = [chance.choice([None, None, *FAULTS]) for _ in range(30)]
     found = []
     for name, faults, size in [("one", (), 1), ("many", (), 16), ("faulty", script, 5)]:
         server = made(StubServer, by_rule(wander), faults)

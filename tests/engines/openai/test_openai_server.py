@@ -1,4 +1,4 @@
-"""Runs over a real OpenAI-compatible server with a small model, undisturbed and with faults in between."""
+"""Runs with a real OpenAI-compatible server and a small model, with and without faults."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,19 +22,15 @@ pytestmark = [
     ),
 ]
 
-ASKED = {"id": ("20", "23", "26", "29", "31", "33")}
-"""Of every type but three one question about a bundled room."""
-
-COUNT, TURNS = len(ASKED["id"]), 2
-
-TOKENS = 40
-"""Of a reply: enough. The server reports `length` for a reply that ends with its last token, too."""
+QUESTIONS = {"id": ("20", "23", "26", "29", "31", "33")}  # about the bundled rooms, six types
+COUNT, TURNS = len(QUESTIONS["id"]), 2
+TOKENS = 40  # enough for a reply; the server also reports `length` if the last allowed token ends the reply
 QUICK = ("retries=8", "timeout=120")
 
 
 @pytest.fixture(autouse=True)
-def no_waits(monkeypatch):
-    """The SDK retries at once."""
+def no_delays(monkeypatch):
+    """Make the SDK retry immediately."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
 
 
@@ -44,24 +40,24 @@ def server():
         yield server
 
 
-def options(server, *urls, **more):
-    """The options of a small run over these addresses."""
-    given = {
+def options(server, *urls, **overrides):
+    """Return the options of a small run with servers at these addresses."""
+    defaults = {
         "engine": "openai",
         "model": server.model,
         "base_url": urls or (server.url,),
         "engine_option": QUICK,
         "max_turns": TURNS,
         "max_new_tokens": TOKENS,
-        **ASKED,
+        **QUESTIONS,
     }
-    return given | more
+    return defaults | overrides
 
 
-def run_over(folder, server, *urls, **more):
-    """Run the questions over these addresses to the end; return the run folder and the results."""
+def run_over(folder, server, *urls, **overrides):
+    """Run the questions to completion; return the run folder and the results."""
     folder.mkdir(exist_ok=True)
-    run = start_run(make_config(folder, "rooms", **options(server, *urls, **more)))
+    run = start_run(make_config(folder, "rooms", **options(server, *urls, **overrides)))
     try:
         return run.path, run.go(Silent())
     finally:
@@ -70,53 +66,51 @@ def run_over(folder, server, *urls, **more):
 
 @pytest.fixture(scope="module")
 def undisturbed(server, tmp_path_factory):
-    """The transcripts of a run that nothing disturbs."""
+    """The transcripts of a run without faults."""
     path, results = run_over(tmp_path_factory.mktemp("undisturbed"), server)
     assert results["counts"]["failed"] == 0
     return transcripts(path)
 
 
-class Unguided(TransformersEngine):
-    """Holds replies to no schema, as the server of the tests does not."""
+class UnconstrainedEngine(TransformersEngine):
+    """Ignores schemas, like the server of these tests."""
 
     def submit(self, requests):
         super().submit([replace(request, schema=None) for request in requests])
 
 
 @pytest.mark.slow
-def test_a_run_over_a_server_says_what_the_same_model_says_in_this_process(
-    server, undisturbed, tmp_path
-):
-    engine = Unguided(open_model(server.model, dtype="float32", device="cpu"), batch_size=1)
-    same = {"max_turns": TURNS, "max_new_tokens": TOKENS, **ASKED}
-    path, _ = play(tmp_path, "rooms", engine, **same)
-    here = transcripts(path)
+def test_server_gives_the_same_replies_as_the_model_in_this_process(server, undisturbed, tmp_path):
+    engine = UnconstrainedEngine(
+        open_model(server.model, dtype="float32", device="cpu"), batch_size=1
+    )
+    same_options = {"max_turns": TURNS, "max_new_tokens": TOKENS, **QUESTIONS}
+    path, _ = play(tmp_path, "rooms", engine, **same_options)
+    local = transcripts(path)
 
-    def said(turns):  # of a reply that was cut off the server leaves out a space at its end
+    def comparable(turns):  # the server strips a space at the end of a reply that was cut off
         return [(turn["reply"].rstrip(" "), turn["tokens"]["in"], turn["finish"]) for turn in turns]
 
-    assert {name: said(turns) for name, turns in here.items()} == {
-        name: said(turns) for name, turns in undisturbed.items()
+    assert {name: comparable(turns) for name, turns in local.items()} == {
+        name: comparable(turns) for name, turns in undisturbed.items()
     }
-    assert len({turn["reply"] for turns in here.values() for turn in turns}) > 3
+    assert len({turn["reply"] for turns in local.values() for turn in turns}) > 3
 
 
 class KillAfter(Silent):
-    """Kills a server after so many turns."""
+    """Kills a server after a number of turns."""
 
     def __init__(self, server, turns):
-        self.server, self.left = server, turns
+        self.server, self.remaining = server, turns
 
     def took(self, state, turn):
-        self.left -= 1
-        if self.left == 0:
+        self.remaining -= 1
+        if self.remaining == 0:
             self.server.kill()
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
-    server, undisturbed, tmp_path
-):
+def test_run_stops_if_the_server_dies_and_resumes_with_a_new_one(server, undisturbed, tmp_path):
     quick = ("retries=3",)
     answer = forward_to(server.url)
     with StubServer(answer) as first:
@@ -129,25 +123,25 @@ def test_a_server_that_dies_stops_the_run_and_it_goes_on_with_another(
                 run.go(KillAfter(first, 7))
         finally:
             run.close()
-    before = sum(len(turns) for turns in transcripts(run.path).values())
-    assert 7 <= before < COUNT * TURNS
+    completed = sum(len(turns) for turns in transcripts(run.path).values())
+    assert 7 <= completed < COUNT * TURNS
     with StubServer(answer, port=first.port):
-        again = resume_run(RunData(run.path), {})
+        resumed = resume_run(RunData(run.path), {})
         try:
-            again.go(Silent())
+            resumed.go(Silent())
         finally:
-            again.close()
+            resumed.close()
     assert transcripts(run.path) == undisturbed
 
 
 @pytest.mark.slow
-def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed, tmp_path):
+def test_questions_of_a_dead_server_move_to_the_other(server, undisturbed, tmp_path):
     with StubServer(forward_to(server.url)) as steady, StubServer(forward_to(server.url)) as dying:
 
-        class Dies(KillAfter):
+        class CloseAfter(KillAfter):
             def took(self, state, turn):
-                self.left -= 1
-                if self.left == 0:
+                self.remaining -= 1
+                if self.remaining == 0:
                     dying.close()
 
         config = make_config(
@@ -157,7 +151,7 @@ def test_the_questions_of_a_server_that_dies_go_to_the_other(server, undisturbed
         )
         run = start_run(config)
         try:
-            results = run.go(Dies(None, 6))
+            results = run.go(CloseAfter(None, 6))
         finally:
             run.close()
     assert len(dying.bodies) >= 3

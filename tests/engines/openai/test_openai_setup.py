@@ -1,4 +1,4 @@
-"""What is told before a run over servers begins: addresses, keys, models, options."""
+"""Checks before a run with servers: addresses, keys, models, options."""
 
 import contextlib
 import json
@@ -30,9 +30,9 @@ KEY = "sk-0123456789-secret"
 DONE = json.dumps({"answer": "A", "done": True})
 
 
-def config(url=None, **more):
+def config(url=None, **overrides):
     urls = {"base_url": (url,)} if url else {}
-    return RunConfig(batch=True, **{"engine": "openai", "model": "made", **urls, **more})
+    return RunConfig(batch=True, **{"engine": "openai", "model": "made", **urls, **overrides})
 
 
 @pytest.fixture
@@ -41,20 +41,19 @@ def server():
         yield server
 
 
-def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
+def test_description_contains_what_the_servers_report(monkeypatch):
     answer = by_rule(lambda body: b"")
     model = {"id": "made", "owned_by": "vllm", "root": "org/made", "max_model_len": 4096, "x": 1}
 
-    def told(method, path, body):
-        known = {"/v1/models": {"data": [model, {"id": "other"}]}, "/version": {"version": "0.9"}}
-        found = known.get(path)
-        return (
-            answer(method, path, body) if found is None else (200, {}, json.dumps(found).encode())
-        )
+    def handler(method, path, body):
+        bodies = {"/v1/models": {"data": [model, {"id": "other"}]}, "/version": {"version": "0.9"}}
+        if path not in bodies:
+            return answer(method, path, body)
+        return 200, {}, json.dumps(bodies[path]).encode()
 
-    with StubServer(told) as server:
-        found = describe_engine(config(server.url))
-        assert found == {
+    with StubServer(handler) as server:
+        description = describe_engine(config(server.url))
+        assert description == {
             "name": "openai",
             "model": "made",
             "servers": [
@@ -69,25 +68,25 @@ def test_a_run_records_what_its_servers_say_of_themselves(monkeypatch):
             "hybrid": False,
         }
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("//", "//user:pass@"))
-        assert describe_engine(config()) == found
+        assert describe_engine(config()) == description
         assert "Basic " in server.headers[-1]["authorization"]
 
 
-def test_a_missing_package_is_named(server, monkeypatch):
+def test_missing_package_is_named(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(SetupError, match=r"render_agent\[openai\]"):
         describe_engine(config(server.url))
 
 
-@pytest.mark.parametrize("verb", [describe_engine, lambda config: make_engine(config, [])])
-def test_a_server_that_is_not_there_is_named(verb):
+@pytest.mark.parametrize("function", [describe_engine, lambda config: make_engine(config, [])])
+def test_unreachable_server_is_named(function):
     url = f"http://{LOOPBACK}:{free_port()}/v1"
-    with pytest.raises(SetupError, match=url) as told:
-        verb(config(url))
-    assert "\n" not in str(told.value)
+    with pytest.raises(SetupError, match=url) as caught:
+        function(config(url))
+    assert "\n" not in str(caught.value)
 
 
-def test_a_host_that_is_not_known_is_named(monkeypatch):
+def test_unknown_host_is_named(monkeypatch):
     def unknown(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -96,13 +95,13 @@ def test_a_host_that_is_not_known_is_named(monkeypatch):
         describe_engine(config("http://no-such-host.invalid/v1"))
 
 
-def test_a_server_that_serves_other_models_says_which(server):
+def test_wrong_model_error_lists_the_served_models(server):
     with pytest.raises(SetupError, match=r"Qwen/.*--model.*made"):
         describe_engine(config(server.url, model=None))
 
 
 @pytest.mark.parametrize(
-    ("status", "named"),
+    ("status", "expected"),
     [
         (401, "RENDER_AGENT_API_KEY or OPENAI_API_KEY"),
         (403, "OPENAI_API_KEY"),
@@ -110,23 +109,23 @@ def test_a_server_that_serves_other_models_says_which(server):
         (503, "503"),
     ],
 )
-def test_a_refusal_names_what_to_set_and_never_the_key(status, named, monkeypatch):
+def test_rejection_names_the_remedy_and_never_the_key(status, expected, monkeypatch):
     with StubServer(lambda *_: (status, {}, f"no, {KEY}".encode())) as server:
-        with pytest.raises(SetupError, match=named):
+        with pytest.raises(SetupError, match=expected):
             describe_engine(config(server.url))
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        with pytest.raises(SetupError) as told:
+        with pytest.raises(SetupError) as caught:
             describe_engine(config(server.url))
-        assert KEY not in str(told.value)
+        assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("listed", [(500, {}, b"oh"), (200, {}, b"[]"), (200, {}, b'{"data": []}')])
-def test_a_server_that_lists_no_models_is_taken_at_its_word(listed):
+def test_server_that_lists_no_models_is_accepted(listed):
     with StubServer(lambda *_: listed) as server:
         assert describe_engine(config(server.url))["servers"] == [{"url": server.url}]
 
 
-def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypatch):
+def test_address_precedence_is_option_environment_default(monkeypatch):
     with pytest.raises(SetupError, match="--base-url"):
         find_endpoints([])
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -134,12 +133,12 @@ def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypat
     assert hosted.url == HOSTED_URL
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
     assert [found.url for found in find_endpoints([])] == ["http://localhost:1/v1"]
-    given = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]
-    found = find_endpoints(given)
-    assert [entry.url for entry in found] == ["http://a:8000/v1", "http://b:8000/v1"]
-    assert found[0].headers == {"Authorization": f"Bearer {KEY}"}
+    addresses = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]
+    endpoints = find_endpoints(addresses)
+    assert [entry.url for entry in endpoints] == ["http://a:8000/v1", "http://b:8000/v1"]
+    assert endpoints[0].headers == {"Authorization": f"Bearer {KEY}"}
     monkeypatch.setenv("RENDER_AGENT_API_KEY", f" {KEY}2\n")
-    assert find_endpoints(given)[0].headers == {"Authorization": f"Bearer {KEY}2"}
+    assert find_endpoints(addresses)[0].headers == {"Authorization": f"Bearer {KEY}2"}
 
 
 @pytest.mark.parametrize(
@@ -154,27 +153,27 @@ def test_addresses_come_from_options_then_the_environment_then_the_key(monkeypat
         "http://[::1",
     ],
 )
-def test_malformed_addresses_are_refused(url):
+def test_malformed_addresses_are_rejected(url):
     with pytest.raises(UsageError, match="--base-url"):
         find_endpoints([url])
 
 
-def test_a_password_is_not_taken_where_it_would_be_written_down():
-    with pytest.raises(UsageError, match="OPENAI_BASE_URL") as told:
+def test_password_in_base_url_is_rejected():
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL") as caught:
         find_endpoints(["http://me:hidden@localhost/v1"])
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(caught.value)
     assert "hidden" not in repr(endpoint("http://me:hidden@localhost/v1", None))
 
 
 @pytest.mark.parametrize("key", ["sk-\x01x", "sk-é", "two words", "sk-\nx"])
-def test_what_cannot_be_a_key_is_refused_without_being_shown(key, monkeypatch):
+def test_malformed_key_is_rejected_without_being_shown(key, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(SetupError, match="OPENAI_API_KEY") as told:
+    with pytest.raises(SetupError, match="OPENAI_API_KEY") as caught:
         find_endpoints(["http://localhost/v1"])
-    assert key[:3] not in str(told.value)
+    assert key[:3] not in str(caught.value)
 
 
-def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkeypatch):
+def test_proxy_is_bypassed_on_localhost(server, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://{LOOPBACK}:{free_port()}")
     monkeypatch.setenv("http_proxy", f"http://{LOOPBACK}:{free_port()}")
     engine = make_engine(config(server.url), [])
@@ -182,7 +181,7 @@ def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkey
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"retrys": 3},
         {"retries": -1},
@@ -197,14 +196,14 @@ def test_the_proxy_of_the_environment_is_left_out_on_this_machine(server, monkey
     ],
     ids=str,
 )
-def test_an_option_that_makes_no_sense_is_a_usage_error(given):
-    with pytest.raises(UsageError, match=f"--engine-option {next(iter(given))}"):
-        read_options(given)
+def test_invalid_option_is_a_usage_error(options):
+    with pytest.raises(UsageError, match=f"--engine-option {next(iter(options))}"):
+        read_options(options)
 
 
-def test_options_are_read_as_they_are_typed(server):
-    typed = ("timeout=5", "retries=0", "extra_body={top_k: 20}", "omit=[seed]", "image_detail=low")
-    engine = make_engine(config(server.url, engine_option=typed), [])
+def test_options_are_parsed_as_yaml(server):
+    pairs = ("timeout=5", "retries=0", "extra_body={top_k: 20}", "omit=[seed]", "image_detail=low")
+    engine = make_engine(config(server.url, engine_option=pairs), [])
     engine.close()
     assert engine.options == OpenAIOptions(
         timeout=5, retries=0, extra_body={"top_k": 20}, omit=["seed"], image_detail="low"
@@ -215,18 +214,18 @@ def test_options_are_read_as_they_are_typed(server):
     "option",
     ["dtype=float32", "device=cpu", "revision=x", "tensor_parallel=2", "max_model_len=4096"],
 )
-def test_what_the_server_decides_is_not_taken_in_silence(server, option):
+def test_options_that_the_server_determines_are_rejected(server, option):
     name, _, value = option.partition("=")
-    given = {name: int(value) if value.isdigit() else value}
+    overrides = {name: int(value) if value.isdigit() else value}
     flag = "--" + name.replace("_", "-")
     with pytest.raises(UsageError, match=flag):
-        describe_engine(config(server.url, **given))
+        describe_engine(config(server.url, **overrides))
 
 
-def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
+def test_no_file_of_a_run_contains_the_key(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    words = json.dumps({"error": {"message": f"what is {KEY}?"}})
-    script = [(500, {}, words), (400, {}, words), (429, {}, words)]
+    error = json.dumps({"error": {"message": f"what is {KEY}?"}})
+    script = [(500, {}, error), (400, {}, error), (429, {}, error)]
     with StubServer(by_rule(lambda body: chat_reply(DONE)), script) as server:
         run = start_run(
             make_config(
@@ -247,22 +246,22 @@ def test_no_file_of_a_run_holds_the_key(tmp_path, monkeypatch, capfd):
     }
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert "[key]" in (run.path / "run.log").read_text("utf-8")
-    written = capfd.readouterr()
-    assert KEY not in written.out + written.err
+    output = capfd.readouterr()
+    assert KEY not in output.out + output.err
 
 
 @pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://my_node-3:8000/v1", "http://bücher.example/v1", "http://[::1]:8000/v1"])  # fmt: skip
-def test_addresses_of_all_kinds_are_taken(address):
+def test_all_kinds_of_addresses_are_accepted(address):
     assert find_endpoints([address])[0].host
 
 
-def dripping(beginning, body):
-    """Return a socket's address whose server sends a byte at a time, for ever."""
+def slow_server(beginning, body):
+    """Start a server that sends `body` repeatedly and never ends; return its address and a function to close it."""
     listener = socket.create_server((LOOPBACK, 0))
-    ended = threading.Event()
+    stopped = threading.Event()
 
     def serve():
-        while not ended.is_set():
+        while not stopped.is_set():
             try:
                 connection, _ = listener.accept()
             except OSError:
@@ -270,15 +269,15 @@ def dripping(beginning, body):
             with connection, contextlib.suppress(OSError):
                 connection.recv(65536)
                 connection.sendall(beginning)
-                while not ended.wait(0.02):
+                while not stopped.wait(0.02):
                     connection.sendall(body)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
 
     def close():
-        ended.set()
-        listener.shutdown(socket.SHUT_RDWR)  # closing alone does not wake a thread that accepts
+        stopped.set()
+        listener.shutdown(socket.SHUT_RDWR)  # close alone does not interrupt accept
         listener.close()
         thread.join()
 
@@ -286,12 +285,12 @@ def dripping(beginning, body):
 
 
 @pytest.mark.parametrize("where", ["body", "head"])
-def test_a_server_that_drips_is_not_waited_for_without_end(where, monkeypatch):
+def test_endless_slow_response_times_out(where, monkeypatch):
     monkeypatch.setattr(client, "LOOK_UP_SECONDS", 0.4)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     if where == "body":
         head += b"transfer-encoding: chunked\r\n\r\n"
-    url, close = dripping(head, b"1\r\n \r\n" if where == "body" else b"x")
+    url, close = slow_server(head, b"1\r\n \r\n" if where == "body" else b"x")
     try:
         with pytest.raises(SetupError, match=url):
             describe_engine(config(url, engine_option=("connect_timeout=0.3",)))
@@ -299,32 +298,32 @@ def test_a_server_that_drips_is_not_waited_for_without_end(where, monkeypatch):
         close()
 
 
-def test_a_redirect_to_another_server_is_not_followed_in_the_midst_of_a_run(tmp_path):
-    moved: list[str] = []
+def test_redirect_to_another_server_is_not_followed_during_a_run(tmp_path):
+    target: list[str] = []
 
-    def told(method, path, body):
-        if moved and path.endswith("completions"):
-            return 307, {"Location": f"{moved[0]}/chat/completions"}, b""
+    def handler(method, path, body):
+        if target and path.endswith("completions"):
+            return 307, {"Location": f"{target[0]}/chat/completions"}, b""
         return by_rule(lambda body: chat_reply(DONE))(method, path, body)
 
-    with StubServer(by_rule(lambda body: chat_reply(DONE))) as other, StubServer(told) as server:
-        given = {"engine": "openai", "model": "made", "base_url": (server.url,)}
-        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **given))
-        moved.append(other.url)
+    with StubServer(by_rule(lambda body: chat_reply(DONE))) as other, StubServer(handler) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
+        target.append(other.url)
         with pytest.raises(EngineError, match=other.url):
             run.go(Silent(), make_engine)
         assert not other.bodies
         run.close()
 
 
-def test_an_answer_is_not_read_without_end(tmp_path, monkeypatch):
+def test_response_size_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 20)
-    long = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
-    with StubServer(by_rule(lambda body: chat_reply(long))) as server:
+    reply = json.dumps({"answer": "A", "done": True, "reasoning": "x" * 3_000_000})
+    with StubServer(by_rule(lambda body: chat_reply(reply))) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
         options |= {"engine_option": ("retries=0",), "max_new_tokens": 64}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
-        found = run.go(Silent(), make_engine)
+        results = run.go(Silent(), make_engine)
         run.close()
-    assert found["counts"]["failed"] == 2
-    assert "its answer has more than 1," in (run.path / "turns.jsonl").read_text()
+    assert results["counts"]["failed"] == 2
+    assert f"{1 << 20:,} bytes" in (run.path / "turns.jsonl").read_text()

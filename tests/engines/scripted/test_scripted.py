@@ -22,13 +22,13 @@ from render_agent.tasks.question_files import load_questions
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 
 
-def made(number, kind="route_planning", wanted="letter", options=OPTIONS, truth="B"):
+def make_question(number, kind="route_planning", wanted="letter", options=OPTIONS, truth="B"):
     return Question(str(number), "b", "d", "s", kind, "?", wanted, options, truth)
 
 
-MIXED = [made(n) for n in range(20)] + [
-    made(n, "object_counting", "number", (), str(n % 5)) for n in range(20, 40)
-] + [made(40, "single", "text", (), None), made(41, "single", "letter", ("A. yes", "B. no"), None)]  # fmt: skip
+MIXED = [make_question(n) for n in range(20)] + [
+    make_question(n, "object_counting", "number", (), str(n % 5)) for n in range(20, 40)
+] + [make_question(40, "single", "text", (), None), make_question(41, "single", "letter", ("A. yes", "B. no"), None)]  # fmt: skip
 
 
 def request(question_id, turn=0, last=False):
@@ -36,8 +36,8 @@ def request(question_id, turn=0, last=False):
     return Request(str(question_id), turn, [message], picture=lambda file: None, last=last)
 
 
-def dialogue(policy, question, turns):
-    """Play a question to its end, and return its actions."""
+def play(policy, question, turns):
+    """Play a question and return the actions."""
     actions = []
     for turn in range(turns):
         reply = policy.reply(request(question.id, turn, last=turn + 1 == turns))
@@ -49,48 +49,48 @@ def dialogue(policy, question, turns):
 
 @pytest.mark.parametrize("turns", [1, 2, 11])
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
-def test_a_policy_always_ends_with_an_answer_in_its_turns(name, turns):
+def test_policy_ends_with_an_answer_within_its_turns(name, turns):
     policy = registry.load("scripted policy", name)(MIXED, 3, None)
     for question in MIXED:
-        *before, last = dialogue(policy, question, turns)
+        *earlier, last = play(policy, question, turns)
         assert (last.done, last.moves, last.notes) == (True, False, ())
         assert last.answer is not None
-        assert all(isinstance(action, Action) and not action.done for action in before)
-        assert all(action.moves or action.view for action in before)
+        assert all(isinstance(action, Action) and not action.done for action in earlier)
+        assert all(action.moves or action.view for action in earlier)
 
 
-def test_the_explorer_turns_walks_and_asks_for_maps():
-    steps = [action for question in MIXED for action in dialogue(Explorer(MIXED), question, 9)]
+def test_explorer_turns_walks_and_requests_maps():
+    steps = [action for question in MIXED for action in play(Explorer(MIXED), question, 9)]
     assert {step.view for step in steps} == {None, "around", "top"}
     assert any(step.forward for step in steps)
     assert any(step.rotation < 0 for step in steps)
-    assert {len(dialogue(Explorer(MIXED), question, 9)) for question in MIXED} > {3, 7}
+    assert {len(play(Explorer(MIXED), question, 9)) for question in MIXED} > {3, 7}
 
 
 @pytest.mark.parametrize("name", registry.names("scripted policy"))
-def test_replies_depend_neither_on_batches_nor_on_order(name):
-    asked = [request(question.id, turn) for question in MIXED[::3] for turn in (0, 4)]
+def test_replies_are_independent_of_batch_size_and_order(name):
+    requests = [request(question.id, turn) for question in MIXED[::3] for turn in (0, 4)]
     replies = {
-        (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in asked
+        (r.question_id, r.turn): make_scripted(name, MIXED, 5).policy.reply(r) for r in requests
     }
-    random.Random(1).shuffle(asked)
+    random.Random(1).shuffle(requests)
     for size in (1, 7, 64):
         engine = make_scripted(name, MIXED[::-1], 5, size)
-        for one, reply in zip(asked, engine.generate(asked), strict=True):
-            assert reply.text == replies[one.question_id, one.turn]
+        for r, reply in zip(requests, engine.generate(requests), strict=True):
+            assert reply.text == replies[r.question_id, r.turn]
 
 
-def test_seed_and_id_alone_decide():
+def test_random_answers_depend_only_on_seed_and_question_id():
     def answers(questions, seed):
         policy = RandomAnswer(questions, seed)
         return [policy.reply(request(question.id)) for question in questions]
 
-    many = [made(n) for n in range(100)]
+    many = [make_question(n) for n in range(100)]
     assert answers(many, 0) == answers(many, 0) != answers(many, 1)
     assert answers(many[:50], 0) == answers(many, 0)[:50]
 
 
-def test_random_answers_score_what_the_paper_says_of_chance():
+def test_random_answers_match_the_chance_level_of_the_paper():
     questions = [
         question
         for question in load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
@@ -119,8 +119,8 @@ def test_tokens_and_samples_are_counted():
     assert len(set(reply.samples)) == 3
     assert (reply.tokens.prompt, reply.tokens.cached) == (9, 6)
     assert reply.tokens.reply == sum(len(text.split()) for text in reply.samples)
-    [alone] = several.generate([Request("1", 0, request(1).messages, lambda file: None)])
-    assert alone.samples == reply.samples[:1]
+    [single] = several.generate([Request("1", 0, request(1).messages, lambda file: None)])
+    assert single.samples == reply.samples[:1]
 
 
 def write(path, content):
@@ -128,11 +128,11 @@ def write(path, content):
     return str(path)
 
 
-def replies_of(model, *asked):
-    return [reply.text for reply in make_scripted(model, MIXED, 0).generate(list(asked))]
+def replies_of(model, *requests):
+    return [reply.text for reply in make_scripted(model, MIXED, 0).generate(list(requests))]
 
 
-def test_replies_from_a_file_of_lines(tmp_path):
+def test_replies_from_a_jsonl_file(tmp_path):
     model = write(
         tmp_path / "replies.jsonl",
         """\
@@ -174,11 +174,11 @@ POLICY = """\
 """
 
 
-def test_a_policy_in_python_knows_the_questions(tmp_path):
+def test_python_policy_gets_the_questions(tmp_path):
     assert replies_of(write(tmp_path / "mine.py", POLICY), request(0), request(2)) == ["zero", "B"]
 
 
-def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
+def test_policy_exception_fails_only_that_question(tmp_path, caplog):
     engine = make_scripted(write(tmp_path / "mine.py", POLICY), MIXED, 0)
     replies = engine.generate([request(0), request(1), request(2), request(3)])
     assert [bool(reply.error) for reply in replies] == [False, True, False, True]
@@ -188,7 +188,7 @@ def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "named"),
+    ("name", "content", "pattern"),
     [
         ("a.py", "import nothing_of_this_name", "a.py.*nothing_of_this_name"),
         ("b.py", "def policy(:", "b.py.*SyntaxError"),
@@ -205,21 +205,21 @@ def test_a_policy_that_fails_at_a_question_fails_it_alone(tmp_path, caplog):
         ("f.txt", "", "explorer, random"),
     ],
 )
-def test_a_file_that_holds_no_policy_says_what_is_wrong(tmp_path, name, content, named):
+def test_invalid_policy_file_is_reported(tmp_path, name, content, pattern):
     path = tmp_path / name
     path.write_text(textwrap.dedent(content), "utf-8", "surrogatepass")
-    with pytest.raises(SetupError, match=named):
+    with pytest.raises(SetupError, match=pattern):
         make_scripted(str(path), MIXED, 0)
 
 
 @pytest.mark.parametrize("model", ["nothing", "missing.json", "oracle.py", "", "Explorer"])
-def test_a_model_that_is_not_there_is_told_with_those_that_are(model):
+def test_unknown_policy_error_lists_the_available_ones(model):
     with pytest.raises(SetupError, match="explorer, random"):
         make_scripted(model, MIXED, 0)
 
 
 @pytest.mark.parametrize("engine", ["scripted", "human"])
-def test_engine_options_of_other_engines_are_refused(engine):
+def test_engine_options_of_other_engines_are_rejected(engine):
     config = RunConfig(batch=True, benchmark="rooms", engine=engine, engine_option=("top_k=3",))
     with pytest.raises(UsageError, match=f"top_k.*{engine}"):
         describe_engine(config)

@@ -1,4 +1,4 @@
-"""Guided replies are what the schema allows, and what the model would have written where it can be."""
+"""Guided replies match the schema, and equal the unconstrained reply if that is valid."""
 
 import json
 import random
@@ -19,29 +19,28 @@ from factories.runs import make_questions, play
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import Replies, ScriptedEngine
-from render_agent.engines.transformers.constrained_decoding import Guides, guides_of
+from render_agent.engines.transformers.constrained_decoding import Guides, make_guides
 from render_agent.engines.transformers.factory import engine_of
 from render_agent.engines.transformers.sampling import (
-    ChosenRows,
+    PartialReply,
+    TokenForcer,
     Truncation,
-    Writing,
 )
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 SCHEMA = reply_schema(("ego", "top", "around"))
-PADDED = 151_936
-"""Width of Qwen3-VL's scores; its tokenizer has 151,669 tokens."""
+PADDED = 151_936  # width of Qwen3-VL's scores; its tokenizer has 151,669 tokens
 
 
-def bounded(schema):
-    """The same schema with short texts, so that a model with random weights comes to an end."""
+def limit_strings(schema):
+    """Limit the length of strings, so that the replies of a model with random weights end."""
     if isinstance(schema, dict):
         more = {"maxLength": 8} if schema.get("type") == "string" else {}
-        return {name: bounded(value) for name, value in schema.items()} | more
-    return [bounded(value) for value in schema] if isinstance(schema, list) else schema
+        return {name: limit_strings(value) for name, value in schema.items()} | more
+    return [limit_strings(value) for value in schema] if isinstance(schema, list) else schema
 
 
-SHORT = bounded(SCHEMA)
+SHORT = limit_strings(SCHEMA)
 
 
 def ends_of(tokenizer):
@@ -50,7 +49,7 @@ def ends_of(tokenizer):
 
 @pytest.fixture(scope="module")
 def qwen():
-    """The guides of Qwen3-VL's own tokenizer."""
+    """The guides for the tokenizer of Qwen3-VL."""
     tokenizer = published_tokenizer(test_data("qwen"))
     return Guides(tokenizer, PADDED, ends_of(tokenizer))
 
@@ -66,16 +65,16 @@ def engine():
     return library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
 
 
-def taken(guides, text, prompt="", schema=SCHEMA):
-    """How much of a text a guide takes, and the guide."""
+def feed(guides, text, prompt="", schema=SCHEMA):
+    """Feed a text to a guide; return the part that it allows, and the guide."""
     guide = guides.start(schema, prompt)
-    text_taken = ""
+    allowed = ""
     for token in guides.tokenizer.encode(text):
         if not guide.allows(token):
             break
         guide.take(token)
-        text_taken += guides.tokenizer.decode([token])
-    return text_taken, guide
+        allowed += guides.tokenizer.decode([token])
+    return allowed, guide
 
 
 def may_end(guide):
@@ -84,12 +83,12 @@ def may_end(guide):
     return allowed == {True}
 
 
-def some_number(chance, limit):
+def random_number(chance, limit):
     return chance.choice((0, limit, -limit, round(chance.uniform(-limit, limit), 2)))
 
 
-def some_reply(chance):
-    """A reply that the schema allows, its keys in the schema's order, those not required at random."""
+def random_reply(chance):
+    """Return a reply that matches the schema, with a random selection of optional keys."""
     texts = (
         "",
         "left of the chair",
@@ -100,40 +99,40 @@ def some_reply(chance):
     )
     values = {
         "reasoning": chance.choice(texts),
-        "rotation_angle_degrees": some_number(chance, 180),
-        "pitch_degrees": some_number(chance, 120),
-        "forward_meters": some_number(chance, 2),
-        "left_meters": some_number(chance, 2),
-        "z_delta_meters": some_number(chance, 2),
+        "rotation_angle_degrees": random_number(chance, 180),
+        "pitch_degrees": random_number(chance, 120),
+        "forward_meters": random_number(chance, 2),
+        "left_meters": random_number(chance, 2),
+        "z_delta_meters": random_number(chance, 2),
         "look_at": chance.choice((None, [1, -2.5, 0.25])),
         "view": chance.choice(("ego", "top", None, 0, 12)),
         "answer": chance.choice((None, "A", "B. left", 4, -2.75, "")),
         "done": chance.random() < 0.5,
     }
-    kept = (name for name in values if name in SCHEMA["required"] or chance.random() < 0.6)
-    return {name: values[name] for name in kept}
+    names = (name for name in values if name in SCHEMA["required"] or chance.random() < 0.6)
+    return {name: values[name] for name in names}
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(6), 1))
-def test_a_reply_may_be_written_in_any_usual_form(qwen, seed):
+def test_valid_replies_are_allowed_in_all_usual_layouts(qwen, seed):
     chance = random.Random(seed)
-    reply = some_reply(chance)
+    reply = random_reply(chance)
     jsonschema.validate(reply, SCHEMA)
     forms = [*product((None, 0, 4), (None, (",", ":")), (True, False))]
     for indent, separators, ascii_only in forms[seed % 3 :: 3]:
         text = json.dumps(reply, indent=indent, separators=separators, ensure_ascii=ascii_only)
-        if "\\ud" in text:  # a pair of escapes for one character: no model writes that
+        if "\\ud" in text:  # models do not write surrogate pairs
             continue
         text = "\n" * chance.randrange(3) + text
-        read, guide = taken(qwen, text)
-        assert read.replace("\ufffd", "") == "".join(
+        allowed, guide = feed(qwen, text)
+        assert allowed.replace("\ufffd", "") == "".join(
             qwen.tokenizer.decode([token]) for token in qwen.tokenizer.encode(text)
         ).replace("\ufffd", "")
         assert may_end(guide)
 
 
 @pytest.mark.parametrize(
-    ("text", "refused"),
+    ("text", "forbidden"),
     [
         ("", "The chair"),
         ("", "```json"),
@@ -159,28 +158,28 @@ def test_a_reply_may_be_written_in_any_usual_form(qwen, seed):
         ('{"reasoning":\n        ', " "),
     ],
 )
-def test_what_the_schema_forbids_does_not_come_up(qwen, text, refused):
-    read, guide = taken(qwen, text)
-    assert read == text
-    token = qwen.tokenizer.encode(refused)[0]
+def test_tokens_that_the_schema_forbids_are_masked(qwen, text, forbidden):
+    allowed, guide = feed(qwen, text)
+    assert allowed == text
+    token = qwen.tokenizer.encode(forbidden)[0]
     assert not guide.allows(token)
     assert not guide.mask()[token]
     assert may_end(guide) == text.endswith("}")
 
 
 def random_walk(guides, closing, seed, limit=400):
-    """Tokens of a guided reply in which any may follow that is allowed, those of `closing` more often."""
+    """Generate a guided reply by choosing among the allowed tokens at random, those of `closing` more often."""
     guide = guides.start(SCHEMA, "<think>\n\n</think>\n\n")
     chance = np.random.default_rng(seed)
     ids = []
     while not guide.finished and len(ids) < limit:
         mask = guide.mask().numpy()
-        tried = chance.integers(guides.vocabulary, size=20)
-        allowed = np.array([guide.allows(int(token)) for token in tried])
-        assert not (mask[tried] & ~allowed).any()
-        # Where one text alone can follow, the mask is the token that a tokenizer makes of it.
+        probes = chance.integers(guides.vocabulary, size=20)
+        allowed = np.array([guide.allows(int(token)) for token in probes])
+        assert not (mask[probes] & ~allowed).any()
+        # If only one text can follow, the mask contains only the token that the tokenizer produces.
         if mask.sum() > 1:
-            assert (allowed == mask[tried]).all()
+            assert (allowed == mask[probes]).all()
         likely = mask & closing if chance.random() < 0.3 else mask
         ids.append(int(chance.choice(np.flatnonzero(likely if likely.any() else mask))))
         guide.take(ids[-1])
@@ -197,7 +196,7 @@ def without_strings(text):
 
 
 @pytest.mark.parametrize(("family", "count"), [("small", 12), ("qwen", 5)])
-def test_whatever_is_drawn_from_what_is_allowed_becomes_a_valid_reply(request, family, count):
+def test_random_allowed_tokens_form_a_valid_reply(request, family, count):
     guides = request.getfixturevalue(family)
     added = set(guides.tokenizer.get_added_vocab().values())
     closing = np.zeros(guides.vocabulary, dtype=bool)
@@ -219,8 +218,8 @@ def test_whatever_is_drawn_from_what_is_allowed_becomes_a_valid_reply(request, f
     assert ended >= 0.6 * count
 
 
-def test_space_comes_to_an_end(qwen):
-    """A reply that puts space wherever it may is still a reply."""
+def test_whitespace_is_limited(qwen):
+    """A reply that contains whitespace wherever it is allowed still ends."""
     blank = torch.zeros(PADDED, dtype=torch.bool)
     blank[[t for t, text in enumerate(texts_of(qwen)) if text and text.isspace()]] = True
     closing = [qwen.tokenizer.convert_tokens_to_ids(text) for text in ('"', "}", "e", "0")]
@@ -228,8 +227,8 @@ def test_space_comes_to_an_end(qwen):
     while not guide.finished and len(ids) < 600:
         mask = guide.mask()
         spaces = (mask & blank).nonzero()[:, 0].tolist()
-        wanted = [*spaces, *(token for token in closing if mask[token])]
-        ids.append((wanted or mask.nonzero()[:, 0].tolist())[0])
+        preferred = [*spaces, *(token for token in closing if mask[token])]
+        ids.append((preferred or mask.nonzero()[:, 0].tolist())[0])
         guide.take(ids[-1])
     assert guide.finished
     text = qwen.tokenizer.decode(ids[:-1])
@@ -237,8 +236,8 @@ def test_space_comes_to_an_end(qwen):
     assert re.search(r"\n {8}", text)
 
 
-def test_no_token_that_stands_for_something_else_comes_up_in_a_text(qwen):
-    _, guide = taken(qwen, '{"reasoning": "a')
+def test_control_tokens_are_masked_within_strings(qwen):
+    _, guide = feed(qwen, '{"reasoning": "a')
     mask = guide.mask()
     added = list(qwen.tokenizer.get_added_vocab().values())
     assert not mask[added].any()
@@ -247,9 +246,9 @@ def test_no_token_that_stands_for_something_else_comes_up_in_a_text(qwen):
     assert not guide.allows(len(qwen.tokenizer))
 
 
-def test_a_token_that_is_refused_cannot_be_taken(qwen):
-    _, guide = taken(qwen, '{"reasoning')
-    with pytest.raises(ValueError, match="cannot come next"):
+def test_taking_a_forbidden_token_is_an_error(qwen):
+    _, guide = feed(qwen, '{"reasoning')
+    with pytest.raises(ValueError, match="not allowed next"):
         guide.take(min(qwen.ends))
     assert guide.allows(qwen.tokenizer.encode('":')[0])
 
@@ -268,14 +267,14 @@ REPLY = '{"reasoning": "a", "answer": "A", "done": true}'
         ("assistant\n<think>\n\n</think>\n\n", REPLY),
     ],
 )
-def test_a_model_may_think_before_its_reply(qwen, prompt, reply):
-    read, guide = taken(qwen, reply, prompt)
-    assert read == reply
+def test_thought_is_allowed_before_the_reply(qwen, prompt, reply):
+    allowed, guide = feed(qwen, reply, prompt)
+    assert allowed == reply
     assert may_end(guide)
 
 
 @pytest.mark.parametrize(
-    ("prompt", "reply", "refused"),
+    ("prompt", "reply", "forbidden"),
     [
         ("assistant\n", "\n<think>", "<think>"),
         ("assistant\n", "<think>a<|im_end|>", "<|im_end|>"),
@@ -288,31 +287,31 @@ def test_a_model_may_think_before_its_reply(qwen, prompt, reply):
         ("assistant\n<think>\n\n</think>\n\n", "<think>", "<think>"),
     ],
 )
-def test_thoughts_stand_only_before_the_reply(qwen, prompt, reply, refused):
-    read, guide = taken(qwen, reply, prompt)
-    assert reply == read + refused
-    assert not guide.mask()[qwen.tokenizer.encode(refused)[0]]
+def test_thought_is_allowed_only_before_the_reply(qwen, prompt, reply, forbidden):
+    allowed, guide = feed(qwen, reply, prompt)
+    assert reply == allowed + forbidden
+    assert not guide.mask()[qwen.tokenizer.encode(forbidden)[0]]
 
 
-def test_a_tokenizer_without_think_tokens_has_no_thoughts(small):
+def test_tokenizer_without_think_tokens_allows_no_thoughts(small):
     allowed = {small.tokenizer.decode([t]) for t in small.start(SCHEMA).mask().nonzero()[:, 0]}
     assert allowed == {"{", "\n"}
 
 
-def test_scores_may_be_narrower_than_the_tokenizer_is_long(small):
+def test_scores_can_be_narrower_than_the_tokenizer(small):
     narrow = Guides(small.tokenizer, 310, ends_of(small.tokenizer))
-    _, guide = taken(narrow, REPLY[:14])
+    _, guide = feed(narrow, REPLY[:14])
     assert guide.mask().shape == (310,)
-    assert guide.mask()[:301].equal(taken(small, REPLY[:14])[1].mask()[:301])
+    assert guide.mask()[:301].equal(feed(small, REPLY[:14])[1].mask()[:301])
     assert not guide.allows(311)
 
 
-def writing(*guides, limit=9, **more):
-    return [Writing(limit=limit, guide=guide, **more) for guide in guides]
+def partial_replies(*guides, limit=9, **more):
+    return [PartialReply(limit=limit, guide=guide, **more) for guide in guides]
 
 
-def told(guides, text, noise, width):
-    """Scores (steps, vocabulary) of a model that is set on writing a text and its end."""
+def scores_for(guides, text, noise, width):
+    """Return a text with its end token as ids, and scores (steps, vocabulary) of a model that writes it."""
     ids = [*guides.tokenizer.encode(text), guides.tokenizer.convert_tokens_to_ids("<|im_end|>")]
     scores = noise * torch.randn(len(ids), width, generator=torch.Generator().manual_seed(1))
     for step, token in enumerate(ids):
@@ -321,20 +320,20 @@ def told(guides, text, noise, width):
 
 
 @pytest.mark.parametrize("text", [REPLY, "\n" + json.dumps(json.loads(REPLY), indent=2)])
-def test_a_valid_reply_is_left_as_it_is(small, text):
-    ids, scores = told(small, text, 1.0, small.vocabulary)
-    rows = writing(small.start(SCHEMA), None, limit=len(ids))
-    processor = ChosenRows(rows, sorted(small.ends), Truncation())
+def test_valid_reply_is_not_changed(small, text):
+    ids, scores = scores_for(small, text, 1.0, small.vocabulary)
+    rows = partial_replies(small.start(SCHEMA), None, limit=len(ids))
+    processor = TokenForcer(rows, sorted(small.ends), Truncation())
     for step in range(len(ids)):
-        kept = processor(torch.empty(2, 0), scores[step].expand(2, -1))
-        assert kept.argmax(-1).tolist() == [ids[step]] * 2
+        forced = processor(torch.empty(2, 0), scores[step].expand(2, -1))
+        assert forced.argmax(-1).tolist() == [ids[step]] * 2
     assert all(row.written == ids for row in rows)
-    kept = processor(torch.empty(2, 0), torch.randn(2, small.vocabulary))
-    assert kept.argmax(-1).tolist() == sorted(small.ends)[:1] * 2
+    forced = processor(torch.empty(2, 0), torch.randn(2, small.vocabulary))
+    assert forced.argmax(-1).tolist() == sorted(small.ends)[:1] * 2
     assert all(row.written == ids for row in rows)
 
 
-def asked(seed, schema=SHORT, pictures=1, **more):
+def make_request(seed, schema=SHORT, pictures=1, **more):
     files = [f"64x{32 * (1 + seed % 3)}-{seed + n}.png" for n in range(pictures)]
     question = chat.text(f"Where is chair {seed}? " * (1 + seed % 4))
     messages = [chat.message("user", question, *map(chat.picture, files))]
@@ -343,7 +342,7 @@ def asked(seed, schema=SHORT, pictures=1, **more):
 
 
 MIXED = [
-    asked(seed, None if seed % 4 == 3 else SHORT, seed % 3, temperature=(0, 1.5)[seed % 2])
+    make_request(seed, None if seed % 4 == 3 else SHORT, seed % 3, temperature=(0, 1.5)[seed % 2])
     for seed in range(5)
 ]
 
@@ -353,7 +352,7 @@ def replies(engine):
     return engine.generate(MIXED)
 
 
-def test_replies_of_a_model_are_valid_where_they_end(engine, replies):
+def test_complete_replies_of_a_model_are_valid(engine, replies):
     assert engine.capabilities.schema
     ended = [
         reply
@@ -367,65 +366,65 @@ def test_replies_of_a_model_are_valid_where_they_end(engine, replies):
     assert len({reply.text for reply in ended}) == len(ended)
 
 
-def test_guided_replies_are_the_same_alone_and_in_a_batch(engine, replies):
-    alone = [engine.generate([single])[0] for single in MIXED]
-    assert [reply.samples for reply in replies] == [reply.samples for reply in alone]
-    assert [reply.finish for reply in replies] == [reply.finish for reply in alone]
-    assert [reply.tokens for reply in replies] == [reply.tokens for reply in alone]
+def test_guided_replies_in_a_batch_equal_single_ones(engine, replies):
+    single = [engine.generate([request])[0] for request in MIXED]
+    assert [reply.samples for reply in replies] == [reply.samples for reply in single]
+    assert [reply.finish for reply in replies] == [reply.finish for reply in single]
+    assert [reply.tokens for reply in replies] == [reply.tokens for reply in single]
 
 
-def test_guided_replies_are_the_same_where_keys_are_kept(engine, replies):
-    kept = engine_of(engine.loaded, 4, {"reuse": "keys"}, 1000)
-    assert isinstance(kept, ContinuousEngine)
-    assert kept.capabilities.schema
-    found = kept.generate(MIXED)
-    assert [reply.samples for reply in found] == [reply.samples for reply in replies]
-    assert [reply.finish for reply in found] == [reply.finish for reply in replies]
+def test_guided_replies_are_the_same_with_reuse_of_the_cache(engine, replies):
+    continuous = engine_of(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    assert isinstance(continuous, ContinuousEngine)
+    assert continuous.capabilities.schema
+    cached = continuous.generate(MIXED)
+    assert [reply.samples for reply in cached] == [reply.samples for reply in replies]
+    assert [reply.finish for reply in cached] == [reply.finish for reply in replies]
 
 
-def test_a_row_without_a_schema_is_not_held(engine, replies):
-    free = [place for place, single in enumerate(MIXED) if single.schema is None]
-    unguided = engine.generate([MIXED[place] for place in free])
-    assert [replies[place].samples for place in free] == [reply.samples for reply in unguided]
+def test_rows_without_a_schema_are_not_constrained(engine, replies):
+    indices = [index for index, request in enumerate(MIXED) if request.schema is None]
+    unguided = engine.generate([MIXED[index] for index in indices])
+    assert [replies[index].samples for index in indices] == [reply.samples for reply in unguided]
     assert not any(reply.text.startswith("{") for reply in unguided)
 
 
 def test_every_sample_is_guided(engine):
-    (reply,) = engine.generate([asked(1, samples=4, temperature=1.2, max_new_tokens=200)])
+    (reply,) = engine.generate([make_request(1, samples=4, temperature=1.2, max_new_tokens=200)])
     assert len(set(reply.samples)) == 4
     for text in reply.samples:
         assert text.lstrip("\n").startswith("{")
 
 
-def test_a_schema_that_cannot_guide_is_told(small):
+def test_unsupported_schema_is_reported(small):
     with pytest.raises(ValueError, match="unevaluatedProperties"):
         small.start({"type": "object", "unevaluatedProperties": False})
 
 
 class SlowTokenizer:
-    """One that is not of the library tokenizers."""
+    """A tokenizer without the fast implementation."""
 
 
 @pytest.mark.parametrize("ends", [[], [301]])
-def test_a_model_that_cannot_be_guided_is_told_once(ends, caplog):
+def test_unsupported_tokenizer_is_reported(ends, caplog):
     tokenizer = SlowTokenizer() if ends else small_tokenizer()
-    assert guides_of(None, tokenizer, ends) is None
+    assert make_guides(None, tokenizer, ends) is None
     assert "schema" in caplog.text
-    with pytest.raises(ValueError, match="guided"):
+    with pytest.raises(ValueError, match="constrained decoding"):
         Guides(tokenizer, 400, ends)
 
 
-def test_a_reply_that_outgrows_the_guide_goes_on_without_it(small, caplog):
+def test_failed_guide_stops_constraining_the_reply(small, caplog):
     guide = small.start(SCHEMA)
     guide.matcher.consume_token(small.tokenizer.convert_tokens_to_ids("a"))
     assert guide.mask().all()
     assert guide.finished
-    assert "without its guide" in caplog.text
+    assert "no longer constrained" in caplog.text
     guide.take(0)
 
 
-class Listening(ScriptedEngine):
-    """Notes which schemas it was asked to hold to."""
+class SchemaRecorder(ScriptedEngine):
+    """Records the schemas of all requests."""
 
     def answer(self, requests):
         self.schemas = [*getattr(self, "schemas", ()), *(one.schema for one in requests)]
@@ -433,8 +432,8 @@ class Listening(ScriptedEngine):
 
 
 @pytest.mark.parametrize("no_guide", [False, True])
-def test_no_guide_asks_for_no_schema(tmp_path, no_guide):
-    engine = Listening(Replies({}), 4)
+def test_no_guide_option_omits_the_schema(tmp_path, no_guide):
+    engine = SchemaRecorder(Replies({}), 4)
     play(tmp_path, make_questions(tmp_path), engine, max_turns=2, no_guide=no_guide)
     assert len(engine.schemas) == 8
     assert {schema is None for schema in engine.schemas} == {no_guide}

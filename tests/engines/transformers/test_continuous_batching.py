@@ -1,4 +1,4 @@
-"""Replies written side by side, keys and values kept over the turns, are what each would be alone."""
+"""Concurrent replies with reuse of the KV cache equal those of each dialogue alone without a cache."""
 
 import dataclasses
 import random
@@ -17,7 +17,7 @@ from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
 
-PLENTY = 1 << 30
+LARGE_BUDGET = 1 << 30
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +37,15 @@ def expected(plain):
 
 @pytest.fixture
 def make(loaded):
-    def make(budget=PLENTY, most_rows=64, **more):
-        # A copy, because an engine that is closed lets its model go.
+    def make(budget=LARGE_BUDGET, most_rows=64, **more):
+        # A copy, because closing an engine clears its model.
         own = dataclasses.replace(loaded)
         return ContinuousEngine(own, budget=budget, most_rows=most_rows, **more)
 
     return make
 
 
-def test_dialogues_side_by_side_are_what_they_are_when_all_is_read_anew(make, expected):
+def test_concurrent_dialogues_equal_those_without_a_cache(make, expected):
     led = Dialogues().lead(make())
     assert led.said == expected
     assert len({texts for said in expected.values() for texts in said}) > 8
@@ -53,9 +53,9 @@ def test_dialogues_side_by_side_are_what_they_are_when_all_is_read_anew(make, ex
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", [small_qwen2_5_vl, small_internvl])
-def test_other_families_keep_their_keys_too(build, tmp_path):
+def test_other_families_reuse_the_cache(build, tmp_path):
     loaded = load(build(tmp_path))
-    engine = ContinuousEngine(loaded, budget=PLENTY, most_rows=64)
+    engine = ContinuousEngine(loaded, budget=LARGE_BUDGET, most_rows=64)
     led = Dialogues(count=4, turns=3).lead(engine)
     read, seen, cached = led.tokens
     assert led.said == Dialogues(count=4, turns=3).lead(UncachedModel(loaded)).said
@@ -64,7 +64,7 @@ def test_other_families_keep_their_keys_too(build, tmp_path):
     assert (engine.cache.bytes, loaded.model) == (0, None)
 
 
-def test_how_many_are_led_together_changes_nothing(make, expected):
+def test_number_of_concurrent_dialogues_does_not_change_replies(make, expected):
     assert Dialogues().lead(make(), together=4).said == expected
 
 
@@ -77,7 +77,7 @@ def test_tokens_of_earlier_turns_come_from_the_cache(make):
             assert after.tokens.cached >= before.tokens.prompt
 
 
-def test_questions_share_what_their_prompts_begin_with(make):
+def test_questions_share_the_common_prefix(make):
     led = Dialogues(count=8, turns=1, instructions="Explore. " * 200).lead(make(), together=1)
     first, *others = [replies[0].tokens for replies in led.replies.values() if replies]
     assert first.cached == 0
@@ -85,46 +85,46 @@ def test_questions_share_what_their_prompts_begin_with(make):
 
 
 @pytest.mark.parametrize("rows", mostly_slow([1, 2], 2))
-def test_no_more_replies_are_written_side_by_side_than_rows(make, expected, rows):
+def test_number_of_concurrent_replies_is_limited(make, expected, rows):
     led = Dialogues().lead(make(most_rows=rows))
     assert led.said == expected
     assert max(reply.batch_size for replies in led.replies.values() for reply in replies) <= rows
 
 
 @pytest.mark.parametrize("pages", mostly_slow([4, 9], 4))
-def test_with_few_pages_some_dialogues_are_read_again_and_all_are_right(make, expected, pages):
+def test_evicted_dialogues_are_computed_again_correctly(make, expected, pages):
     page = make().cache.page_bytes
     engine = make(budget=pages * page)
-    grow, most = engine.cache._grow_to, []
+    grow_to, sizes = engine.cache._grow_to, []
 
-    def watched(count):
-        grow(count)
-        most.append((count, len(engine.cache.sequences)))
+    def recorded_grow_to(count):
+        grow_to(count)
+        sizes.append((count, len(engine.cache.sequences)))
 
-    engine.cache._grow_to = watched
+    engine.cache._grow_to = recorded_grow_to
     assert Dialogues().lead(engine).said == expected
-    assert all(count <= pages or others == 1 for count, others in most)
+    assert all(count <= pages or sequences == 1 for count, sequences in sizes)
     assert engine.cache.evicted > 0
 
 
-def test_prompts_are_read_a_few_at_a_time_where_a_call_takes_few_tokens(make, expected):
+def test_small_prefill_calls_do_not_change_replies(make, expected):
     assert Dialogues().lead(make(read_tokens=100)).said == expected
 
 
-def test_a_long_prompt_is_read_in_parts_between_which_others_go_on(make, plain, monkeypatch):
+def test_long_prompt_is_prefilled_in_chunks_between_decoding_steps(make, plain, monkeypatch):
     engine = make(read_tokens=300)
     forward, calls = engine.loaded.model.forward, []
 
-    def watched(*args, **more):
+    def recorded_forward(*args, **more):
         calls.append((more["input_ids"].shape[1], rows_of(engine, more)))
         return forward(*args, **more)
 
-    pictures = [f"160x96-{number}.png" for number in range(9)]
-    long = shown(*pictures, words="Where is the chair? " * 300, name="long")
-    short = dataclasses.replace(shown("64x64-1.png", name="short"), max_new_tokens=60)
+    files = [f"160x96-{number}.png" for number in range(9)]
+    long = image_request(*files, words="Where is the chair? " * 300, name="long")
+    short = dataclasses.replace(image_request("64x64-1.png", name="short"), max_new_tokens=60)
     expected = [reply.text for reply in plain.generate([short, long])]
     with monkeypatch.context() as patch:
-        patch.setattr(engine.loaded.model, "forward", watched)
+        patch.setattr(engine.loaded.model, "forward", recorded_forward)
         engine.submit([short])
         while not engine.scheduler.active:
             list(engine.ready(0))
@@ -133,50 +133,56 @@ def test_a_long_prompt_is_read_in_parts_between_which_others_go_on(make, plain, 
         while len(replies) < 2:
             replies |= {request.question_id: reply.text for request, reply in engine.ready()}
     assert [replies["short"], replies["long"]] == expected
-    reads = [place for place, (tokens, rows) in enumerate(calls) if tokens > rows]
+    prefills = [index for index, (tokens, rows) in enumerate(calls) if tokens > rows]
     assert max(tokens for tokens, _ in calls) <= 300
-    assert len(reads) > 5
-    assert all(after > before + 1 for before, after in pairwise(reads))
+    assert len(prefills) > 5
+    assert all(after > before + 1 for before, after in pairwise(prefills))
 
 
-def test_a_retired_question_gives_its_row_up(make):
+def test_retired_questions_release_their_pages(make):
     engine = make()
     Dialogues().lead(engine)
     assert engine.cache.sequences == []
-    kept = engine.cache._prefix
-    assert sum(map(bool, engine.cache._references[1:])) == len(kept.pages)
+    prefix = engine.cache._prefix
+    assert sum(map(bool, engine.cache._references[1:])) == len(prefix.pages)
 
 
-def shown(*files, words="What is this?", name="q"):
+def image_request(*files, words="What is this?", name="q"):
     message = chat.message("user", chat.text(words), *map(chat.picture, files))
     return Request(name, 0, [message], speckled_file, max_new_tokens=12)
 
 
-def test_another_picture_in_the_same_place_is_looked_at(make, plain):
+def test_changed_image_is_computed_again(make, plain):
     engine = make()
-    for request in (shown("64x64-1.png", "64x64-2.png"), shown("64x64-1.png", "64x64-3.png")):
+    for request in (
+        image_request("64x64-1.png", "64x64-2.png"),
+        image_request("64x64-1.png", "64x64-3.png"),
+    ):
         assert engine.generate([request])[0].text == plain.generate([request])[0].text
-    again = engine.generate([shown("64x64-1.png", "64x64-3.png")])[0]
+    again = engine.generate([image_request("64x64-1.png", "64x64-3.png")])[0]
     assert again.text == plain.generate([request])[0].text
 
 
-def test_a_dialogue_that_was_changed_is_read_from_where_it_changed(make, plain):
+def test_changed_dialogue_is_computed_from_the_change_on(make, plain):
     engine = make()
-    engine.generate([shown(words="Where is the chair? " * 20)])
-    changed = shown(words="Where is the chair? " * 10 + "Where is the table? " * 10)
+    engine.generate([image_request(words="Where is the chair? " * 20)])
+    changed = image_request(words="Where is the chair? " * 10 + "Where is the table? " * 10)
     reply = engine.generate([changed])[0]
     assert reply.text == plain.generate([changed])[0].text
     assert 0 < reply.tokens.cached < reply.tokens.prompt - 20
 
 
-def test_the_same_request_again_is_answered_alike(make):
+def test_repeated_request_gets_the_same_reply(make):
     engine = make()
-    first, second = engine.generate([shown("64x64-1.png")]), engine.generate([shown("64x64-1.png")])
+    first, second = (
+        engine.generate([image_request("64x64-1.png")]),
+        engine.generate([image_request("64x64-1.png")]),
+    )
     assert first[0].samples == second[0].samples
     assert second[0].tokens.cached == second[0].tokens.prompt - 1
 
 
-def test_samples_are_drawn_as_in_any_other_batch(make):
+def test_samples_equal_those_of_the_other_engine(make):
     more = {"temperature": 1.0, "samples": 3}
     plain = library_engine(str(small_model()), dtype="float32", device="cpu", batch_size=64)
     expected = Dialogues(count=3, **more).lead(plain)
@@ -185,23 +191,23 @@ def test_samples_are_drawn_as_in_any_other_batch(make):
     assert min(len(set(samples)) for said in led.said.values() for samples in said) > 1
     for replies in led.replies.values():
         for reply in replies:
-            assert reply.tokens.cached >= 2 * (reply.tokens.prompt // 3 - 1), "read once"
+            assert reply.tokens.cached >= 2 * (reply.tokens.prompt // 3 - 1), "prefilled once"
 
 
-def test_a_picture_that_cannot_be_read_fails_its_request_alone(make, plain):
+def test_unreadable_image_fails_only_its_request(make, plain):
     def broken(file):
-        raise OSError("the file is gone")
+        raise OSError("missing file")
 
-    good = shown("64x64-1.png", name="good")
-    bad = dataclasses.replace(shown("64x64-2.png", name="bad"), picture=broken)
+    good = image_request("64x64-1.png", name="good")
+    bad = dataclasses.replace(image_request("64x64-2.png", name="bad"), picture=broken)
     replies = make().generate([bad, good])
-    assert "the file is gone" in replies[0].error
+    assert "missing file" in replies[0].error
     assert replies[1].text == plain.generate([good])[0].text
 
 
-def test_a_dialogue_that_is_too_long_fails_alone_and_says_what_to_do(make, plain):
+def test_too_long_dialogue_fails_alone_and_names_a_remedy(make, plain):
     engine = make()
-    long, short = shown(words="word " * 400, name="long"), shown(name="short")
+    long, short = image_request(words="word " * 400, name="long"), image_request(name="short")
     engine.loaded.max_len = 120
     replies = engine.generate([long, short])
     assert "120" in replies[0].error
@@ -209,9 +215,9 @@ def test_a_dialogue_that_is_too_long_fails_alone_and_says_what_to_do(make, plain
     assert replies[1].text == plain.generate([short])[0].text
 
 
-def test_waiting_ends_after_the_timeout(make):
+def test_ready_respects_its_timeout(make):
     engine = make()
-    engine.submit([dataclasses.replace(shown("64x64-1.png"), max_new_tokens=200)])
+    engine.submit([dataclasses.replace(image_request("64x64-1.png"), max_new_tokens=200)])
     rounds = 0
     while not (answered := list(engine.ready(0.0))):
         rounds += 1
@@ -220,23 +226,23 @@ def test_waiting_ends_after_the_timeout(make):
     assert list(engine.ready()) == []
 
 
-def test_waiting_ends_when_woken_and_nothing_is_lost(make):
+def test_wake_interrupts_waiting_and_loses_nothing(make):
     engine = make()
-    engine.submit([dataclasses.replace(shown("64x64-1.png"), max_new_tokens=200)])
+    engine.submit([dataclasses.replace(image_request("64x64-1.png"), max_new_tokens=200)])
     engine.wake()
     assert list(engine.ready()) == []
     ((_, reply),) = engine.ready()
     assert reply.tokens.reply == 200
 
 
-def rows_of(engine, given):
-    """Return how many prompts are read, or replies written, in a call of the model."""
-    reads = given["logits_to_keep"]
-    return len(reads) if torch.is_tensor(reads) else given["input_ids"].shape[1]
+def rows_of(engine, arguments):
+    """Return the number of prompts or replies in a call of the model."""
+    kept = arguments["logits_to_keep"]
+    return len(kept) if torch.is_tensor(kept) else arguments["input_ids"].shape[1]
 
 
-class Failing:
-    """Lets calls of a model fail, by their number or their size; counts them."""
+class FaultInjector:
+    """Counts the calls of a model, and makes those for which `fails(call, rows)` is true run out of memory."""
 
     def __init__(self, engine, monkeypatch, fails):
         self.calls = 0
@@ -252,36 +258,36 @@ class Failing:
 
 
 @pytest.mark.slow
-def test_memory_that_runs_out_at_any_call_costs_nothing_but_time(make, plain, monkeypatch):
+def test_out_of_memory_at_any_call_does_not_change_replies(make, plain, monkeypatch):
     few = {"count": 3, "turns": 1, "max_new_tokens": 12}
     expected = Dialogues(**few).lead(plain).said
     failed = 0
-    for place in count():
+    for index in count():
         with monkeypatch.context() as patch:
             engine = make()
-            calls = Failing(
-                engine, patch, lambda call, rows, place=place: call == place and rows > 1
+            injector = FaultInjector(
+                engine, patch, lambda call, rows, index=index: call == index and rows > 1
             )
             led = Dialogues(**few).lead(engine)
-        assert led.said == expected, f"call {place}"
+        assert led.said == expected, f"call {index}"
         failed += "out_of_memory" in led.events
-        if calls.calls <= place:
+        if injector.calls <= index:
             break
     assert failed > 5
 
 
 @pytest.mark.parametrize("fits", mostly_slow([1, 3], 1))
-def test_as_many_rows_as_fit_are_written_together(make, expected, monkeypatch, fits):
+def test_number_of_rows_adapts_to_memory(make, expected, monkeypatch, fits):
     engine = make()
-    Failing(engine, monkeypatch, lambda call, rows: rows > fits)
+    FaultInjector(engine, monkeypatch, lambda call, rows: rows > fits)
     led = Dialogues().lead(engine)
     assert led.said == expected
     assert "out_of_memory" in led.events
     assert "batch_halved" in led.events
-    assert engine.scheduler.row_ceiling.most <= 2 * fits
+    assert engine.scheduler.row_ceiling.limit <= 2 * fits
 
 
-def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
+def test_request_that_never_fits_fails_alone(make, plain, monkeypatch):
     engine = make()
     forward = engine.loaded.model.forward
 
@@ -291,36 +297,36 @@ def test_what_fits_nowhere_fails_alone(make, plain, monkeypatch):
         return forward(*args, **more)
 
     monkeypatch.setattr(engine.loaded.model, "forward", guarded)
-    good = [shown("64x64-1.png", name=f"good{number}") for number in range(3)]
-    replies = engine.generate([*good, shown(words="word " * 400, name="long")])
+    good = [image_request("64x64-1.png", name=f"good{number}") for number in range(3)]
+    replies = engine.generate([*good, image_request(words="word " * 400, name="long")])
     assert "--image-size" in replies[-1].error
     assert "--batch-size" in replies[-1].error
     monkeypatch.undo()
     assert [reply.text for reply in replies[:3]] == [plain.generate(good)[0].text] * 3
 
 
-def test_dialogues_for_which_there_is_no_memory_wait_for_others(make, plain):
+def test_dialogues_wait_if_the_cache_cannot_grow(make, plain):
     few = {"count": 4, "turns": 2, "max_new_tokens": 7}
     expected = Dialogues(**few).lead(plain).said
     failed = 0
-    for place in range(4):
+    for index in range(4):
         engine = make()
-        grow, calls = engine.cache._grow_to, []
+        grow_to, calls = engine.cache._grow_to, []
 
-        def failing(pages, engine=engine, grow=grow, calls=calls, place=place):
+        def failing_grow_to(pages, engine=engine, grow_to=grow_to, calls=calls, index=index):
             calls.append(len(engine.cache.sequences) > 1)
-            if calls[-1] and sum(calls) - 1 == place:
+            if calls[-1] and sum(calls) - 1 == index:
                 raise torch.OutOfMemoryError("out of memory")
-            return grow(pages)
+            return grow_to(pages)
 
-        engine.cache._grow_to = failing
+        engine.cache._grow_to = failing_grow_to
         led = Dialogues(**few).lead(engine)
-        assert led.said == expected, f"growth {place}"
+        assert led.said == expected, f"growth {index}"
         failed += "out_of_memory" in led.events
     assert failed > 1
 
 
-SHORTAGES = (
+OUT_OF_MEMORY_ERRORS = (
     torch.OutOfMemoryError("CUDA out of memory."),
     RuntimeError("CUDA error: out of memory"),
     RuntimeError("CUDA error: unknown error"),
@@ -332,72 +338,72 @@ SHORTAGES = (
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(2), 0))
-def test_memory_that_runs_out_at_random_places_loses_nothing(make, expected, monkeypatch, seed):
-    chance, faulty = random.Random(seed), []
+def test_random_out_of_memory_errors_do_not_change_replies(make, expected, monkeypatch, seed):
+    chance, failed = random.Random(seed), []
     for name in ("_pages", "_first_tokens", "_next_tokens"):
-        call = getattr(Scheduler, name)
+        method = getattr(Scheduler, name)
 
-        def failing(*given, call=call):
+        def failing_method(*args, method=method):
             if chance.randrange(8) == 0:
-                faulty.append(call)
-                raise chance.choice(SHORTAGES)
-            return call(*given)
+                failed.append(method)
+                raise chance.choice(OUT_OF_MEMORY_ERRORS)
+            return method(*args)
 
-        monkeypatch.setattr(Scheduler, name, failing)
+        monkeypatch.setattr(Scheduler, name, failing_method)
     led = Dialogues().lead(make())
     assert led.said == expected
-    assert len(set(faulty)) > 1
-    assert led.events.count("out_of_memory") <= len(faulty)
+    assert len(set(failed)) > 1
+    assert led.events.count("out_of_memory") <= len(failed)
 
 
-def failing_device(engine, monkeypatch, answers):
-    """Let a model's calls fail as on a GPU, whose small products then go well or do not."""
+def break_device(engine, monkeypatch, works):
+    """Make all model calls fail like on a GPU, which works afterwards or does not."""
 
-    def lost(*args, **more):
+    def failing_forward(*args, **more):
         raise RuntimeError("CUDA error: unknown error")
 
-    monkeypatch.setattr(engine.loaded.model, "forward", lost)
-    monkeypatch.setattr(faults, "device_answers", lambda device: answers)
+    monkeypatch.setattr(engine.loaded.model, "forward", failing_forward)
+    monkeypatch.setattr(faults, "device_works", lambda device: works)
 
 
-def test_a_device_that_is_lost_ends_the_run(make, monkeypatch):
+def test_lost_device_raises_engine_error(make, monkeypatch):
     engine = make()
-    failing_device(engine, monkeypatch, answers=False)
+    break_device(engine, monkeypatch, works=False)
     with pytest.raises(EngineError, match="--continue"):
-        engine.generate([shown("64x64-1.png")])
+        engine.generate([image_request("64x64-1.png")])
 
 
-def test_a_device_that_still_answers_is_short_of_memory(make, plain, monkeypatch):
+def test_device_error_of_a_working_device_counts_as_out_of_memory(make, plain, monkeypatch):
     engine = make()
-    expected = plain.generate([shown("64x64-1.png")])[0].text
+    expected = plain.generate([image_request("64x64-1.png")])[0].text
     calls = []
     forward = engine.loaded.model.forward
 
-    def once(*args, **more):
+    def sometimes_failing_forward(*args, **more):
         calls.append(None)
         if len(calls) in (2, 4):
             raise RuntimeError("CUDA error: unknown error")
         return forward(*args, **more)
 
-    monkeypatch.setattr(engine.loaded.model, "forward", once)
-    requests = [shown("64x64-1.png", name=f"q{number}") for number in range(3)]
+    monkeypatch.setattr(engine.loaded.model, "forward", sometimes_failing_forward)
+    requests = [image_request("64x64-1.png", name=f"q{number}") for number in range(3)]
     replies = engine.generate(requests)
     assert [reply.text for reply in replies] == [expected] * 3
     assert "out_of_memory" in [event for reply in replies for event in reply.events]
 
 
-def test_questions_that_fail_by_themselves_end_no_run(make, plain, monkeypatch):
+def test_failing_questions_do_not_stop_others(make, plain, monkeypatch):
     engine = make(read_tokens=1)
     forward = engine.loaded.model.forward
 
-    def picky(*args, **more):
+    def text_only_forward(*args, **more):
         if more.get("pixel_values") is not None:
-            raise ValueError("this picture I cannot read")
+            raise ValueError("images are not supported")
         return forward(*args, **more)
 
-    monkeypatch.setattr(engine.loaded.model, "forward", picky)
-    bad = [shown("64x64-1.png", name=f"bad{number}") for number in range(11)]
-    replies = engine.generate([*bad, shown(name="good")])
+    monkeypatch.setattr(engine.loaded.model, "forward", text_only_forward)
+    bad = [image_request("64x64-1.png", name=f"bad{number}") for number in range(11)]
+    replies = engine.generate([*bad, image_request(name="good")])
     monkeypatch.undo()
-    assert all(reply.error.endswith("this picture I cannot read") for reply in replies[:-1])
-    assert replies[-1].text == plain.generate([shown()])[0].text
+    assert all(reply.error.endswith("images are not supported") for reply in replies[:-1])
+    assert replies[-1].text == plain.generate([image_request()])[0].text

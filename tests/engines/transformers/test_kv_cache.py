@@ -1,4 +1,4 @@
-"""Pages are shared where dialogues begin alike, never written by two, and given back when nobody has them."""
+"""Pages are shared by dialogues with a common prefix, copied before writing, and released when unused."""
 
 import pytest
 import torch
@@ -17,10 +17,10 @@ def cache(request):
     return cache
 
 
-def written(cache, name, ids):
-    """Begin a dialogue with these tokens, writing what it does not share; return it and what was shared."""
+def add_dialogue(cache, name, ids):
+    """Add a dialogue with these tokens; return it and the number of shared tokens."""
     prompt = PreparedPrompt("", ids=tuple(ids))
-    sequence = cache.begin(name, prompt)
+    sequence = cache.add(name, prompt)
     sequence.pinned, start = True, len(sequence.ids)
     assert cache.reserve(sequence, start, len(ids))
     write(cache, sequence, start, ids)
@@ -29,7 +29,7 @@ def written(cache, name, ids):
 
 
 def write(cache, sequence, start, ids):
-    """Write tokens from a place on; a token's keys are its number, its values the same below zero."""
+    """Write tokens from index `start` on; keys are the token id, values its negative."""
     slots = torch.from_numpy(sequence.slots(start, len(ids)))
     with torch.inference_mode():
         for layer in cache.layers.values():
@@ -39,8 +39,8 @@ def write(cache, sequence, start, ids):
     sequence.ids = list(ids)
 
 
-def stands(cache, sequence):
-    """Whether every token stands where its dialogue says, in all layers."""
+def is_intact(cache, sequence):
+    """True if the keys and values of all tokens of a dialogue are correct in all layers."""
     slots = torch.from_numpy(sequence.slots(0, len(sequence.ids)))
     ids = torch.tensor(sequence.ids, dtype=torch.float32)
     return all(
@@ -50,62 +50,62 @@ def stands(cache, sequence):
     )
 
 
-def test_what_begins_alike_is_shared_and_nothing_is_written_over(cache):
+def test_common_prefixes_are_shared_and_never_overwritten(cache):
     long = list(range(1, 701))
-    first, shared = written(cache, "a", long)
+    first, shared = add_dialogue(cache, "a", long)
     assert shared == 0
-    second, shared = written(cache, "b", [*long[:600], *range(900, 1000)])
+    second, shared = add_dialogue(cache, "b", [*long[:600], *range(900, 1000)])
     assert shared == 600
-    third, shared = written(cache, "c", long)
-    assert shared == 699, "the last token is always read"
-    assert all(stands(cache, one) for one in (first, second, third))
+    third, shared = add_dialogue(cache, "c", long)
+    assert shared == 699, "the last token is always computed"
+    assert all(is_intact(cache, one) for one in (first, second, third))
     cache.reserve(first, 100, 800)
     write(cache, first, 100, [*long[:100], *range(5000, 5700)])
-    assert all(stands(cache, one) for one in (first, second, third))
+    assert all(is_intact(cache, one) for one in (first, second, third))
     for one in (first, second, third):
         cache.evict(one)
     assert not any(cache._references[1:])
 
 
-def test_a_kept_beginning_outlives_its_dialogue(cache):
-    first, _ = written(cache, "a", list(range(1, 301)))
+def test_kept_prefix_outlives_its_dialogue(cache):
+    first, _ = add_dialogue(cache, "a", list(range(1, 301)))
     cache.keep_prefix(first)
     cache.evict(first)
-    other, shared = written(cache, "b", [*range(1, 301), 7, 8])
+    other, shared = add_dialogue(cache, "b", [*range(1, 301), 7, 8])
     assert shared == 300
-    assert stands(cache, other)
+    assert is_intact(cache, other)
 
 
-def test_idle_dialogues_make_room_and_those_under_way_do_not(cache):
-    one, _ = written(cache, "a", list(range(1, 10 * PAGE_TOKENS)))
-    two, _ = written(cache, "b", list(range(9000, 9000 + 8 * PAGE_TOKENS)))
-    new = cache.begin("c", PreparedPrompt("", ids=(1, 2)))
+def test_only_idle_dialogues_are_evicted(cache):
+    one, _ = add_dialogue(cache, "a", list(range(1, 10 * PAGE_TOKENS)))
+    two, _ = add_dialogue(cache, "b", list(range(9000, 9000 + 8 * PAGE_TOKENS)))
+    new = cache.add("c", PreparedPrompt("", ids=(1, 2)))
     assert not cache.reserve(new, 0, 5 * PAGE_TOKENS)
-    cache.rest(one)
+    cache.unpin(one)
     assert not cache.reserve(new, 0, 5 * PAGE_TOKENS, evicts=False)
     assert cache.reserve(new, 0, 5 * PAGE_TOKENS)
-    assert (cache.evicted, cache.of("a")) == (1, None)
-    assert stands(cache, two)
+    assert (cache.evicted, cache.find_idle("a")) == (1, None)
+    assert is_intact(cache, two)
 
 
-def test_a_dialogue_that_grows_stands_side_by_side_where_memory_grows(cache):
-    one, _ = written(cache, "a", list(range(1, 301)))
-    two, _ = written(cache, "b", list(range(5000, 5301)))
+def test_growing_dialogue_stays_contiguous_in_a_growing_cache(cache):
+    one, _ = add_dialogue(cache, "a", list(range(1, 301)))
+    two, _ = add_dialogue(cache, "b", list(range(5000, 5301)))
     for length in (600, 1200):
         for sequence in (one, two):
             ids = [sequence.ids[0] + n for n in range(length)]
             assert cache.reserve(sequence, len(sequence.ids), length)
             write(cache, sequence, len(sequence.ids), ids)
-    assert stands(cache, one)
-    assert stands(cache, two)
+    assert is_intact(cache, one)
+    assert is_intact(cache, two)
     if cache.grows:
         for sequence in (one, two):
             first = sequence.pages[0]
             assert sequence.pages == [*range(first, first + len(sequence.pages))]
 
 
-def test_a_dialogue_alone_may_outgrow_a_cache_that_grows_and_no_other(cache):
-    one = cache.begin("a", PreparedPrompt("", ids=(1,)))
+def test_single_dialogue_can_exceed_only_a_growing_cache(cache):
+    one = cache.add("a", PreparedPrompt("", ids=(1,)))
     if cache.grows:
         assert cache.reserve(one, 0, 30 * PAGE_TOKENS)
     else:
@@ -113,7 +113,7 @@ def test_a_dialogue_alone_may_outgrow_a_cache_that_grows_and_no_other(cache):
             cache.reserve(one, 0, 30 * PAGE_TOKENS)
 
 
-def test_common_tokens_are_counted_from_the_beginning():
+def test_common_tokens_is_the_length_of_the_common_prefix():
     assert common_tokens([], [1]) == 0
     assert common_tokens([1, 2, 3], [1, 2, 4, 5]) == 2
     many = list(range(1000))

@@ -1,4 +1,4 @@
-"""Scores of given answers equal what the model says of prompt and answer read together."""
+"""Scores of choices equal those of prompt and choice computed together without a cache."""
 
 import random
 
@@ -34,20 +34,20 @@ def loaded():
 
 
 def request(turns, pictures, seed=0):
-    """A dialogue of so many turns that shows so many pictures."""
+    """Return a request of a dialogue with images distributed over its turns."""
     chance = random.Random(100 * seed + 10 * turns + pictures)
     messages = [chat.message("system", chat.text("Explore the room."))]
     for turn in range(turns):
         if turn:
             messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
-        shown = pictures // turns + (turn < pictures % turns)
-        files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(shown)]
-        asked = chat.text("Where is the chair? " * chance.randint(1, 4))
-        messages.append(chat.message("user", asked, *map(chat.picture, files)))
+        count = pictures // turns + (turn < pictures % turns)
+        files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(count)]
+        question = chat.text("Where is the chair? " * chance.randint(1, 4))
+        messages.append(chat.message("user", question, *map(chat.picture, files)))
     return Request(f"q{seed}-{turns}-{pictures}", turns - 1, messages, speckled_file)
 
 
-RAGGED = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1, 3)]
+REQUESTS = [request(turns, pictures) for turns in (1, 2, 3) for pictures in (0, 1, 3)]
 
 
 def score(loaded, requests, choices, batch_size=16):
@@ -55,18 +55,18 @@ def score(loaded, requests, choices, batch_size=16):
 
 
 @torch.inference_mode()
-def read_together(loaded, asked, choice):
-    """The log-probability of one choice: prompt and choice in one row, one call, no cache."""
-    tensors = loaded.inputs.encode([loaded.inputs.prepare(asked)])
-    written = torch.tensor([loaded.tokenizer.encode(choice)])
+def score_together(loaded, request, choice):
+    """Return the log-probability of one choice, with prompt and choice in one call and no cache."""
+    tensors = loaded.inputs.encode([loaded.inputs.prepare(request)])
+    ids = torch.tensor([loaded.tokenizer.encode(choice)])
     length = tensors["input_ids"].shape[1]
-    for name, value in (("input_ids", written), ("attention_mask", torch.ones_like(written))):
+    for name, value in (("input_ids", ids), ("attention_mask", torch.ones_like(ids))):
         tensors[name] = torch.cat([tensors[name], value], 1)
     if "mm_token_type_ids" in tensors:
-        kinds = tensors["mm_token_type_ids"]
-        tensors["mm_token_type_ids"] = torch.cat([kinds, torch.zeros_like(written)], 1)
-    logs = loaded.model(**tensors, use_cache=False).logits[0].double().log_softmax(-1)
-    return sum(float(logs[length - 1 + k, token]) for k, token in enumerate(written[0].tolist()))
+        types = tensors["mm_token_type_ids"]
+        tensors["mm_token_type_ids"] = torch.cat([types, torch.zeros_like(ids)], 1)
+    logprobs = loaded.model(**tensors, use_cache=False).logits[0].double().log_softmax(-1)
+    return sum(float(logprobs[length - 1 + k, token]) for k, token in enumerate(ids[0].tolist()))
 
 
 def close(found, expected):
@@ -77,38 +77,36 @@ def close(found, expected):
 
 
 @pytest.mark.parametrize("choices", mostly_slow([LETTERS, ("yes", "no"), MANY], LETTERS))
-def test_scores_are_those_of_prompt_and_choice_read_together(loaded, choices):
-    found = score(loaded, RAGGED, [choices] * len(RAGGED))
-    expected = [[read_together(loaded, asked, choice) for choice in choices] for asked in RAGGED]
+def test_scores_equal_those_of_prompt_and_choice_together(loaded, choices):
+    found = score(loaded, REQUESTS, [choices] * len(REQUESTS))
+    expected = [[score_together(loaded, each, choice) for choice in choices] for each in REQUESTS]
     assert close(found, expected)
-    assert len({scores.log_probabilities for scores in found}) == len(RAGGED)
+    assert len({scores.log_probabilities for scores in found}) == len(REQUESTS)
     assert all(max(scores.log_probabilities) <= 0 for scores in found)
 
 
-def test_every_request_may_have_choices_of_its_own(loaded):
-    choices = [MANY[: 1 + place % len(MANY)] for place in range(len(RAGGED))]
-    found = score(loaded, RAGGED, choices)
-    alone = [
-        score(loaded, [asked], [given])[0] for asked, given in zip(RAGGED, choices, strict=True)
-    ]
-    assert [len(scores.log_probabilities) for scores in found] == [len(given) for given in choices]
-    assert close(found, [scores.log_probabilities for scores in alone])
-    assert [scores.tokens for scores in found] == [scores.tokens for scores in alone]
+def test_every_request_can_have_its_own_choices(loaded):
+    choices = [MANY[: 1 + index % len(MANY)] for index in range(len(REQUESTS))]
+    found = score(loaded, REQUESTS, choices)
+    single = [score(loaded, [each], [own])[0] for each, own in zip(REQUESTS, choices, strict=True)]
+    assert [len(scores.log_probabilities) for scores in found] == [len(own) for own in choices]
+    assert close(found, [scores.log_probabilities for scores in single])
+    assert [scores.tokens for scores in found] == [scores.tokens for scores in single]
 
 
-def test_a_prompt_is_read_once_for_all_its_choices(loaded, monkeypatch):
+def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
     lengths = []
     forward = loaded.model.forward
 
-    def counted(*args, **more):
+    def recorded(*args, **more):
         lengths.append(tuple(more["input_ids"].shape))
         return forward(*args, **more)
 
-    monkeypatch.setattr(loaded.model, "forward", counted)
-    (letters,) = score(loaded, RAGGED[:1], [LETTERS])
+    monkeypatch.setattr(loaded.model, "forward", recorded)
+    (letters,) = score(loaded, REQUESTS[:1], [LETTERS])
     assert lengths == [(1, letters.tokens.prompt)]
     lengths.clear()
-    (many,) = score(loaded, RAGGED[:1], [MANY])
+    (many,) = score(loaded, REQUESTS[:1], [MANY])
     longest = max(len(tokens) for tokens in choice_tokens(loaded.tokenizer, MANY))
     longer = sum(len(tokens) > 1 for tokens in choice_tokens(loaded.tokenizer, MANY))
     assert lengths == [(1, many.tokens.prompt), (longer, longest - 1)]
@@ -116,141 +114,141 @@ def test_a_prompt_is_read_once_for_all_its_choices(loaded, monkeypatch):
 
 
 @pytest.mark.parametrize("choices", [(), ("A", "")])
-def test_a_request_without_choices_or_with_an_empty_one_is_refused(loaded, choices):
+def test_missing_and_empty_choices_are_rejected(loaded, choices):
     with pytest.raises(ValueError, match="choice"):
-        score(loaded, RAGGED[:2], [LETTERS, choices])
+        score(loaded, REQUESTS[:2], [LETTERS, choices])
 
 
-def test_a_request_whose_prompt_fails_says_so_and_the_others_are_scored(loaded):
-    def torn(file):
-        raise OSError(f"{file} is torn")
+def test_failing_prompt_does_not_affect_other_requests(loaded):
+    def unreadable(file):
+        raise OSError(f"{file} is unreadable")
 
-    bad = Request("torn", 0, RAGGED[2].messages, torn)
-    found = score(loaded, [RAGGED[0], bad, RAGGED[1]], [LETTERS] * 3)
-    assert "is torn" in found[1].error
+    bad = Request("bad", 0, REQUESTS[2].messages, unreadable)
+    found = score(loaded, [REQUESTS[0], bad, REQUESTS[1]], [LETTERS] * 3)
+    assert "is unreadable" in found[1].error
     assert not found[1].log_probabilities
-    good = score(loaded, RAGGED[:2], [LETTERS] * 2)
+    good = score(loaded, REQUESTS[:2], [LETTERS] * 2)
     assert close([found[0], found[2]], [scores.log_probabilities for scores in good])
 
 
-def test_a_dialogue_that_is_too_long_says_so(loaded, monkeypatch):
-    length = score(loaded, RAGGED[:1], [LETTERS])[0].tokens.prompt
+def test_too_long_dialogue_is_reported(loaded, monkeypatch):
+    length = score(loaded, REQUESTS[:1], [LETTERS])[0].tokens.prompt
     monkeypatch.setattr(loaded, "max_len", length + 1)
-    found = score(loaded, [RAGGED[0], RAGGED[0]], [LETTERS, MANY])
+    found = score(loaded, [REQUESTS[0], REQUESTS[0]], [LETTERS, MANY])
     assert found[0].error is None
     assert str(length + 1) in found[1].error
 
 
-def rows_of(loaded, most, monkeypatch, raised):
-    """Make every call with more rows than `most` fail, and give the rows of all calls."""
-    # It is tested with what calls it, and takes half a second.
+def limit_rows(loaded, max_rows, monkeypatch, error):
+    """Raise an error in calls with more rows; return a list to which the rows of every call are appended."""
+    # the real function takes half a second and is tested elsewhere
     monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
-    def limited(*args, **more):
+    def limited_forward(*args, **more):
         rows.append(more["input_ids"].shape[0])
-        if rows[-1] > most:
-            raise raised
+        if rows[-1] > max_rows:
+            raise error
         return forward(*args, **more)
 
-    monkeypatch.setattr(loaded.model, "forward", limited)
+    monkeypatch.setattr(loaded.model, "forward", limited_forward)
     return rows
 
 
-def test_out_of_memory_halves_and_loses_nothing(loaded, monkeypatch):
-    expected = score(loaded, RAGGED[:3], [MANY[1:4]] * 3)
-    rows = rows_of(loaded, 1, monkeypatch, torch.OutOfMemoryError("too many rows"))
-    found = score(loaded, RAGGED[:3], [MANY[1:4]] * 3)
+def test_out_of_memory_halves_the_batch(loaded, monkeypatch):
+    expected = score(loaded, REQUESTS[:3], [MANY[1:4]] * 3)
+    rows = limit_rows(loaded, 1, monkeypatch, torch.OutOfMemoryError("too many rows"))
+    found = score(loaded, REQUESTS[:3], [MANY[1:4]] * 3)
     assert max(rows) > 1
     assert close(found, [scores.log_probabilities for scores in expected])
 
 
-def test_memory_that_runs_out_at_any_call_changes_nothing(loaded, monkeypatch):
-    """Calls read 1, 3 and 1 prompts, and after each the two choices of several tokens."""
+def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
+    """The calls have 1, 3 and 1 prompts, each followed by calls for the choices with several tokens."""
     choices = [MANY[:3]] * 5
-    calls = rows_of(loaded, 100, monkeypatch, None)
-    expected = score(loaded, RAGGED[:5], choices, 3)
+    calls = limit_rows(loaded, 100, monkeypatch, None)
+    expected = score(loaded, REQUESTS[:5], choices, 3)
     undisturbed = list(calls)
     assert undisturbed == [1, 2, 3, 3, 3, 1, 2]
     forward = loaded.model.forward
-    for place in range(len(undisturbed)):
+    for index in range(len(undisturbed)):
         calls.clear()
 
-        def failing(*args, now=place, **more):
-            if len(calls) == now:
+        def failing_forward(*args, index=index, **more):
+            if len(calls) == index:
                 calls.append(0)
                 raise torch.OutOfMemoryError("out of memory")
             return forward(*args, **more)
 
-        monkeypatch.setattr(loaded.model, "forward", failing)
-        found = score(loaded, RAGGED[:5], choices, 3)
+        monkeypatch.setattr(loaded.model, "forward", failing_forward)
+        found = score(loaded, REQUESTS[:5], choices, 3)
         assert close(found, [scores.log_probabilities for scores in expected])
         assert len(calls) > len(undisturbed)
-        told = [event for scores in found for event in scores.events]
-        # Choices that come again in smaller calls are no event: their prompts stay together.
-        assert told in ([], ["out_of_memory", "retried"], ["out_of_memory", "batch_halved"])
+        events = [event for scores in found for event in scores.events]
+        # Splitting the choices of a batch is not an event, because its prompts stay together.
+        assert events in ([], ["out_of_memory", "retried"], ["out_of_memory", "batch_halved"])
 
 
-def test_prompts_in_one_call_are_as_many_as_memory_holds(loaded, monkeypatch):
-    expected = score(loaded, RAGGED, [LETTERS] * len(RAGGED))
+def test_batches_fit_in_memory(loaded, monkeypatch):
+    expected = score(loaded, REQUESTS, [LETTERS] * len(REQUESTS))
     lengths = [scores.tokens.prompt for scores in expected]
     memory = FakeMemory(5 * max(lengths) * 1000)
     sizing = Sizing(memory, 64, 0.0)
     rows = []
     forward = loaded.model.forward
 
-    def needing(*args, **more):
+    def metered_forward(*args, **more):
         count, length = more["input_ids"].shape
         memory.need(count * length * 1000)
         rows.append(count)
         return forward(*args, **more)
 
-    monkeypatch.setattr(loaded.model, "forward", needing)
-    found = score_choices(loaded, RAGGED, [LETTERS] * len(RAGGED), sizing)
+    monkeypatch.setattr(loaded.model, "forward", metered_forward)
+    found = score_choices(loaded, REQUESTS, [LETTERS] * len(REQUESTS), sizing)
     assert close(found, [scores.log_probabilities for scores in expected])
     assert rows[0] == 1
-    assert 2 <= max(rows) < len(RAGGED) - 1
-    assert sum(rows) == len(RAGGED), "none failed"
+    assert 2 <= max(rows) < len(REQUESTS) - 1
+    assert sum(rows) == len(REQUESTS), "no call failed"
 
 
-def test_memory_that_ran_out_while_a_prompt_was_made_is_tried_again(loaded, monkeypatch):
-    expected = score(loaded, RAGGED[:3], [LETTERS] * 3)
+def test_out_of_memory_while_building_a_prompt_is_retried(loaded, monkeypatch):
+    expected = score(loaded, REQUESTS[:3], [LETTERS] * 3)
     monkeypatch.setattr("render_agent.engines.transformers.model.load.free_memory", lambda: None)
     prepare = loaded.inputs.prepare
-    asked = []
+    prepared = []
 
-    def refusing(one):
-        asked.append(one.question_id)
-        if asked.count(one.question_id) == 1:
+    def failing_once(request):
+        prepared.append(request.question_id)
+        if prepared.count(request.question_id) == 1:
             raise MemoryError
-        return prepare(one)
+        return prepare(request)
 
-    monkeypatch.setattr(loaded.inputs, "prepare", refusing)
-    found = score(loaded, RAGGED[:3], [LETTERS] * 3)
+    monkeypatch.setattr(loaded.inputs, "prepare", failing_once)
+    found = score(loaded, REQUESTS[:3], [LETTERS] * 3)
     assert close(found, [scores.log_probabilities for scores in expected])
 
 
-def test_a_request_that_does_not_fit_alone_fails_alone(loaded, monkeypatch):
-    rows_of(loaded, 0, monkeypatch, torch.OutOfMemoryError("too many rows"))
-    found = score(loaded, RAGGED[:2], [LETTERS] * 2)
+def test_request_that_does_not_fit_alone_fails_alone(loaded, monkeypatch):
+    limit_rows(loaded, 0, monkeypatch, torch.OutOfMemoryError("too many rows"))
+    found = score(loaded, REQUESTS[:2], [LETTERS] * 2)
     assert all("cpu" in scores.error for scores in found)
     assert all("--image-size" in scores.error for scores in found)
 
 
-def test_a_lost_device_ends_it(loaded, monkeypatch):
-    monkeypatch.setattr("render_agent.engines.memory.faults.device_answers", lambda device: False)
-    rows_of(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
+def test_lost_device_raises_engine_error(loaded, monkeypatch):
+    monkeypatch.setattr("render_agent.engines.memory.faults.device_works", lambda device: False)
+    limit_rows(loaded, 0, monkeypatch, RuntimeError("CUDA error: device-side assert triggered"))
     with pytest.raises(EngineError, match="--continue"):
-        score(loaded, RAGGED[:1], [MANY])
+        score(loaded, REQUESTS[:1], [MANY])
 
 
-@pytest.mark.parametrize("kept", ["keys", "none"])
-def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
-    engine = engine_of(loaded, 4, {"reuse": kept}, 1000)
+@pytest.mark.parametrize("reuse", ["keys", "none"])
+def test_both_engines_score(loaded, reuse):
+    engine = engine_of(loaded, 4, {"reuse": reuse}, 1000)
     assert engine.capabilities.score
-    found = engine.score(RAGGED, [MANY] * len(RAGGED))
-    expected = score(loaded, RAGGED, [MANY] * len(RAGGED))
+    found = engine.score(REQUESTS, [MANY] * len(REQUESTS))
+    expected = score(loaded, REQUESTS, [MANY] * len(REQUESTS))
     assert close(found, [scores.log_probabilities for scores in expected])
     assert max(scores.batch_size for scores in found) == 4
 
@@ -259,8 +257,8 @@ def test_an_engine_scores_whether_it_keeps_keys_or_not(loaded, kept):
 @pytest.mark.parametrize(
     "build", [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3]
 )
-def test_scores_of_other_families_are_those_read_together(build):
+def test_scores_of_other_families_equal_those_together(build):
     other = open_model(str(small_model(build)), dtype="float32", device="cpu")
-    found = score(other, RAGGED[:6], [MANY] * 6)
-    expected = [[read_together(other, asked, choice) for choice in MANY] for asked in RAGGED[:6]]
+    found = score(other, REQUESTS[:6], [MANY] * 6)
+    expected = [[score_together(other, each, choice) for choice in MANY] for each in REQUESTS[:6]]
     assert close(found, expected)

@@ -1,4 +1,4 @@
-"""Memory runs out at every call of the model in turn, in whole runs: nothing that is said changes."""
+"""Running out of memory at any call of the model does not change the transcripts of a run."""
 
 import functools
 import json
@@ -26,8 +26,8 @@ COUNT = 2
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick():
-    """Keep instructions short, of which a small tokenizer makes ten times the tokens."""
+def short_instructions():
+    """Shorten the instructions, because the small tokenizer needs ten times as many tokens."""
     with pytest.MonkeyPatch.context() as patched:
         short = "Explore. You have {turns}. Reply with JSON."
         patched.setitem(general().templates, "instructions.free", short)
@@ -35,7 +35,7 @@ def quick():
 
 
 @pytest.fixture(scope="module")
-def loaded(quick):
+def loaded(short_instructions):
     return open_model(str(small_model()), device="cpu")
 
 
@@ -49,45 +49,45 @@ def questions(folder):
     return make_questions(folder, COUNT)
 
 
-class Counted:
-    """Stands before a function: counts its calls, and raises at one of them."""
+class FaultyFunction:
+    """Wraps a function: counts its calls, and runs out of memory at one of them."""
 
-    def __init__(self, function, place=None):
+    def __init__(self, function, failing_call=None):
         self.function = function
-        self.place = place
+        self.failing_call = failing_call
         self.calls = 0
         functools.update_wrapper(self, function)
 
     def __call__(self, *args, **more):
         self.calls += 1
-        if self.calls - 1 == self.place:
+        if self.calls - 1 == self.failing_call:
             torch.empty(2**52)
         return self.function(*args, **more)
 
 
+# The steps of a batch: prompts, tensors, the call of the model, and every forward pass.
 STEPS = {
     "prepare": lambda loaded: (loaded.inputs, "prepare"),
     "encode": lambda loaded: (loaded.inputs, "encode"),
     "generate": lambda loaded: (loaded.model, "generate"),
     "forward": lambda loaded: (loaded.model, "forward"),
 }
-"""What is done for a batch: prompts, their tensors, the call, and its every step."""
 
 
-def run_with(folder, questions, loaded, places):
-    """Play a run in which some calls run out of memory; return its folder, results and calls by step.
+def run_with(folder, questions, loaded, failing_calls):
+    """Run with faults; return the run folder, the results and the number of calls by step.
 
-    places: the call of a step that does, None for none.
+    failing_calls: for each step, the index of the call that runs out of memory, or None.
     """
-    counted = {}
+    functions = {}
     with pytest.MonkeyPatch.context() as patched:
-        for step, place in places.items():
-            where, name = STEPS[step](loaded)
-            counted[step] = Counted(getattr(where, name), place)
-            patched.setattr(where, name, counted[step])
+        for step, failing_call in failing_calls.items():
+            owner, name = STEPS[step](loaded)
+            functions[step] = FaultyFunction(getattr(owner, name), failing_call)
+            patched.setattr(owner, name, functions[step])
         engine = TransformersEngine(replace(loaded))
         path, results = play(folder, questions, engine, **OPTIONS)
-    return path, results, {step: function.calls for step, function in counted.items()}
+    return path, results, {step: function.calls for step, function in functions.items()}
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +95,10 @@ def undisturbed_run(folder, questions, loaded):
     path, results, calls = run_with(folder, questions, loaded, dict.fromkeys(STEPS))
     assert results["counts"]["failed"] == 0
     assert results["totals"]["events"] == {}
-    said = transcripts(path)
-    assert [len(turns) for turns in said.values()] == [OPTIONS["max_turns"]] * COUNT
-    return said, calls
+    turns_by_question = transcripts(path)
+    lengths = [len(turns) for turns in turns_by_question.values()]
+    assert lengths == [OPTIONS["max_turns"]] * COUNT
+    return turns_by_question, calls
 
 
 @pytest.fixture(scope="module")
@@ -109,23 +110,22 @@ def undisturbed(undisturbed_run):
     "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"]
 )
 @pytest.mark.parametrize("step", STEPS)
-def test_running_out_of_memory_at_any_call_changes_nothing(
+def test_out_of_memory_at_any_call_does_not_change_the_transcripts(
     folder, questions, loaded, undisturbed_run, step, every
 ):
     undisturbed, all_calls = undisturbed_run
     calls = all_calls[step]
     assert calls >= 2
-    for place in range(calls) if every else (calls // 2,):
-        path, results, _ = run_with(folder, questions, loaded, {step: place})
+    for index in range(calls) if every else (calls // 2,):
+        path, results, _ = run_with(folder, questions, loaded, {step: index})
         assert transcripts(path) == undisturbed
         assert results["counts"]["failed"] == 0
         events = results["totals"]["events"]
-        assert events.get("out_of_memory", 0) == int(step != "prepare"), f"call {place}: {events}"
-        mended = events.get("batch_halved", 0) + events.get("retried", 0)
-        assert mended <= 1
+        assert events.get("out_of_memory", 0) == int(step != "prepare"), f"call {index}: {events}"
+        assert events.get("batch_halved", 0) + events.get("retried", 0) <= 1
 
 
-def test_a_question_too_large_for_memory_fails_alone(
+def test_question_that_does_not_fit_in_memory_fails_alone(
     folder, questions, loaded, undisturbed, monkeypatch, tmp_path
 ):
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
@@ -147,8 +147,7 @@ def test_a_question_too_large_for_memory_fails_alone(
     statuses = {row["question_id"]: row["status"] for row in results["questions"]}
     assert statuses.pop("1") == "failed"
     assert "failed" not in statuses.values()
-    said = transcripts(path)
-    assert {name: said[name] for name in ("0",)} == {"0": undisturbed["0"]}
+    assert transcripts(path)["0"] == undisturbed["0"]
     errors = [line["error"] for line in RunData(path).lines() if line["error"]]
     assert len(errors) == 1
     assert "--image-size" in errors[0]

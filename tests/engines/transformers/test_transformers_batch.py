@@ -1,4 +1,4 @@
-"""Batch equals singles, on the real Qwen3-VL classes with small weights in float32."""
+"""Batched replies equal single ones, with the real Qwen3-VL classes and small weights in float32."""
 
 import random
 
@@ -18,18 +18,20 @@ def engine():
 
 
 def dialogue(turns, pictures, seed=0):
-    """A dialogue of so many turns that shows so many pictures, spread over its turns."""
+    """Return the messages of a dialogue with images distributed over its turns at random."""
     chance = random.Random(seed)
     messages = [chat.message("system", chat.text("Explore the room."))]
-    shown = [0] * turns
+    counts = [0] * turns
     for _ in range(pictures):
-        shown[chance.randrange(turns)] += 1
+        counts[chance.randrange(turns)] += 1
     for turn in range(turns):
         if turn:
             messages.append(chat.assistant('{"rotation_angle_degrees": 45}'))
-        files = [f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(shown[turn])]
-        asked = chat.text("Where is the chair? " * chance.randint(1, 4))
-        messages.append(chat.message("user", asked, *map(chat.picture, files)))
+        files = [
+            f"{chance.choice(SIZES)}-{chance.randrange(1000)}.png" for _ in range(counts[turn])
+        ]
+        question = chat.text("Where is the chair? " * chance.randint(1, 4))
+        messages.append(chat.message("user", question, *map(chat.picture, files)))
     return messages
 
 
@@ -48,27 +50,27 @@ MIXED = [
 
 @pytest.fixture(scope="module")
 def together(engine):
-    """The replies to all of them in one batch."""
+    """The replies to all requests in one batch."""
     return engine.generate(MIXED)
 
 
-def test_a_batch_of_mixed_rows_gives_what_each_gives_alone(engine, together):
-    alone = [engine.generate([single])[0] for single in MIXED]
-    assert [reply.samples for reply in together] == [reply.samples for reply in alone]
-    assert [reply.tokens for reply in together] == [reply.tokens for reply in alone]
-    assert [reply.finish for reply in together] == [reply.finish for reply in alone]
+def test_mixed_batch_equals_single_requests(engine, together):
+    single = [engine.generate([one])[0] for one in MIXED]
+    assert [reply.samples for reply in together] == [reply.samples for reply in single]
+    assert [reply.tokens for reply in together] == [reply.tokens for reply in single]
+    assert [reply.finish for reply in together] == [reply.finish for reply in single]
     assert {reply.batch_size for reply in together} == {len(MIXED)}
     assert len({reply.text for reply in together}) == len(MIXED)
 
 
 def test_replies_follow_the_order_of_the_requests(engine, together):
     order = random.Random(5).sample(range(len(MIXED)), len(MIXED))
-    by_place = [reply.text for reply in together]
-    shuffled = [reply.text for reply in engine.generate([MIXED[place] for place in order])]
-    assert shuffled == [by_place[place] for place in order]
+    texts = [reply.text for reply in together]
+    shuffled = [reply.text for reply in engine.generate([MIXED[index] for index in order])]
+    assert shuffled == [texts[index] for index in order]
 
 
-def test_a_small_batch_size_gives_the_same_replies_in_more_calls(engine, together, monkeypatch):
+def test_smaller_batches_give_the_same_replies(engine, together, monkeypatch):
     expected = [reply.samples for reply in together]
     monkeypatch.setattr(engine, "batch_size", 5)
     before = engine.calls
@@ -100,8 +102,8 @@ def test_every_row_stops_at_its_own_token_limit(engine):
     assert replies[2].text == long.text
 
 
-def written_ids(engine, requests, limit):
-    """The ids that the model wrote for each request, ends and padding included."""
+def generated_ids(engine, requests, limit):
+    """Return the generated token ids of each request, including end and padding tokens."""
     outputs = []
     generate = engine.model.generate
     engine.model.generate = lambda **more: outputs.append(generate(**more)) or outputs[-1]
@@ -112,10 +114,10 @@ def written_ids(engine, requests, limit):
     return [row[-limit:] for row in outputs[0].tolist()]
 
 
-def test_a_row_that_ends_early_is_told_from_one_that_was_cut_off(engine, monkeypatch):
+def test_finish_reason_is_per_row(engine, monkeypatch):
     both = [request(1, 0, seed=7, max_new_tokens=12), request(2, 2, seed=8, max_new_tokens=12)]
-    ids, others = written_ids(engine, both, 12)
-    end = next(place for place in range(3, 12) if ids[place] not in {*ids[:place], *others})
+    ids, others = generated_ids(engine, both, 12)
+    end = next(index for index in range(3, 12) if ids[index] not in {*ids[:index], *others})
     monkeypatch.setattr(engine.loaded, "ends", [*engine.loaded.ends, ids[end]])
     early, other = engine.generate(both)
     assert (early.finish, other.finish) == ("stop", "length")
@@ -125,22 +127,22 @@ def test_a_row_that_ends_early_is_told_from_one_that_was_cut_off(engine, monkeyp
 
 
 def test_prompt_tokens_are_counted_without_padding(engine):
-    """A picture of 64 × 96 pixels is 2 × 3 tokens, of which one stands in the text already."""
+    """An image of 64 × 96 pixels has 2 × 3 tokens plus two marks."""
     plain = chat.message("user", chat.text("Look."))
-    shown = chat.message("user", chat.text("Look."), chat.picture("64x96-1.png"))
+    with_image = chat.message("user", chat.text("Look."), chat.picture("64x96-1.png"))
     long = chat.message("user", chat.text("word " * 200))
-    asked = [
+    requests = [
         Request("q", 0, [message], speckled_file, max_new_tokens=2)
-        for message in (plain, shown, long)
+        for message in (plain, with_image, long)
     ]
-    tokens = [reply.tokens.prompt for reply in engine.generate(asked)]
+    tokens = [reply.tokens.prompt for reply in engine.generate(requests)]
     text = "<|im_start|>user\nLook.<|im_end|>\n<|im_start|>assistant\n"
     assert tokens[0] == len(engine.loaded.tokenizer(text)["input_ids"])
     assert tokens[1] == tokens[0] + 6 + 2
     assert tokens[2] > tokens[1]
 
 
-def test_no_token_of_a_picture_is_ever_written(engine):
+def test_image_tokens_are_never_generated(engine):
     names = engine.loaded.tokenizer.convert_ids_to_tokens(engine.loaded.suppressed)
     assert set(names) == {
         "<|vision_start|>",
@@ -149,12 +151,12 @@ def test_no_token_of_a_picture_is_ever_written(engine):
         "<|image_pad|>",
         "<|video_pad|>",
     }
-    asked = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
-    rows = written_ids(engine, asked, 60)
+    requests = [request(1, 0, seed=seed, max_new_tokens=60) for seed in range(40, 48)]
+    rows = generated_ids(engine, requests, 60)
     assert not any(token in engine.loaded.suppressed for row in rows for token in row)
 
 
-def test_a_description_names_weights_and_place(engine):
+def test_description_contains_weights_and_device(engine):
     described = engine.describe()
     assert described["weights"].startswith("sha256:")
     assert (described["dtype"], described["device"]) == ("float32", "cpu")

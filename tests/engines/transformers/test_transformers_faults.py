@@ -1,4 +1,4 @@
-"""What goes wrong with one row or with memory stays there, and nothing is lost."""
+"""Faults of one row, of memory or of the device are contained, and no reply is lost."""
 
 import gc
 import weakref
@@ -50,7 +50,7 @@ REQUESTS = [request(number) for number in range(ROWS)]
 
 @pytest.fixture(scope="module")
 def undisturbed(loaded):
-    """The replies where nothing goes wrong."""
+    """The replies without faults."""
     return TransformersEngine(replace(loaded), batch_size=64).generate(REQUESTS)
 
 
@@ -59,8 +59,8 @@ def expected(undisturbed):
     return [reply.samples for reply in undisturbed]
 
 
-def failing(engine, monkeypatch, fault):
-    """Let `fault(rows, call)` raise before each `generate` of the model; return the sizes tried."""
+def inject_fault(engine, monkeypatch, fault):
+    """Call `fault(rows, call)`, which may raise, before each `generate`; return the list of batch sizes."""
     sizes = []
     generate = engine.model.generate
 
@@ -73,24 +73,25 @@ def failing(engine, monkeypatch, fault):
     return sizes
 
 
-def holding(engine, monkeypatch, tokens):
-    """Let the model's memory hold so many tokens, padding and reply included; return the batches tried.
+def limit_memory(engine, monkeypatch, tokens):
+    """Limit the model's memory to a number of tokens, including padding and replies.
 
-    A batch is its rows, its tokens and whether it fitted.
+    Returns:
+        A list to which (rows, tokens, fits) is appended for every batch.
     """
-    tried = []
+    batches = []
     generate = engine.model.generate
 
     def guarded(**tensors):
         rows, length = tensors["input_ids"].shape
         needed = rows * (length + tensors["max_new_tokens"])
-        tried.append((rows, needed, needed <= tokens))
+        batches.append((rows, needed, needed <= tokens))
         if needed > tokens:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return generate(**tensors)
 
     monkeypatch.setattr(engine.model, "generate", guarded)
-    return tried
+    return batches
 
 
 def raising(error, when):
@@ -106,32 +107,28 @@ def length_of(reply):
 
 
 @pytest.mark.parametrize("fits", mostly_slow([1.0, 2, 7], 2))
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(
-    engine, undisturbed, expected, monkeypatch, fits
-):
+def test_batch_that_does_not_fit_is_halved(engine, undisturbed, expected, monkeypatch, fits):
     memory = int(fits * max(map(length_of, undisturbed)))
-    tried = holding(engine, monkeypatch, memory)
-    before = engine.calls
+    batches = limit_memory(engine, monkeypatch, memory)
+    calls = engine.calls
     replies = engine.generate(REQUESTS)
     assert [reply.samples for reply in replies] == expected
-    assert engine.calls - before == len(tried)
-    failed = [rows for rows, _, fitted in tried if not fitted]
+    assert engine.calls - calls == len(batches)
+    failed = [rows for rows, _, has_room in batches if not has_room]
     assert 1 <= len(failed) <= 4
-    told = [event for reply in replies for event in reply.events]
-    assert told.count("out_of_memory") == told.count("batch_halved") == len(failed)
+    events = [event for reply in replies for event in reply.events]
+    assert events.count("out_of_memory") == events.count("batch_halved") == len(failed)
 
-    tried.clear()
+    batches.clear()
     replies = engine.generate(REQUESTS)
     assert [reply.samples for reply in replies] == expected
-    assert all(fitted for _, _, fitted in tried), "what did not fit is remembered"
+    assert all(has_room for _, _, has_room in batches), "the limit is remembered"
     assert {event for reply in replies for event in reply.events} <= {"batch_grown"}
 
 
-def test_a_request_that_cannot_fit_alone_says_what_to_change(
-    engine, undisturbed, expected, monkeypatch
-):
+def test_request_that_does_not_fit_alone_names_a_remedy(engine, undisturbed, expected, monkeypatch):
     lengths = [length_of(reply) for reply in undisturbed]
-    holding(engine, monkeypatch, max(lengths) - 1)
+    limit_memory(engine, monkeypatch, max(lengths) - 1)
     replies = engine.generate(REQUESTS)
     for reply, samples, length in zip(replies, expected, lengths, strict=True):
         if length < max(lengths):
@@ -140,35 +137,35 @@ def test_a_request_that_cannot_fit_alone_says_what_to_change(
         assert reply.samples == ()
         assert "--image-size" in reply.error
         assert "--batch-size" in reply.error
-        assert " 3 pictures" in reply.error
+        assert " 3 images" in reply.error
 
 
-def test_samples_are_split_over_calls_where_they_do_not_fit(engine, monkeypatch):
-    asked = [request(1, samples=5, temperature=1.0), request(2)]
-    expected = [reply.samples for reply in engine.generate(asked)]
+def test_samples_that_do_not_fit_are_split_over_calls(engine, monkeypatch):
+    requests = [request(1, samples=5, temperature=1.0), request(2)]
+    expected = [reply.samples for reply in engine.generate(requests)]
     error = torch.OutOfMemoryError("out of memory")
-    sizes = failing(engine, monkeypatch, raising(error, lambda rows, _: rows > 2))
-    replies = engine.generate(asked)
+    sizes = inject_fault(engine, monkeypatch, raising(error, lambda rows, _: rows > 2))
+    replies = engine.generate(requests)
     assert [reply.samples for reply in replies] == expected
     assert [len(reply.samples) for reply in replies] == [5, 1]
     assert sizes == [6, 3, 2, 1, 2, 1]
 
 
-def test_the_failed_batch_is_freed_before_the_next_try(engine, monkeypatch):
-    """The exception's traceback holds the tensors of the frames that it passed."""
-    kept = []
+def test_memory_of_a_failed_batch_is_freed_before_the_retry(engine, monkeypatch):
+    """The traceback of an exception references the tensors of its frames."""
+    references = []
 
     def fault(rows, _):
         gc.disable()
-        if kept:
-            assert kept[0]() is None
+        if references:
+            assert references[0]() is None
         else:
-            held = torch.zeros(8)
-            kept.append(weakref.ref(held))
+            tensor = torch.zeros(8)
+            references.append(weakref.ref(tensor))
             raise torch.OutOfMemoryError("out of memory")
 
     try:
-        failing(engine, monkeypatch, fault)
+        inject_fault(engine, monkeypatch, fault)
         assert all(reply.error is None for reply in engine.generate(REQUESTS))
     finally:
         gc.enable()
@@ -178,15 +175,15 @@ def unreadable(file):
     raise OSError(f"cannot identify image file {file!r}")
 
 
-def thread_of_a_picture(file):
+def extremely_wide(file):
     return Image.new("RGB", (10_000, 1))
 
 
 @pytest.mark.parametrize(
     ("picture", "reason"),
-    [(unreadable, "cannot identify image file"), (thread_of_a_picture, "aspect ratio")],
+    [(unreadable, "cannot identify image file"), (extremely_wide, "aspect ratio")],
 )
-def test_a_broken_picture_fails_its_request_alone(engine, expected, picture, reason):
+def test_broken_image_fails_only_its_request(engine, expected, picture, reason):
     broken = [*REQUESTS[:5], request(5, picture=picture), *REQUESTS[6:]]
     replies = engine.generate(broken)
     assert reason in replies[5].error
@@ -194,51 +191,51 @@ def test_a_broken_picture_fails_its_request_alone(engine, expected, picture, rea
     assert [reply.samples for reply in replies[:5] + replies[6:]] == expected[:5] + expected[6:]
 
 
-def test_a_request_whose_texts_read_as_a_picture_fails_alone(engine, expected):
-    """Placeholders without pictures cannot be told from one row to the next in a batch.
+def test_texts_that_form_a_placeholder_fail_only_their_request(engine, expected):
+    """In a batch, a placeholder without an image would be replaced by the image of another row.
 
-    In one text they are parted; two texts may make one together.
+    Placeholders in one text are escaped, but two texts can form one together.
     """
     parts = ("<|vision_start|><|image", "_pad|><|vision_end|>")
-    trick = [{"type": "text", "text": part} for part in parts]
-    whole = [{"type": "text", "text": "".join(parts)}]
-    odd, parted = (
+    split = [{"type": "text", "text": part} for part in parts]
+    single = [{"type": "text", "text": "".join(parts)}]
+    combined, escaped = (
         Request(name, 0, [{"role": "user", "content": content}], speckled_file)
-        for name, content in (("odd", trick), ("parted", whole))
+        for name, content in (("combined", split), ("escaped", single))
     )
-    replies = engine.generate([REQUESTS[1], odd, REQUESTS[3], parted])
-    assert "picture" in replies[1].error
+    replies = engine.generate([REQUESTS[1], combined, REQUESTS[3], escaped])
+    assert "image" in replies[1].error
     assert replies[3].error is None
     assert [replies[0].samples, replies[2].samples] == [expected[1], expected[3]]
 
 
-def test_a_row_that_the_model_refuses_fails_alone(engine, expected, monkeypatch):
+def test_row_that_the_model_rejects_fails_alone(engine, expected, monkeypatch):
     target = engine.inputs.prepare(REQUESTS[6]).text
     encode = engine.inputs.encode
 
-    def refusing(prompts, device):
+    def failing_encode(prompts, device):
         if any(prompt.text == target for prompt in prompts):
-            raise ValueError("this one I cannot read\nsecond line")
+            raise ValueError("invalid prompt\nsecond line")
         return encode(prompts, device)
 
-    monkeypatch.setattr(engine.inputs, "encode", refusing)
+    monkeypatch.setattr(engine.inputs, "encode", failing_encode)
     replies = engine.generate(REQUESTS)
-    assert replies[6].error.endswith("ValueError: this one I cannot read")
+    assert replies[6].error.endswith("ValueError: invalid prompt")
     assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
-    assert engine.sizing.ceiling.most is None
+    assert engine.sizing.ceiling.limit is None
     assert not any(reply.events for reply in replies)
 
 
-def test_a_lost_device_ends_the_engine(engine, monkeypatch):
-    monkeypatch.setattr(faults, "device_answers", lambda device: False)
+def test_lost_device_raises_engine_error(engine, monkeypatch):
+    monkeypatch.setattr(faults, "device_works", lambda device: False)
     error = RuntimeError("CUDA error: device-side assert triggered")
-    failing(engine, monkeypatch, raising(error, lambda *_: True))
+    inject_fault(engine, monkeypatch, raising(error, lambda *_: True))
     with pytest.raises(EngineError, match="--continue recent"):
         engine.generate(REQUESTS)
 
 
-def test_an_interrupt_is_not_held_back(engine, monkeypatch):
-    failing(engine, monkeypatch, raising(KeyboardInterrupt(), lambda *_: True))
+def test_interrupt_is_not_suppressed(engine, monkeypatch):
+    inject_fault(engine, monkeypatch, raising(KeyboardInterrupt(), lambda *_: True))
     with pytest.raises(KeyboardInterrupt):
         engine.generate(REQUESTS)
 
@@ -265,6 +262,6 @@ def test_an_interrupt_is_not_held_back(engine, monkeypatch):
         (ValueError("out of memory"), False, False),
     ],
 )
-def test_out_of_memory_is_told_from_a_device_error(error, memory, device):
+def test_out_of_memory_is_distinguished_from_device_errors(error, memory, device):
     assert is_out_of_memory(error) is memory
     assert is_device_error(error) is device

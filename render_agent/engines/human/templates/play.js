@@ -1,30 +1,30 @@
-/* The form of one turn: what is chosen becomes one JSON object, sent word for word as the reply. Every
-   second the page asks where the sitting stands; a new turn takes the place of the one shown. */
+/* The form of one turn: the inputs become one JSON object, which is sent verbatim as the reply. The page polls the
+   state of the session every second and replaces its content when a new turn starts. */
 "use strict";
 
 (function () {
-  const EVERY = 1000;
-  const SOON = 150;
-  const MOMENT = 2500;
+  const POLL_MS = 1000;
+  const FAST_POLL_MS = 150; // while the next view is rendered
+  const STATUS_MS = 2500;
   const TYPED = "input:not([type=radio]):not([type=checkbox]), select, textarea, [contenteditable]";
   const one = (query) => document.querySelector(query);
   const all = (query) => [...document.querySelectorAll(query)];
   const turn = () => one("#turn");
   let sent = null;
-  let silent = 0;
-  let fading = 0;
+  let failedPolls = 0;
+  let statusTimer = 0;
 
-  /* read out at once; seen for a moment, or as long as it holds */
-  function say(words, { seen = true, stays = false } = {}) {
+  /* Announce a status to screen readers, and show it briefly or until it is replaced. */
+  function say(message, { seen = true, stays = false } = {}) {
     const status = one("#status");
-    if (status.textContent !== words) status.textContent = words;
-    status.classList.toggle("shown", seen && words !== "");
-    clearTimeout(fading);
-    if (!stays) fading = setTimeout(() => status.classList.remove("shown"), MOMENT);
+    if (status.textContent !== message) status.textContent = message;
+    status.classList.toggle("shown", seen && message !== "");
+    clearTimeout(statusTimer);
+    if (!stays) statusTimer = setTimeout(() => status.classList.remove("shown"), STATUS_MS);
   }
 
-  function complain(words) {
-    one("#problem").textContent = words;
+  function showProblem(message) {
+    one("#problem").textContent = message;
   }
 
   function number(field) {
@@ -42,23 +42,23 @@
     return typed.type === "number" ? number(typed) : typed.value.trim() || null;
   }
 
-  /* the reply that the form stands for, as an object */
+  /* Return the reply as an object. */
   function reply() {
-    const said = {};
+    const fields = {};
     const reasoning = one("#reasoning").value.trim();
-    if (reasoning) said.reasoning = reasoning;
+    if (reasoning) fields.reasoning = reasoning;
     for (const field of all("[data-field]")) {
       const value = number(field);
-      if (value) said[field.id] = value;
+      if (value) fields[field.id] = value;
     }
-    const looked = point();
-    if (looked) said.look_at = looked;
+    const target = point();
+    if (target) fields.look_at = target;
     const view = one("[name=view]:checked");
-    if (view && !one("#done").checked) said.view = view.value === "earlier" ? Number(one("#number").value) : view.value;
-    const given = answer();
-    if (given !== null) said.answer = given;
-    if (one("#done").checked) said.done = true;
-    return said;
+    if (view && !one("#done").checked) fields.view = view.value === "earlier" ? Number(one("#number").value) : view.value;
+    const value = answer();
+    if (value !== null) fields.answer = value;
+    if (one("#done").checked) fields.done = true;
+    return fields;
   }
 
   function text() {
@@ -66,7 +66,7 @@
     return one("#expert").open && own.trim() ? own : JSON.stringify(reply());
   }
 
-  /* a question of more than two lines is cut, and shown whole when that is asked for */
+  /* Questions longer than two lines are truncated; a button expands them. */
   function cutQuestion() {
     const button = one("#whole"), title = one("#title");
     if (!button) return;
@@ -76,7 +76,7 @@
   function showWhole(button) {
     const whole = one("#title").classList.toggle("whole");
     button.setAttribute("aria-expanded", String(whole));
-    button.textContent = whole ? "Two lines of it" : "Whole question";
+    button.textContent = whole ? "Show less" : "Show full question";
   }
 
   function preview() {
@@ -87,13 +87,13 @@
     mark();
   }
 
-  /* where the point lies on every map that shows it */
+  /* Mark the point on every map. */
   function mark() {
-    const looked = point();
+    const target = point();
     for (const image of all("img[data-map]")) {
       const frame = image.parentElement;
       let dot = frame.querySelector(".dot");
-      if (!looked) {
+      if (!target) {
         if (dot) dot.remove();
         continue;
       }
@@ -105,8 +105,8 @@
       const scale = Number(image.dataset.scale);
       const width = Number(image.getAttribute("width"));
       const height = Number(image.getAttribute("height"));
-      dot.style.left = 100 * ((looked[0] - Number(image.dataset.x)) / scale / width + 0.5) + "%";
-      dot.style.top = 100 * (0.5 - (looked[1] - Number(image.dataset.y)) / scale / height) + "%";
+      dot.style.left = 100 * ((target[0] - Number(image.dataset.x)) / scale / width + 0.5) + "%";
+      dot.style.top = 100 * (0.5 - (target[1] - Number(image.dataset.y)) / scale / height) + "%";
     }
   }
 
@@ -142,44 +142,44 @@
 
   function clear() {
     one("#act").reset();
-    complain("");
+    showProblem("");
     preview();
   }
 
-  /* what stands in the way of sending, in one sentence; nothing where nothing does */
-  function obstacle() {
+  /* Return why the reply cannot be sent; an empty string if it can. */
+  function validationError() {
     if (one("#expert").open && one("#text").value.trim()) return "";
-    const typed = all("[data-point]").filter((field) => field.value.trim() !== "");
-    if (typed.length && !point()) return "A point needs x, y and z.";
-    const wrong = all("#act input[type=number]").find((field) => !field.validity.valid);
-    if (wrong) return wrong.validationMessage;
-    if (one("#done").checked && answer() === null) return "You are done: give your answer first.";
-    if (!Object.keys(reply()).some((name) => name !== "reasoning")) return "Give an answer first.";
+    const filled = all("[data-point]").filter((field) => field.value.trim() !== "");
+    if (filled.length && !point()) return "A point needs x, y and z.";
+    const invalid = all("#act input[type=number]").find((field) => !field.validity.valid);
+    if (invalid) return invalid.validationMessage;
+    if (one("#done").checked && answer() === null) return "Enter an answer, or uncheck “I am done”.";
+    if (!Object.keys(reply()).some((name) => name !== "reasoning")) return "Enter an answer first.";
     return "";
   }
 
   async function send() {
     const key = turn().dataset.key;
     if (!key || sent === key) return;
-    const problem = obstacle();
-    complain(problem);
+    const problem = validationError();
+    showProblem(problem);
     if (problem) return;
     sent = key;
     one("#send").disabled = true;
-    say("Sent. The next view is being drawn.");
+    say("Sent. Rendering the next view.");
     try {
-      const answered = await fetch("reply", {
+      const response = await fetch("reply", {
         method: "POST",
         headers: { "Content-Type": "application/json", "X-Render-Agent-Token": turn().dataset.token },
         body: JSON.stringify({ key, text: text() }),
       });
-      if (!answered.ok) {
-        const told = (await answered.text()).trim();
-        let words = told;
-        try { words = JSON.parse(told).error || told; } catch { /* plain words */ }
-        complain(words);
-        say(words);
-        if (answered.status !== 409) {
+      if (!response.ok) {
+        const body = (await response.text()).trim();
+        let message = body;
+        try { message = JSON.parse(body).error || body; } catch { /* plain text */ }
+        showProblem(message);
+        say(message);
+        if (response.status !== 409) {
           sent = null;
           one("#send").disabled = false;
         }
@@ -187,13 +187,13 @@
     } catch {
       sent = null;
       one("#send").disabled = false;
-      complain("The program does not answer: the reply was not sent.");
+      showProblem("render_agent is not responding. The reply was not sent.");
     }
   }
 
-  /* the page as it is now, in place of the one shown; focus goes to its title, so that it is read out */
+  /* Replace the content with the current page, and focus its title so that screen readers announce it. */
   async function show(first) {
-    const words = first ? "" : one("#problem")?.textContent || "";
+    const problem = first ? "" : one("#problem")?.textContent || "";
     const fresh = new DOMParser().parseFromString(await (await fetch("./")).text(), "text/html");
     const next = fresh.querySelector("#turn");
     if (next.dataset.token !== turn().dataset.token) {
@@ -201,37 +201,37 @@
       return;
     }
     const keys = one("#keys");
-    const unticked = keys && !keys.checked;
+    const keysDisabled = keys && !keys.checked;
     document.title = fresh.title;
     one("header.top").replaceWith(fresh.querySelector("header.top"));
     turn().replaceWith(next);
-    if (unticked && one("#keys")) one("#keys").checked = false;
+    if (keysDisabled && one("#keys")) one("#keys").checked = false;
     window.scrollTo({ top: 0, behavior: "instant" });
     one("#title").focus({ preventScroll: true });
-    say([words, document.title.split(" · ")[0]].filter(Boolean).join(" "));
+    say([problem, document.title.split(" · ")[0]].filter(Boolean).join(" "));
     preview();
   }
 
-  async function watch() {
-    let wait = EVERY;
+  async function poll() {
+    let wait = POLL_MS;
     try {
-      const standing = await (await fetch("state")).json();
-      if (silent > 2) say("");
-      silent = 0;
+      const state = await (await fetch("state")).json();
+      if (failedPolls > 2) say("");
+      failedPolls = 0;
       const shown = turn().dataset.key;
-      if (standing.over ? !one("[data-over]") : (standing.key || "") !== shown) {
-        if (standing.over || standing.key || !shown) await show();
-        else wait = SOON;
-      } else if (sent === shown || !shown) wait = SOON;
-      if (standing.over) return;
+      if (state.over ? !one("[data-over]") : (state.key || "") !== shown) {
+        if (state.over || state.key || !shown) await show();
+        else wait = FAST_POLL_MS;
+      } else if (sent === shown || !shown) wait = FAST_POLL_MS;
+      if (state.over) return;
     } catch {
-      silent += 1;
-      if (silent > 2) {
-        say("The program does not answer: it has ended or was stopped. What was sent is saved;"
-          + " render-agent --continue recent goes on.", { stays: true });
+      failedPolls += 1;
+      if (failedPolls > 2) {
+        say("render_agent is not responding; it has finished or was stopped. Your replies are saved."
+          + " Resume with: render-agent --continue recent", { stays: true });
       }
     }
-    setTimeout(watch, wait);
+    setTimeout(poll, wait);
   }
 
   function keyed(key) {
@@ -296,5 +296,5 @@
 
   window.addEventListener("resize", cutQuestion);
   preview();
-  watch();
+  poll();
 })();

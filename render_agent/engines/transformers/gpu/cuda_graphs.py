@@ -1,17 +1,17 @@
-"""Decoding by CUDA graphs: a step of so many rows is captured once, and then launched as one."""
+"""Decoding with CUDA graphs: a step is captured once per number of rows, and then launched as a whole."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence as Several
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from render_agent.engines.transformers.attention import DecodeAttention, page_slots
 from render_agent.engines.transformers.decode import Decoder
-from render_agent.engines.transformers.gpu.fused_layers import fuse
+from render_agent.engines.transformers.gpu.fused_layers import fuse_layers
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
 from render_agent.engines.transformers.sequences import Sample
 from render_agent.engines.transformers.transformers_options import position_limit
@@ -19,20 +19,27 @@ from render_agent.util.display import stage
 
 LOG = logging.getLogger(__name__)
 
+# Numbers of rows for which a step is captured; smaller batches are padded.
 BUCKETS = (1, 2, 4, *range(8, 64, 8), *range(64, 128, 16), *range(128, 257, 32))
-"""Rows that a step is captured for; fewer are filled up with rows that nobody reads."""
-
-STEPS_WITHOUT_GRAPHS = 64
-"""Steps after graphs were dropped until they are captured again."""
-
-TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
-"""Columns of what a step is given, a row each; the pages are the last and all that follow."""
+STEPS_WITHOUT_GRAPHS = 64  # steps after dropping the graphs until they are captured again
+TOKEN, POSITION, LENGTH, PAGES = (
+    0,
+    1,
+    2,
+    3,
+)  # columns of a step's input; pages fill all columns from the last
 
 
 class GraphDecoder(Decoder):
-    """A decoder whose steps are CUDA graphs, captured before the first prompt.
+    """A decoder that captures its steps as CUDA graphs before the first prompt. Other steps run without graphs.
 
-    longest: tokens of the longest row that is decoded by a graph. What cannot be captured is called as elsewhere.
+    Args:
+        model: The model.
+        cache: The KV cache.
+        axes: Position axes per token.
+        suppressed: Tokens that are never generated.
+        most_rows: Maximum number of rows.
+        longest: Length in tokens of the longest row that a graph supports.
     """
 
     def __init__(
@@ -40,12 +47,12 @@ class GraphDecoder(Decoder):
         model: Any,
         cache: KVCache,
         axes: int,
-        suppressed: Several[int],
+        suppressed: Sequence[int],
         most_rows: int,
         longest: int,
     ) -> None:
         super().__init__(model, cache, axes, suppressed)
-        fuse(model)
+        fuse_layers(model)
         tokens = min(max(longest, 4096), position_limit(model.config) or longest)
         self.most_pages = min(-(-tokens // PAGE_TOKENS), cache.page_limit)
         self.buckets = [rows for rows in BUCKETS if rows < most_rows]
@@ -62,7 +69,7 @@ class GraphDecoder(Decoder):
         self.capture_all()
 
     def capture_all(self) -> None:
-        """Capture every bucket, the largest first, as they share memory; without graphs where that fails."""
+        """Capture all buckets, largest first, because they share memory. On failure, decode without graphs."""
         began = time.perf_counter()
         pool = None
         try:
@@ -71,18 +78,20 @@ class GraphDecoder(Decoder):
                 stage("capturing steps", len(self.buckets), announced=True) as capturing,
             ):
                 for rows in reversed(self.buckets):
-                    self._graphs[rows] = self._captured(rows, pool)
+                    self._graphs[rows] = self._capture(rows, pool)
                     pool = pool or self._graphs[rows].pool()
                     capturing.advance()
-        # A model may do in a step what no graph can hold; memory may be short just now.
+        # A step can contain operations that cannot be captured, or memory may be low.
         except RuntimeError:
-            LOG.warning("steps are not captured", exc_info=True)
+            LOG.warning("decoding without CUDA graphs: capturing failed", exc_info=True)
             self.drop()
             return
-        LOG.info("%d graphs in %.2f s", len(self._graphs), time.perf_counter() - began)
+        LOG.info(
+            "captured %d CUDA graphs in %.2f s", len(self._graphs), time.perf_counter() - began
+        )
 
-    def step(self, rows: Several[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Feed the newest token of every row; return the logits of the next ones, and the likeliest."""
+    def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Feed the newest token of every row, as in `Decoder.step`."""
         count = len(rows)
         pages = max(len(row.sequence.ids) // PAGE_TOKENS + 1 for row in rows)
         if not self._graphs and self._wait:
@@ -104,30 +113,30 @@ class GraphDecoder(Decoder):
         return self._logits[:count], self._tokens[:count]
 
     def drop(self) -> bool:
-        """Give back the graphs' memory; they are captured again after some steps."""
-        there = bool(self._graphs)
+        """Release the memory of the graphs, and capture them again after some steps."""
+        had_graphs = bool(self._graphs)
         self._graphs.clear()
         self._wait = STEPS_WITHOUT_GRAPHS
-        return there
+        return had_graphs
 
-    def _captured(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
+    def _capture(self, rows: int, pool: Any) -> torch.cuda.CUDAGraph:
         device = self.model.device
         self._given[:rows].zero_()
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
-        # What is compiled, planned or allocated at first use happens now.
+        # Warm up: compile kernels and allocate workspaces before capturing.
         with torch.cuda.stream(stream):
             self._compute(rows)
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         graph = torch.cuda.CUDAGraph()
-        # Threads that prepare prompts may use the GPU meanwhile.
+        # thread_local, because threads that build prompts may use the GPU meanwhile.
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             self._compute(rows)
         return graph
 
     def _compute(self, rows: int) -> None:
-        """Compute the logits and the likeliest tokens of some rows into the buffers of `step`."""
+        """Compute the logits and the most likely tokens of some rows into the buffers of `step`."""
         inputs = self._given[:rows]
         lengths, tables = inputs[:, LENGTH].contiguous(), inputs[:, PAGES:]
         call = DecodeAttention(self.cache.layers, page_slots(tables, lengths), tables, lengths + 1)

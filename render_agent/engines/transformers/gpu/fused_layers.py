@@ -1,8 +1,7 @@
 """Fused layers: fewer and larger kernels around the matrix products of known models, on a GPU in half precision.
 
-A layer that is fused does the same as the library's own and rounds in the same places. Elsewhere than
-in calls that read prompts or write replies in pages it is the library's own. What was not checked is left as
-it is, and the log says so.
+A fused layer computes the same as the library's layer and rounds in the same places. It is used only in prefill and
+decoding calls with the paged cache; other calls use the library's layer. Unknown layers are not fused, which is logged.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from render_agent.engines.transformers.attention import current_call, flash
+from render_agent.engines.transformers.attention import current_call, flash_attention
 from render_agent.engines.transformers.gpu.kernels import (
     rms_norm,
     rotate_heads,
@@ -23,18 +22,16 @@ from render_agent.engines.transformers.gpu.kernels import (
 
 LOG = logging.getLogger(__name__)
 
-TEXT_LAYERS = ("Qwen3VLTextDecoderLayer", "Qwen3DecoderLayer")
-"""Classes of layers that norm queries and keys head by head, and whose other parts are those of Llama."""
-
-VISION_ATTENTIONS = ("Qwen3VLVisionAttention",)
-"""Classes of pictures' attention that rotate in float32."""
-
-VISION_MLPS = ("Qwen3VLVisionMLP",)
-"""Classes whose activation is GELU by its tanh form."""
+TEXT_LAYERS = (
+    "Qwen3VLTextDecoderLayer",
+    "Qwen3DecoderLayer",
+)  # Llama layers with per-head norms of Q and K
+VISION_ATTENTIONS = ("Qwen3VLVisionAttention",)  # with rotary embeddings in float32
+VISION_MLPS = ("Qwen3VLVisionMLP",)  # with GELU in its tanh approximation
 
 
-def fuse(model: Any) -> None:
-    """Fuse a model's layers in place, once; its weights stay what they are, those used together side by side."""
+def fuse_layers(model: Any) -> None:
+    """Fuse a model's layers in place. Weights that are used together become views of one tensor."""
     if model.dtype not in (torch.bfloat16, torch.float16):
         LOG.info("layers are not fused: the weights are %s", model.dtype)
         return
@@ -51,26 +48,26 @@ def fuse(model: Any) -> None:
                 _install(module, FusedVisionMLP(module))
             known += hasattr(module, "unfused_forward")
     if not known:
-        LOG.info("layers are not fused: none of %s is known", type(model).__name__)
+        LOG.info("layers are not fused: %s contains no known layers", type(model).__name__)
 
 
 class FusedTextLayer:
-    """One layer of a language model, from hidden states to hidden states (1, tokens, width)."""
+    """A layer of the language model; input and output are hidden states, (1, tokens, width)."""
 
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self.plain = layer.forward
         self.index: int = attention.layer_idx
         self.scale: float = attention.scaling
-        self.qkv = _joined(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.gate_up = _joined(mlp.gate_proj, mlp.up_proj)
+        self.qkv = _join_weights(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.gate_up = _join_weights(mlp.gate_proj, mlp.up_proj)
         self.out, self.down = attention.o_proj.weight, mlp.down_proj.weight
         self.norms = attention.q_norm.weight, attention.k_norm.weight
         self.before, self.between = layer.input_layernorm, layer.post_attention_layernorm
         self.epsilon: float = self.before.variance_epsilon
 
     def __call__(self, hidden_states: torch.Tensor, *args: Any, **more: Any) -> torch.Tensor:
-        """Return the layer's hidden states; the given ones are overwritten."""
+        """Return the hidden states after the layer; the input is overwritten."""
         call = current_call()
         if call is None or "position_embeddings" not in more:
             states: torch.Tensor = self.plain(hidden_states, *args, **more)
@@ -94,7 +91,7 @@ class FusedTextLayer:
 
 
 class FusedVisionAttention:
-    """Attention of pictures' patches, packed one picture after the other, (patches, width)."""
+    """Attention of the vision tower; the patches of all images are packed, (patches, width)."""
 
     def __init__(self, attention: Any) -> None:
         self.plain = attention.forward
@@ -108,7 +105,7 @@ class FusedVisionAttention:
         max_seqlen: int | None = None,
         **more: Any,
     ) -> torch.Tensor:
-        """Return what the patches attend to."""
+        """Return the attention output."""
         own = self.attention
         if current_call() is None or max_seqlen is None or position_embeddings is None:
             output: torch.Tensor = self.plain(
@@ -124,23 +121,29 @@ class FusedVisionAttention:
         cosine, sine = (part.float().contiguous() for part in position_embeddings)
         rotate_patches(qkv, cosine, sine)
         bounds = cu_seqlens.int()
-        most = int(max_seqlen)
-        attended = flash(
-            qkv[:, 0], qkv[:, 1], qkv[:, 2], (bounds, bounds), (most, most), False, own.scaling
+        longest = int(max_seqlen)
+        attended = flash_attention(
+            qkv[:, 0],
+            qkv[:, 1],
+            qkv[:, 2],
+            (bounds, bounds),
+            (longest, longest),
+            False,
+            own.scaling,
         )
         projected: torch.Tensor = own.proj(attended.reshape(patches, -1))
         return projected
 
 
 class FusedVisionMLP:
-    """Two products, the activation within the first."""
+    """The MLP of the vision tower, with the activation fused into the first product."""
 
     def __init__(self, mlp: Any) -> None:
         self.plain = mlp.forward
         self.first, self.second = mlp.linear_fc1, mlp.linear_fc2
 
     def __call__(self, hidden_state: torch.Tensor) -> torch.Tensor:
-        """Return the inner states (patches, width) back at their width."""
+        """Return the output of the MLP, (patches, width)."""
         if current_call() is None or hidden_state.dim() != 2:
             plain: torch.Tensor = self.plain(hidden_state)
             return plain
@@ -157,7 +160,7 @@ def _install(module: Any, fused: Any) -> None:
 
 
 def _is_plain(module: Any) -> bool:
-    """Whether all of a module's products are plain ones, not quantised or adapted, on a GPU."""
+    """True if all linear layers of a module are on a GPU, not quantized and without adapters."""
     linears = [part for part in module.modules() if hasattr(part, "in_features")]
     return all(type(part) is torch.nn.Linear and part.weight.is_cuda for part in linears)
 
@@ -169,11 +172,11 @@ def _is_tanh_gelu(mlp: Any) -> bool:
     )
 
 
-def _joined(*linears: Any) -> torch.Tensor:
-    """Return weights as one, each of which becomes a part of it."""
-    whole = torch.cat([linear.weight.data for linear in linears])
+def _join_weights(*linears: Any) -> torch.Tensor:
+    """Concatenate the weights of linear layers, and replace each weight by a view of the result."""
+    joined = torch.cat([linear.weight.data for linear in linears])
     for linear, part in zip(
-        linears, whole.split([len(linear.weight) for linear in linears]), strict=True
+        linears, joined.split([len(linear.weight) for linear in linears]), strict=True
     ):
         linear.weight.data = part
-    return whole
+    return joined

@@ -1,10 +1,10 @@
-"""Triton kernels: attention of one token a row over pages, and the small steps around a layer's products.
+"""Triton kernels: paged attention of one token per row, and the elementwise steps around a layer's matrix products.
 
-The small steps round where the library's own code rounds, so that they give the same to the bit wherever sums
-are taken in the same order.
+The elementwise steps round in the same places as the library's code, so that results are bit-identical if sums are
+computed in the same order.
 """
 
-# Triton is installed on machines with a GPU alone, and its kernels are no typed Python.
+# Triton is installed only on machines with a GPU, and its kernels are not typed Python.
 # mypy: disable-error-code="import-not-found,untyped-decorator,no-untyped-def"
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_TOKENS = 64
-"""Tokens that a program of attention takes at a time; pages hold a whole number of these."""
+BLOCK_TOKENS = 64  # tokens per iteration of the attention kernel; the page size is a multiple
 
 
 @triton.jit
@@ -26,7 +25,7 @@ def _attend_part(
     ROWS: tl.constexpr, PAGE: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One part of one row's tokens, for the heads that share one head of keys."""
+    """Compute one part of a row's tokens, for the query heads that share one key head."""
     shared, part, row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     count = tl.load(lengths + row)
     blocks = tl.cdiv(tl.cdiv(count, BLOCK), PARTS)
@@ -61,7 +60,7 @@ def _attend_part(
         tl.store(out + at, (mixed / total[:, None]).to(out.dtype.element_ty), mask=inside)
     else:
         place = (row * PARTS + part) * HEADS + heads
-        # A part without tokens weighs nothing.
+        # A part without tokens has zero weight.
         total = tl.where(first < last, total, 1.0)
         share = mixed / total[:, None]
         tl.store(parts + place[:, None] * WIDTH + column[None, :], share, mask=inside)
@@ -70,7 +69,7 @@ def _attend_part(
 
 @triton.jit
 def _join_parts(out, parts, weights, HEADS: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr):
-    """Mix the parts of one row and head by their weights."""
+    """Combine the parts of one row and head with their weights."""
     head, row = tl.program_id(0), tl.program_id(1)
     part = tl.arange(0, PARTS)
     column = tl.arange(0, WIDTH)
@@ -91,11 +90,17 @@ def paged_decode(
     lengths: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Return what one query a row attends to in its row's pages, (rows, heads, width).
+    """Return the attention output of one query per row over the row's pages, (rows, heads, width).
 
-    query: (rows, heads, width). keys, values: (pages, tokens of a page, shared heads, width). tables:
-    (rows, pages of a row) int32. lengths: tokens of a row, at least one, (rows,) int32. Few rows are each cut into
-    parts, so that all of the GPU has work.
+    If there are few rows, each is split into parts to occupy the whole GPU.
+
+    Args:
+        query: (rows, heads, width).
+        keys: (pages, tokens per page, shared heads, width).
+        values: Like `keys`.
+        tables: Pages of every row, (rows, pages) int32.
+        lengths: Number of tokens of every row, at least 1, (rows,) int32.
+        scale: Factor of the scores.
     """
     rows, heads, width = query.shape
     _, page, shared, _ = keys.shape
@@ -127,7 +132,7 @@ def paged_decode(
 def _rms_norm(
     given, added, weight, out, epsilon, WIDTH: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr
 ):  # fmt: skip
-    """One token's hidden state, to which something may be added first in place, divided by its root mean square."""
+    """RMSNorm of one token's hidden state, optionally after an in-place addition."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < WIDTH
@@ -148,9 +153,13 @@ def _rms_norm(
 def rms_norm(
     given: torch.Tensor, weight: torch.Tensor, epsilon: float, added: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return hidden states (tokens, width) divided by their root mean square, times a weight (width,).
+    """Return the RMSNorm of hidden states, (tokens, width).
 
-    given: contiguous. added: what is added to them first, in place.
+    Args:
+        given: Hidden states, (tokens, width), contiguous.
+        weight: (width,).
+        epsilon: Added to the mean square.
+        added: Added to the hidden states first, in place.
     """
     tokens, width = given.shape
     out = torch.empty_like(given)
@@ -164,7 +173,7 @@ def rms_norm(
 
 @triton.jit
 def _silu_mul(given, out, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """SiLU of a token's first half times its second half."""
+    """SiLU of the first half of a token's values, times the second half."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < WIDTH
@@ -189,7 +198,7 @@ def _rotate_heads(
     given, query_weight, key_weight, cosine, sine, query, keys, values, slots, epsilon,
     HEADS: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """One head of one token: queries and keys normed and rotated, keys and values put into their slot."""
+    """Process one head of one token: normalize and rotate queries and keys, store keys and values in their slot."""
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     half: tl.constexpr = WIDTH // 2
@@ -235,10 +244,18 @@ def rotate_heads(
     pages: Any,
     slots: torch.Tensor,
 ) -> torch.Tensor:
-    """Norm and rotate queries and keys; put keys and values into their slots; return queries (tokens, heads, width).
+    """Normalize and rotate queries and keys, store keys and values in the cache, and return the queries.
 
-    given: (tokens, (heads + 2 × shared heads) × width): queries, keys, values. norms: weights of queries and keys,
-    (width,) each. turns: cosines and sines, (tokens, width). pages: `LayerPages`. slots: (tokens,) int64.
+    Args:
+        given: Queries, keys and values, (tokens, (heads + 2 × shared heads) × width).
+        norms: Norm weights of queries and of keys, (width,) each.
+        epsilon: Added to the mean square.
+        turns: Cosines and sines, (tokens, width) each.
+        pages: `LayerPages` of the layer.
+        slots: Slots of the tokens, (tokens,) int64.
+
+    Returns:
+        The queries, (tokens, heads, width).
     """
     shared, width = pages.keys.shape[2:]
     tokens = given.shape[0]
@@ -256,7 +273,7 @@ def _rotate_patches(
     given, cosine, sine, stride, HEADS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
     HALF: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All queries and keys of one patch of a picture, rotated in place."""
+    """Rotate all queries and keys of one image patch in place."""
     patch = tl.program_id(0).to(tl.int64)
     head = tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
@@ -276,9 +293,12 @@ def _rotate_patches(
 
 
 def rotate_patches(given: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> None:
-    """Rotate queries and keys of pictures' patches in place.
+    """Rotate the queries and keys of image patches in place.
 
-    given: (patches, 3, heads, width): queries, keys, values. cosine, sine: (patches, width) float32.
+    Args:
+        given: Queries, keys and values, (patches, 3, heads, width).
+        cosine: (patches, width) float32.
+        sine: (patches, width) float32.
     """
     patches, _, heads, width = given.shape
     half = width // 2

@@ -1,4 +1,4 @@
-"""How many rows go into one call of the model, by what calls were seen to need; where they do not fit, they are halved."""
+"""Chooses the number of rows per model call from the measured memory usage; batches that do not fit are halved."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from render_agent.engines.memory.faults import Fault
 LOG = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 
-FREE_FRACTION = 0.1
-"""Of all memory, what is kept free: blocks are never filled quite, and what was seen is no promise."""
-
-MAX_GROWTH = 16
-"""How many times the tokens of the largest batch so far may be dared next: masks grow faster than tokens do."""
-
-GROW_AFTER = 32
-"""Batches that a ceiling held back, and that went well, after which it is raised."""
+FREE_FRACTION = 0.1  # share of the memory that stays free, for fragmentation and underestimates
+MAX_GROWTH = (
+    16  # largest batch relative to the largest so far; attention masks grow faster than tokens
+)
+GROW_AFTER = 32  # successful batches at the ceiling after which it is raised
 
 
 class Ceiling:
-    """How much one call takes, rows or tokens: halved by a fault, doubled after so many calls without one."""
+    """Limit of the rows or tokens per call: halved after a fault, doubled after `grow_after` successful calls."""
 
     def __init__(self, grow_after: int) -> None:
-        self.most: int | None = None
+        self.limit: int | None = None
         self._grow_after = grow_after
-        self._good = 0
+        self._successes = 0
 
-    def of(self, wanted: int) -> int:
-        """Return how much of this one call takes."""
-        return wanted if self.most is None else min(wanted, self.most)
+    def clamp(self, size: int) -> int:
+        """Return `size`, or the limit if it is lower."""
+        return size if self.limit is None else min(size, self.limit)
 
-    def lower(self, most: int) -> None:
-        """Take no more than so much from now on: twice of it was too much."""
-        self.most, self._good = max(1, most), 0
+    def lower(self, limit: int) -> None:
+        """Set the limit after twice as much was too much."""
+        self.limit, self._successes = max(1, limit), 0
 
-    def succeeded(self, taken: int) -> bool:
-        """So much went well; whether more will be taken from now on."""
-        if self.most is None or 2 * taken < self.most:
+    def record_success(self, size: int) -> bool:
+        """Record a successful call of this size; return True if the limit was raised."""
+        if self.limit is None or 2 * size < self.limit:
             return False
-        self._good += 1
-        if self._good < self._grow_after:
+        self._successes += 1
+        if self._successes < self._grow_after:
             return False
-        self.most, self._good = 2 * self.most, 0
+        self.limit, self._successes = 2 * self.limit, 0
         return True
 
 
 @dataclass
 class Sizing:
-    """Tells how many rows fit; the same calls always lead to the same answers.
+    """Determines how many rows fit in a batch, deterministically from the calls so far.
 
-    Tokens of a batch are counted with padding: its rows times its longest row, and a row is a
-    prompt and the reply that may follow. memory: where they have to fit. most_rows: rows of a batch
-    at the most, whatever memory holds. fraction: of all memory, what is kept free. largest: tokens of the
-    largest batch so far, and needed: the bytes that it took. events: what went wrong and is not told yet.
+    The size of a batch in tokens includes padding: it is the number of rows times the longest row, where a row is a prompt
+    with the longest possible reply.
     """
 
     memory: DeviceMemory
     most_rows: int
+    """Maximum number of rows per batch."""
     fraction: float = FREE_FRACTION
+    """Share of the memory that stays free."""
     ceiling: Ceiling = field(default_factory=lambda: Ceiling(GROW_AFTER))
     largest: int = field(default=0, init=False)
+    """Tokens of the largest batch so far."""
     needed: int = field(default=0, init=False)
+    """Memory of the largest batch so far, in bytes."""
     events: list[str] = field(default_factory=list, init=False)
+    """Recovered faults that have not been reported yet."""
 
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
@@ -75,56 +75,59 @@ class Sizing:
         return events
 
     def observe(self, tokens: int, needed: int) -> None:
-        """Note that a batch of so many tokens needed so many bytes beyond what was in use before."""
+        """Record the additional memory in bytes that a batch of this many tokens needed."""
         if tokens >= self.largest:
             self.largest, self.needed = tokens, max(1, needed)
 
     def budget(self) -> int | None:
-        """Return the tokens that a batch may have now; None where nothing speaks against any number."""
-        limits = [] if self.ceiling.most is None else [self.ceiling.most]
+        """Return the maximum number of tokens of a batch; None if no limit is known."""
+        limits = [] if self.ceiling.limit is None else [self.ceiling.limit]
         if self.largest:
             room = spare(self.memory, self.fraction) * self.largest // self.needed
             limits += [room, MAX_GROWTH * self.largest]
         return min(limits, default=None)
 
     def rows_that_fit(self, tokens: int) -> int:
-        """Return how many rows of so many tokens each fit into one batch: at least one, which is tried."""
+        """Return how many rows of this many tokens fit in one batch, at least 1."""
         return _rows_within(self.budget(), tokens, self.most_rows)
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
-        """Return the places of rows of these lengths, batch after batch, the longest rows first."""
-        return grouped(range(len(lengths)), lengths, self.budget(), self.most_rows)
+        """Split the indices of rows of these lengths into batches, longest rows first."""
+        return split_by_length(range(len(lengths)), lengths, self.budget(), self.most_rows)
 
     def next_batch(self, lengths: Sequence[int]) -> list[int]:
-        """Return the places of one batch: the first row, which waits longest, and those nearest to it in length."""
+        """Return the sorted indices of one batch: the first row and those closest to it in length."""
         budget, longest = self.budget(), lengths[0]
-        nearest = sorted(range(len(lengths)), key=lambda place: abs(lengths[place] - lengths[0]))
+        nearest = sorted(range(len(lengths)), key=lambda index: abs(lengths[index] - lengths[0]))
         batch: list[int] = []
-        for place in nearest:
-            longest = max(longest, lengths[place])
+        for index in nearest:
+            longest = max(longest, lengths[index])
             if batch and len(batch) >= _rows_within(budget, longest, self.most_rows):
                 break
-            batch.append(place)
+            batch.append(index)
         return sorted(batch)
 
 
-def _rows_within(budget: int | None, tokens: int, most: int) -> int:
-    return max(1, most if budget is None else min(most, budget // max(1, tokens)))
+def _rows_within(budget: int | None, tokens: int, max_rows: int) -> int:
+    return max(1, max_rows if budget is None else min(max_rows, budget // max(1, tokens)))
 
 
-def grouped(
-    places: Sequence[int], lengths: Sequence[int], budget: int | None, limit: int
+def split_by_length(
+    indices: Sequence[int], lengths: Sequence[int], budget: int | None, max_rows: int
 ) -> list[list[int]]:
-    """Return the places in batches of similar length, the longest first, in each in their order.
+    """Split indices into batches of similar length, longest first; each batch is sorted.
 
-    lengths: of all rows, by place. A batch has at most `limit` rows, and with padding at most
-    `budget` tokens, unless it is a single row.
+    Args:
+        indices: Indices of the rows to split.
+        lengths: Lengths of all rows in tokens.
+        budget: Maximum number of tokens of a batch with several rows, including padding.
+        max_rows: Maximum number of rows per batch.
     """
-    order = sorted(places, key=lambda place: -lengths[place])
+    order = sorted(indices, key=lambda index: -lengths[index])
     batches = []
     start = 0
     while start < len(order):
-        rows = _rows_within(budget, lengths[order[start]], limit)
+        rows = _rows_within(budget, lengths[order[start]], max_rows)
         batches.append(sorted(order[start : start + rows]))
         start += rows
     return batches
@@ -135,40 +138,46 @@ def fit_rows(
     attempt: Callable[[Sequence[int]], Sequence[Outcome] | Fault],
     sizing: Sizing,
 ) -> list[Outcome | Fault]:
-    """Return the result of every row, in their order, or why it has none.
+    """Process all rows in batches that fit in memory.
 
-    lengths: tokens of each row, the reply that may follow included. attempt: calls the model with the
-    rows of these places, and returns the result of each, or why all failed, its memory given back by then. A batch that fails is
-    halved, until a single row is left that has failed twice where memory ran out: what is in the way of the first
-    attempt may be gone in the second.
+    A batch that fails is halved. A single row that runs out of memory is retried once, because the cause may be
+    temporary.
+
+    Args:
+        lengths: Tokens of each row, including the longest possible reply.
+        attempt: Calls the model with the rows at some indices; returns their results, or the fault after the memory
+            has been released.
+        sizing: Chooses the batches.
+
+    Returns:
+        The result or the fault of every row, in order.
     """
     results: dict[int, Outcome | Fault] = {}
     waiting = deque(sizing.batches(lengths))
     retried: set[int] = set()
     while waiting:
         batch = waiting.popleft()
-        rows, tokens = len(batch), len(batch) * max(lengths[place] for place in batch)
-        if rows > 1 and tokens > (most := sizing.ceiling.of(tokens)):
-            waiting.extendleft(reversed(grouped(batch, lengths, most, rows)))
+        rows, tokens = len(batch), len(batch) * max(lengths[index] for index in batch)
+        if rows > 1 and tokens > (limit := sizing.ceiling.clamp(tokens)):
+            waiting.extendleft(reversed(split_by_length(batch, lengths, limit, rows)))
             continue
         outcome = attempt(batch)
         if not isinstance(outcome, Fault):
             results.update(zip(batch, outcome, strict=True))
-            sizing.events += ["batch_grown"] if sizing.ceiling.succeeded(tokens) else []
+            sizing.events += ["batch_grown"] if sizing.ceiling.record_success(tokens) else []
             continue
         if outcome.out_of_memory:
             LOG.warning("out of memory with %d rows and %d tokens", rows, tokens)
             sizing.events.append("out_of_memory")
         if rows > 1:
-            # A single row teaches nothing, since none is smaller.
             if outcome.out_of_memory:
                 sizing.ceiling.lower(tokens // rows * ((rows + 1) // 2))
                 sizing.events.append("batch_halved")
-            waiting.extendleft(reversed(grouped(batch, lengths, None, (rows + 1) // 2)))
+            waiting.extendleft(reversed(split_by_length(batch, lengths, None, (rows + 1) // 2)))
         elif outcome.out_of_memory and batch[0] not in retried:
             retried.add(batch[0])
             waiting.appendleft(batch)
             sizing.events.append("retried")
         else:
             results[batch[0]] = outcome
-    return [results[place] for place in range(len(lengths))]
+    return [results[index] for index in range(len(lengths))]

@@ -1,4 +1,4 @@
-"""Dialogues with pictures → prompts as token ids, and the tensors of one batch of them."""
+"""Turns dialogues with images into token ids and batch tensors."""
 
 from __future__ import annotations
 
@@ -13,74 +13,79 @@ from PIL.Image import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.byte_cache import ByteCache
-from render_agent.engines.checkpoint.special_tokens import disarming
+from render_agent.engines.checkpoint.special_tokens import special_token_escaper
 from render_agent.engines.engine import Request
 from render_agent.engines.families.model_families import family_of
-from render_agent.engines.families.pictures import Grid, PictureCost, PictureForm, Tensors, joined
+from render_agent.engines.families.pictures import (
+    Grid,
+    PictureCost,
+    PictureForm,
+    Tensors,
+    concatenate,
+)
 
-PICTURE_BYTES = 256 * 2**20
-"""What the pixel values that are kept for later turns may take."""
-
-REMEMBERED = 2**16
-"""How many pictures are remembered by their size."""
-
-COMPARED_TOKENS = 256
-"""Tokens that are compared in one go."""
+MAX_IMAGE_CACHE_BYTES = 256 * 2**20  # pixel values cached for later turns
+SIZE_CACHE_ENTRIES = 2**16  # images whose size is cached
+COMPARE_CHUNK_TOKENS = (
+    256  # slices of this length are compared at once, which is faster than token by token
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PromptPicture:
-    """One picture of a prompt.
-
-    start: where its first token stands in the prompt's ids. tokens: how many there are from it to the last,
-    those between its rows included. grid: its patches, frames × rows × columns; None where the model is told
-    of none. rows: of `pixel_values`. values: gives its tensors, computed when they are asked for and kept for
-    a while: of `pixel_values` (patches, width) for Qwen-VL, (tiles, 3, height, width) for InternVL; raises
-    what the picture causes.
-    """
+class PromptImage:
+    """One image of a prompt."""
 
     file: str
     start: int
+    """Index of its first token in the prompt's ids."""
     tokens: int
+    """Number of tokens from its first to its last, including separators between its rows."""
     grid: Grid | None
+    """Patches (frames, rows, columns); None if the model does not get a grid."""
     rows: int
-    values: PictureValues = field(repr=False, compare=False)
+    """Rows of `pixel_values`."""
+    values: ImageTensors = field(repr=False, compare=False)
+    """Computes or returns the cached tensors; raises any error that the image causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """One dialogue, ready to be put into a batch.
-
-    text: as the chat template writes it, with a placeholder for every picture. ids: all its tokens,
-    pictures included, without padding. shown: its pictures, in order; for a family of which
-    only the processor knows where they stand, they are `pictures`. For a family with
-    recurrent layers kept is how many of its tokens every later prompt of the dialogue begins with, and
-    continues says whether that is all of them, so that it may go on behind the very reply.
-    """
+    """The prompt of one request."""
 
     text: str
+    """The rendered chat template with a placeholder for every image."""
     ids: tuple[int, ...]
-    pictures: tuple[Image, ...] = ()
-    shown: tuple[PromptPicture, ...] = ()
-    kept: int = 0
-    continues: bool = False
+    """All tokens including those of images, without padding."""
+    raw_images: tuple[Image, ...] = ()
+    """The images, for families whose processor has to see the whole prompt."""
+    images: tuple[PromptImage, ...] = ()
+    """The images, for all other families."""
+    stable_tokens: int = 0
+    """Length of the prefix that all later prompts of the dialogue share. Only for recurrent families."""
+    is_stable: bool = False
+    """True if later prompts contain this whole prompt, so that they can also reuse the reply's state."""
 
     @property
-    def picture_count(self) -> int:
-        """How many pictures the dialogue shows."""
-        return len(self.pictures) + len(self.shown)
+    def image_count(self) -> int:
+        """Number of images."""
+        return len(self.raw_images) + len(self.images)
 
     @property
     def pixel_rows(self) -> int:
-        """How many rows of `pixel_values` they have; one each where only the processor knows them."""
-        return len(self.pictures) + sum(picture.rows for picture in self.shown)
+        """Rows of `pixel_values` of all images; one per image in `raw_images`."""
+        return len(self.raw_images) + sum(image.rows for image in self.images)
 
 
 class PromptBuilder:
-    """Turns requests into prompts, and prompts into the tensors that the model's own processor would give.
+    """Turns requests into prompts, and prompts into the same tensors as the model's own processor.
 
-    Earlier pictures of a dialogue are not read again: the size of each is remembered, and its pixel values are kept,
-    in at most `PICTURE_BYTES` wherever they were computed. Safe to use from several threads.
+    Thread-safe. Sizes and tensors of images are cached, so that earlier images of a dialogue are not read again.
+
+    Args:
+        processor: The model's processor.
+        model_type: `model_type` of the model's configuration.
+        options: Engine options of the family, and `chat_template_kwargs`.
+        device: Device that splits images into patches; on a CPU this takes about 35 ms for 640 × 480 pixels.
     """
 
     def __init__(
@@ -90,10 +95,6 @@ class PromptBuilder:
         options: Mapping[str, Any] | None = None,
         device: str = "cpu",
     ) -> None:
-        """Take a model's processor; options are those of its family, and `chat_template_kwargs`.
-
-        device: where pictures are cut into patches; on a CPU that takes some 35 ms for 640 × 480.
-        """
         self.processor = processor
         self.tokenizer = processor.tokenizer
         self.family = family_of(model_type)
@@ -101,49 +102,57 @@ class PromptBuilder:
         self.template: Mapping[str, Any] = (options or {}).get("chat_template_kwargs") or {}
         make = self.family.pictures
         self.form: PictureForm | None = make(processor, options or {}) if make else None
-        self.kept: ByteCache[Tensors] = ByteCache(PICTURE_BYTES)
-        self._disarmed = disarming(self.tokenizer)
+        self.image_cache: ByteCache[Tensors] = ByteCache(MAX_IMAGE_CACHE_BYTES)
+        self._escape_special_tokens = special_token_escaper(self.tokenizer)
         self._added = set(self.tokenizer.get_added_vocab().values())
-        # A file's name says what it shows only together with what reads it: the run.
-        self._size = lru_cache(REMEMBERED)(_size)
-        # A tokenizer of the tokenizers library cannot be borrowed twice when its padding changes.
-        self._tokenizing = Lock()
+        # The key includes the function that reads the file: other runs have other files of the same name.
+        self._size = lru_cache(SIZE_CACHE_ENTRIES)(_size)
+        # A Rust tokenizer raises an error if its padding changes while another thread uses it.
+        self._tokenizer_lock = Lock()
 
     def prepare(self, request: Request) -> PreparedPrompt:
-        """Return one request as a prompt.
+        """Build the prompt of a request.
 
-        ValueError where a text holds what stands for a picture. Raises whatever its pictures or its texts cause.
+        Raises:
+            ValueError: A text contains an image or video placeholder.
+            Exception: Any error that an image or a text causes in the libraries.
         """
-        text = self.written(request.messages)
+        text = self.render_template(request.messages)
         pieces = (piece for message in request.messages for piece in message["content"])
         files = [piece["image"] for piece in pieces if piece["type"] == "image"]
         if self.form is None:
-            pictures = tuple(request.picture(file).convert("RGB") for file in files)
-            prompt = PreparedPrompt(text, (), pictures)
-            return replace(prompt, ids=tuple(self.processed([prompt])["input_ids"][0].tolist()))
-        self._check(text, len(files))
+            raw_images = tuple(request.picture(file).convert("RGB") for file in files)
+            prompt = PreparedPrompt(text, (), raw_images)
+            return replace(prompt, ids=tuple(self.process([prompt])["input_ids"][0].tolist()))
+        self._check_placeholders(text, len(files))
         costs = [self.form.cost(*self._size(request.picture, file)) for file in files]
         ids = self._tokens(text, costs)
-        shown = tuple(self._found(request, files, costs, ids, self.form))
+        images = tuple(self._locate_images(request, files, costs, ids, self.form))
         if not self.family.recurrent:
-            return PreparedPrompt(text, ids=ids, shown=shown)
-        lasting = self._lasting(request, ids, costs)
-        kept = max((n + 1 for n in range(lasting) if ids[n] in self._added), default=0)
-        return PreparedPrompt(text, ids=ids, shown=shown, kept=kept, continues=lasting == len(ids))
+            return PreparedPrompt(text, ids=ids, images=images)
+        shared = self._shared_with_later(request, ids, costs)
+        # Text behind the last added token could be tokenized differently in a longer prompt.
+        stable = max((n + 1 for n in range(shared) if ids[n] in self._added), default=0)
+        is_stable = shared == len(ids)
+        return PreparedPrompt(
+            text, ids=ids, images=images, stable_tokens=stable, is_stable=is_stable
+        )
 
-    def _lasting(self, request: Request, ids: Sequence[int], costs: Sequence[PictureCost]) -> int:
-        """Return how many tokens of a prompt any later prompt of its dialogue begins with.
+    def _shared_with_later(
+        self, request: Request, ids: Sequence[int], costs: Sequence[PictureCost]
+    ) -> int:
+        """Return the length of the prefix that a prompt shares with later prompts of its dialogue.
 
-        That is asked of the chat template with some reply and some next message: what a reply has been opened
-        with, such as a thought, may not stand in the history.
+        It is found by rendering an example of a later prompt. The beginning of a reply in the generation prompt,
+        such as the mark of a thought, may be missing from the history.
         """
         later = [*request.messages, chat.assistant("{}"), chat.message("user", chat.text("next"))]
-        return common_tokens(ids, self._tokens(self.written(later, generate=False), costs))
+        return common_tokens(ids, self._tokens(self.render_template(later, generate=False), costs))
 
-    def written(self, messages: Sequence[chat.Message], generate: bool = True) -> str:
-        """Return messages as the chat template writes them. generate: whether a reply is to follow."""
+    def render_template(self, messages: Sequence[chat.Message], generate: bool = True) -> str:
+        """Render the chat template; `generate` adds the generation prompt."""
         text: str = self.processor.apply_chat_template(
-            self._disarmed(messages),
+            self._escape_special_tokens(messages),
             tokenize=False,
             add_generation_prompt=generate,
             **self.template,
@@ -151,112 +160,115 @@ class PromptBuilder:
         return text
 
     def encode(self, prompts: Sequence[PreparedPrompt], device: str | None = None) -> Any:
-        """Return the tensors of a batch as the processor would give them, padded on the left.
+        """Return the model inputs of a batch, padded on the left, as the processor would.
 
-        `input_ids` and `attention_mask` are (rows, length); all that the model's positions depend
-        on is there too. Of a known family earlier pictures come from what is kept. device: where pictures are
-        cut into patches from now on.
+        Args:
+            prompts: The prompts of the batch.
+            device: Device that splits images into patches from now on; None for no change.
+
+        Returns:
+            `input_ids` and `attention_mask`, (rows, length), and all other inputs of the model.
         """
         if device is not None:
             self.device = device
         if self.form is None:
-            return self.processed(prompts)
+            return self.process(prompts)
         import torch
         from transformers import BatchFeature
 
         ids = [list(prompt.ids) for prompt in prompts]
         rows = {"input_ids": ids, "attention_mask": [[1] * len(row) for row in ids]}
-        if self.type_names:
+        if self.type_id_names:
             types = self.processor.create_mm_token_type_ids(ids)
-            rows |= dict.fromkeys(self.type_names, types)
-        filling = {"input_ids": self.tokenizer.pad_token_id}
+            rows |= dict.fromkeys(self.type_id_names, types)
+        padding = {"input_ids": self.tokenizer.pad_token_id}
         length = max(map(len, ids))
         tensors = {
             name: torch.tensor(
-                [[filling.get(name, 0)] * (length - len(row)) + list(row) for row in values]
+                [[padding.get(name, 0)] * (length - len(row)) + list(row) for row in values]
             )
             for name, values in rows.items()
         }
-        if shown := [picture.values() for prompt in prompts for picture in prompt.shown]:
-            tensors |= joined(shown, self.family.picture_axis)
+        if images := [image.values() for prompt in prompts for image in prompt.images]:
+            tensors |= concatenate(images, self.family.picture_axis)
         return BatchFeature(tensors)
 
     @cached_property
-    def type_names(self) -> set[str]:
-        """What the processor calls the kinds of tokens that it tells the model, where it does."""
-        with self._tokenizing:
+    def type_id_names(self) -> set[str]:
+        """Names of the token type inputs of the model, as returned by the processor."""
+        with self._tokenizer_lock:
             return {name for name in self.processor(text=["a"]) if name.endswith("token_type_ids")}
 
-    def processed(self, prompts: Sequence[PreparedPrompt]) -> Any:
-        """Return what the processor itself makes of texts and pictures, padded on the left."""
+    def process(self, prompts: Sequence[PreparedPrompt]) -> Any:
+        """Return the model inputs of a batch, padded on the left, computed by the processor itself."""
         arguments: dict[str, Any] = dict(self.form.arguments) if self.form is not None else {}
-        if any(prompt.picture_count for prompt in prompts):
+        if any(prompt.image_count for prompt in prompts):
             arguments["images"] = [
-                [*prompt.pictures, *(picture.values.scaled() for picture in prompt.shown)]
+                [*prompt.raw_images, *(image.values.resized_image() for image in prompt.images)]
                 for prompt in prompts
             ]
-        with self._tokenizing:
+        with self._tokenizer_lock:
             inputs = self.processor(
                 text=[prompt.text for prompt in prompts],
                 padding=True,
-                # The side that a processor was saved with is not restored when it is loaded.
+                # Loading a processor does not restore its padding side.
                 padding_side="left",
                 return_tensors="pt",
                 **arguments,
             )
-            # Its padding is changed back before other threads use the tokenizer.
+            # Reset the padding before other threads use the tokenizer.
             self.tokenizer("")
         return inputs
 
     def retire(self, question_id: str) -> None:
-        """Forget the pictures that no other question is shown."""
-        self.kept.retire(question_id)
+        """Drop the cached images that no other question uses."""
+        self.image_cache.retire(question_id)
 
-    def values(
-        self, form: PictureForm, key: tuple[Callable[[str], Image], str], owner: str
+    def tensors_of(
+        self, form: PictureForm, source: tuple[Callable[[str], Image], str], owner: str
     ) -> Tensors:
-        """Return the tensors of a picture of a question, by what reads it and its file."""
-        place: Hashable = (*key, self.device)
-        values = self.kept.get(place, owner)
-        if values is None:
-            read, file = key
-            values = form.values(read(file).convert("RGB"), self.device)
-            self.kept.put(place, values, sum(v.nbytes for v in values.values()), owner)
-        return values
+        """Return the cached or computed tensors of an image; `source` is the function that reads it and its file."""
+        key: Hashable = (*source, self.device)
+        tensors = self.image_cache.get(key, owner)
+        if tensors is None:
+            read, file = source
+            tensors = form.tensors(read(file).convert("RGB"), self.device)
+            self.image_cache.put(key, tensors, sum(t.nbytes for t in tensors.values()), owner)
+        return tensors
 
-    def _check(self, text: str, pictures: int) -> None:
-        """ValueError where texts of the dialogue put together hold a placeholder.
+    def _check_placeholders(self, text: str, num_images: int) -> None:
+        """Raise ValueError if texts of the dialogue form a placeholder when they are concatenated.
 
-        Version 5.17 takes one for a picture of the next row.
+        The processor of transformers 5.17 would replace it with the image of the next row.
         """
         image, video = self.processor.image_token, getattr(self.processor, "video_token", None)
-        if text.count(image) != pictures:
-            raise ValueError(f"a text holds {image}, which stands for a picture")
+        if text.count(image) != num_images:
+            raise ValueError(f"a text contains the image placeholder {image}")
         if video and video in text:
-            raise ValueError(f"a text holds {video}, which stands for a video")
+            raise ValueError(f"a text contains the video placeholder {video}")
 
     def _tokens(self, text: str, costs: Sequence[PictureCost]) -> tuple[int, ...]:
-        """Return the tokens of a prompt whose text has a placeholder for every picture."""
+        """Return the tokens of a prompt whose text has a placeholder for every image."""
         if costs and self.form is not None:
-            text = self.form.written(text, [cost.text for cost in costs])
-        with self._tokenizing:
+            text = self.form.expand_placeholders(text, [cost.text for cost in costs])
+        with self._tokenizer_lock:
             return tuple(self.tokenizer(text)["input_ids"])
 
-    def _found(
+    def _locate_images(
         self,
         request: Request,
         files: Sequence[str],
         costs: Sequence[PictureCost],
         ids: Sequence[int],
         form: PictureForm,
-    ) -> Iterator[PromptPicture]:
-        """Give the pictures of a prompt, from the first token of each to its last."""
-        places = iter([place for place, token in enumerate(ids) if token == form.token])
+    ) -> Iterator[PromptImage]:
+        """Yield the images of a prompt with the positions of their tokens."""
+        indices = iter([index for index, token in enumerate(ids) if token == form.token])
         for file, cost in zip(files, costs, strict=True):
-            if own := list(islice(places, cost.tokens)):
-                values = PictureValues(self, form, (request.picture, file), request.question_id)
+            if own := list(islice(indices, cost.tokens)):
+                values = ImageTensors(self, form, (request.picture, file), request.question_id)
                 tokens = own[-1] + 1 - own[0]
-                yield PromptPicture(file, own[0], tokens, cost.grid, cost.rows, values)
+                yield PromptImage(file, own[0], tokens, cost.grid, cost.rows, values)
 
 
 def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:
@@ -264,28 +276,28 @@ def _size(read: Callable[[str], Image], file: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureValues:
-    """Gives the tensors of one picture; equal for equal pictures."""
+class ImageTensors:
+    """Returns the tensors of one image when called. Two instances are equal if their images are the same."""
 
     inputs: PromptBuilder
     form: PictureForm
-    key: tuple[Callable[[str], Image], str]
+    source: tuple[Callable[[str], Image], str]
     owner: str = field(compare=False)
 
     def __call__(self) -> Tensors:
-        return self.inputs.values(self.form, self.key, self.owner)
+        return self.inputs.tensors_of(self.form, self.source, self.owner)
 
-    def scaled(self) -> Image:
-        """Return the picture itself, read again, as the processor takes it."""
-        read, file = self.key
-        return self.form.scaled(read(file).convert("RGB"))
+    def resized_image(self) -> Image:
+        """Read the image again and resize it for the processor."""
+        read, file = self.source
+        return self.form.resize(read(file).convert("RGB"))
 
 
 def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two sequences have in common from their start."""
+    """Return the length of the common prefix of two sequences."""
     shorter = min(len(first), len(second))
-    for start in range(0, shorter, COMPARED_TOKENS):
-        end = min(start + COMPARED_TOKENS, shorter)
+    for start in range(0, shorter, COMPARE_CHUNK_TOKENS):
+        end = min(start + COMPARE_CHUNK_TOKENS, shorter)
         if tuple(first[start:end]) != tuple(second[start:end]):
-            return next(place for place in range(start, end) if first[place] != second[place])
+            return next(index for index in range(start, end) if first[index] != second[index])
     return shorter

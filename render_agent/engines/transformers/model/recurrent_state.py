@@ -1,15 +1,14 @@
-"""Recurrent states: what layers without keys carry from token to token, in slots beside the pages of a KV cache.
+"""States of recurrent layers, in slots next to the pages of a KV cache.
 
-A state cannot be taken back to where it was some tokens ago. So the one before the last generation prompt is
-kept: a dialogue's history may hold the reply in other tokens than it was written in, or leave its thoughts out.
+A state cannot be rewound to an earlier token, so the state before the last generation prompt is kept: the history of a
+dialogue may tokenize a reply differently or omit its thoughts.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterator
-from collections.abc import Sequence as Several
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,71 +16,72 @@ from typing import Any, TypeAlias
 
 import torch
 
-ZERO, SCRATCH = 0, 1
-"""The slot of a dialogue's beginning, which nobody writes, and the one of rows that only fill up a batch."""
+ZERO, SCRATCH = 0, 1  # slots of the initial state (never written) and of padding rows (never read)
 
-KEPT, LIVE, SPARE = 0, 1, 2
-"""A dialogue's slots, in this order: before its last generation prompt, behind its newest token, to be written next.
-
-A call reads one and writes another, so that it can be made again where it fails.
-"""
-
+# Slots of a dialogue: the state before its last generation prompt, the state after its newest token, and the target of
+# the next call. A call never writes the slot that it reads, so that it can be repeated after a failure.
+SNAPSHOT, LIVE, SPARE = 0, 1, 2
 SLOTS = 3
-"""Slots of a dialogue whose reply is written."""
 
 
 @dataclass(eq=False)
 class SequenceStates:
-    """The slots of one dialogue, and how many of its tokens two of them stand behind; none for other models."""
+    """The state slots of one dialogue; empty for models without recurrent layers."""
 
     slots: list[int] = field(default_factory=list)
-    kept_at: int = 0
-    live_at: int = 0
+    snapshot_tokens: int = 0
+    """Number of tokens before the state in slot SNAPSHOT."""
+    live_tokens: int = 0
+    """Number of tokens before the state in slot LIVE."""
     _next: tuple[list[int], int, int] | None = None
 
     def cached_tokens(self, tokens: int) -> int:
-        """Return behind how many tokens, at most so many, there is a state."""
-        standing = [self.kept_at, self.live_at if len(self.slots) > LIVE else 0]
-        return max((place for place in standing if place <= tokens), default=0)
+        """Return the largest number of tokens, at most `tokens`, after which a state is stored."""
+        stored = [self.snapshot_tokens, self.live_tokens if len(self.slots) > LIVE else 0]
+        return max((count for count in stored if count <= tokens), default=0)
 
     def source(self, start: int) -> int:
-        """Return the slot of the state behind so many tokens."""
+        """Return the slot of the state after `start` tokens."""
         if not start:
             return ZERO
-        return self.slots[KEPT if start == self.kept_at else LIVE]
+        return self.slots[SNAPSHOT if start == self.snapshot_tokens else LIVE]
 
-    def parts(self, start: int, kept: int, end: int) -> list[tuple[int, int, int, int]]:
-        """Return how the tokens from `start` to `end` are read, so that the state behind `kept` is kept too.
+    def parts(self, start: int, snapshot: int, end: int) -> list[tuple[int, int, int, int]]:
+        """Plan the read of the tokens from `start` to `end`, storing the state after `snapshot` tokens, too.
 
-        Each part: where it starts and ends, the slot that it goes on from, and the one that it leaves its state in.
+        Returns:
+            One or two parts: start, end, slot of the state before it, and slot for the state after it.
         """
         source = self.source(start)
         first, second = [slot for slot in reversed(self.slots) if slot != source][:2]
-        if not start < kept < end:
+        if not start < snapshot < end:
             spare = next(slot for slot in self.slots[LIVE:] if slot != first)
-            self._next = [self.slots[KEPT], first, spare], self.kept_at, end
+            self._next = [self.slots[SNAPSHOT], first, spare], self.snapshot_tokens, end
             return [(start, end, source, first)]
         spare = next(slot for slot in self.slots if slot not in (first, second))
-        self._next = [first, second, spare], kept, end
-        return [(start, kept, source, first), (kept, end, first, second)]
+        self._next = [first, second, spare], snapshot, end
+        return [(start, snapshot, source, first), (snapshot, end, first, second)]
 
     def mark_read(self) -> None:
-        """Note that the parts that were planned have been read."""
+        """Record that the planned parts have been read."""
         if self._next is not None:
-            (self.slots, self.kept_at, self.live_at), self._next = self._next, None
+            (self.slots, self.snapshot_tokens, self.live_tokens), self._next = self._next, None
 
     def mark_written(self) -> None:
-        """A token more has been written."""
+        """Record that one more token has been generated."""
         if self.slots:
             self.slots[LIVE], self.slots[SPARE] = self.slots[SPARE], self.slots[LIVE]
-            self.live_at += 1
+            self.live_tokens += 1
 
 
 class StatePool:
-    """The states of all dialogues: for every recurrent layer its tensors, each (slots, …)."""
+    """The states of all dialogues: for every recurrent layer its tensors, each (slots, …).
+
+    Args:
+        model: The model. Layers with a convolution along the tokens are recurrent. No slots are allocated yet.
+    """
 
     def __init__(self, model: Any) -> None:
-        """Find a model's recurrent layers: those with a convolution along the tokens. Slots come later."""
         self.modules = [
             module
             for module in model.modules()
@@ -100,7 +100,7 @@ class StatePool:
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of one state."""
+        """Size of one state in bytes."""
         return sum(
             part.shape[1:].numel() * part.element_size()
             for parts in self.layers.values()
@@ -109,28 +109,28 @@ class StatePool:
 
     @property
     def bytes(self) -> int:
-        """What all states take, used or not."""
+        """Size of all slots in bytes."""
         return self.count * self.slot_bytes
 
     @property
     def bytes_per_sequence(self) -> int:
-        """What the states of a dialogue take whose reply is written."""
+        """Size of a dialogue's states in bytes while its reply is generated."""
         return SLOTS * self.slot_bytes
 
     def grow(self, dialogues: int = 1) -> None:
-        """Make room for the states of so many dialogues more. Raises what the allocator raises."""
-        there, count = self.count, self.count + SLOTS * dialogues
+        """Allocate slots for this many more dialogues. Raises any error of the allocator."""
+        allocated, count = self.count, self.count + SLOTS * dialogues
         with torch.inference_mode():
             for parts in self.layers.values():
-                for place, old in enumerate(parts):
+                for index, old in enumerate(parts):
                     if len(old) < count:
-                        parts[place] = old.new_zeros((count, *old.shape[1:]))
-                        parts[place][:there] = old[:there]
-        self._free += range(there, count)
+                        parts[index] = old.new_zeros((count, *old.shape[1:]))
+                        parts[index][:allocated] = old[:allocated]
+        self._free += range(allocated, count)
         self.count = count
 
     def reserve(self, states: SequenceStates, room: int) -> bool:
-        """Give a dialogue all its slots; whether there are enough. room: bytes by which the pool may grow."""
+        """Reserve all slots of a dialogue; return False if there are too few and `room` bytes are too little to grow."""
         missing = SLOTS - len(states.slots)
         if missing > len(self._free):
             fitting = room // max(1, self.bytes_per_sequence)
@@ -140,39 +140,41 @@ class StatePool:
         states.slots += [self._free.pop() for _ in range(missing)]
         return True
 
-    def rest(self, states: SequenceStates, keeps_reply: bool) -> None:
-        """Free the slots that a dialogue does not need until its next turn.
+    def trim(self, states: SequenceStates, keeps_reply: bool) -> None:
+        """Release the slots that a dialogue does not need until its next turn.
 
-        keeps_reply: whether its next prompt may go on behind the very tokens of its reply.
+        Args:
+            states: The slots of the dialogue.
+            keeps_reply: Keep the state after the reply, because the next prompt contains the reply's exact tokens.
         """
-        needed = LIVE + 1 if keeps_reply else KEPT + 1
+        needed = LIVE + 1 if keeps_reply else SNAPSHOT + 1
         self._free += states.slots[needed:]
         del states.slots[needed:]
 
     def release(self, states: SequenceStates) -> None:
-        """Take back all slots of a dialogue."""
+        """Release all slots of a dialogue."""
         self._free += states.slots
-        states.slots, states.kept_at, states.live_at = [], 0, 0
+        states.slots, states.snapshot_tokens, states.live_tokens = [], 0, 0
 
     def copy(self, source: SequenceStates, target: SequenceStates, tokens: int) -> None:
-        """Let a dialogue, which has its slots, begin with another's state behind so many tokens."""
+        """Initialize a dialogue, whose slots are reserved, with another's state after this many tokens."""
         with torch.inference_mode():
             for parts in self.layers.values():
                 for part in parts:
-                    part[target.slots[KEPT]] = part[source.source(tokens)]
-        target.kept_at = tokens
+                    part[target.slots[SNAPSHOT]] = part[source.source(tokens)]
+        target.snapshot_tokens = tokens
 
-    def set_aside(self) -> None:
-        """Make the slots that belong to no dialogue."""
+    def reserve_special_slots(self) -> None:
+        """Allocate the slots ZERO and SCRATCH."""
         self.grow()
         self._free = [slot for slot in self._free if slot not in (ZERO, SCRATCH)]
 
     def read(self, layer: int, slots: torch.Tensor) -> list[torch.Tensor]:
-        """Return copies of a layer's tensors in the slots of several rows, each (rows, …)."""
+        """Return copies of a layer's tensors for several rows, each (rows, …)."""
         return [part.index_select(0, slots.to(part.device)) for part in self.layers[layer]]
 
-    def write(self, layer: int, slots: torch.Tensor | None, parts: Several[torch.Tensor]) -> None:
-        """Put a layer's tensors, each (rows, …), into slots; without slots, lay the layer out after them."""
+    def write(self, layer: int, slots: torch.Tensor | None, parts: Sequence[torch.Tensor]) -> None:
+        """Store a layer's tensors, each (rows, …), in slots; if `slots` is None, lay out the layer like them."""
         if slots is None:
             self.layers[layer] = [part.new_zeros((0, *part.shape[1:])) for part in parts]
             return
@@ -181,77 +183,76 @@ class StatePool:
 
 
 Batch: TypeAlias = "tuple[int, tuple[int, ...], torch.Tensor | None, torch.Tensor | None]"
-"""Parts that are read side by side: how many tokens each has, where each starts, and the slots of each."""
+"""Parts of the same length that are read together: length, start of each, source slots and target slots."""
 
 
 @dataclass(frozen=True)
 class StateCall:
-    """What one call of the model does in its recurrent layers.
-
-    parts: of prompts that are read, as `SequenceStates.parts` gives them, among the tokens of the call; without a
-    slot to leave its state in, a part lays the pool out. Parts of one length, such as generation prompts, are read
-    side by side. Or rows: of one new token each, the slots to go on from and to write to, (rows,) int64 each.
-    """
+    """The use of recurrent states in one call of the model: either `parts` (prefill) or `rows` (decoding)."""
 
     pool: StatePool
-    parts: Several[tuple[int, int, int, int | None]] = ()
+    parts: Sequence[tuple[int, int, int, int | None]] = ()
+    """Parts as returned by `SequenceStates.parts`, with positions among the packed tokens of the call. If the target
+    slot is None, the call lays out the pool."""
     rows: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Source and target slots of rows with one new token each, (rows,) int64 each."""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let the layers go on from these states within."""
-        before = [vars(module).get("forward") for module in self.pool.modules]
+        """Make the recurrent layers use these states within the context."""
+        originals = [vars(module).get("forward") for module in self.pool.modules]
         try:
             for module in self.pool.modules:
                 module.forward = partial(self._forward, module.layer_idx, module.forward)
             yield
         finally:
-            for module, forward in zip(self.pool.modules, before, strict=True):
+            for module, forward in zip(self.pool.modules, originals, strict=True):
                 del module.forward
                 if forward is not None:
                     module.forward = forward
 
     @cached_property
     def batches(self) -> list[Batch]:
-        """The parts in batches of one length, those that go on from another behind it."""
-        written = {target for *_, target in self.parts}
-        alike = defaultdict(list)
+        """The parts grouped by length; parts that depend on the state after another part come last."""
+        all_targets = {target for *_, target in self.parts}
+        groups = defaultdict(list)
         for start, end, source, target in self.parts:
-            alike[source in written, source == ZERO, end - start].append((start, source, target))
+            key = source in all_targets, source == ZERO, end - start
+            groups[key].append((start, source, target))
         batches: list[Batch] = []
-        for (_, begins, length), batch in sorted(alike.items()):
-            starts, sources, targets = zip(*batch, strict=True)
+        for (_, is_initial, length), group in sorted(groups.items()):
+            starts, sources, targets = zip(*group, strict=True)
             batches.append(
                 (
                     length,
                     starts,
-                    None if begins else torch.tensor(sources),
+                    None if is_initial else torch.tensor(sources),
                     None if None in targets else torch.tensor(targets),
                 )
             )
         return batches
 
     def _forward(self, layer: int, plain: Any, hidden_states: torch.Tensor, **more: Any) -> Any:
-        """Return what a layer makes of the hidden states of packed tokens, (1, tokens, width)."""
+        """Run a layer on the hidden states of packed tokens, (1, tokens, width)."""
         name = self.pool.names[layer]
 
-        def passed(states: torch.Tensor, sources: Any, targets: Any) -> torch.Tensor:
+        def run(states: torch.Tensor, sources: Any, targets: Any) -> torch.Tensor:
             state = LayerState(*(() if sources is None else self.pool.read(layer, sources)))
             hidden: torch.Tensor = plain(hidden_states=states, **{**more, name: state})
             self.pool.write(layer, targets, state.parts)
             return hidden
 
         if self.rows is not None:
-            return passed(hidden_states.transpose(0, 1), *self.rows).transpose(0, 1)
-        made: dict[int, torch.Tensor] = {}
+            return run(hidden_states.transpose(0, 1), *self.rows).transpose(0, 1)
+        outputs: dict[int, torch.Tensor] = {}
         for length, starts, sources, targets in self.batches:
             rows = torch.cat([hidden_states[:, start : start + length] for start in starts])
-            made.update(zip(starts, passed(rows, sources, targets).split(1), strict=True))
-        return torch.cat([made[start] for start in sorted(made)], dim=1)
+            outputs.update(zip(starts, run(rows, sources, targets).split(1), strict=True))
+        return torch.cat([outputs[start] for start in sorted(outputs)], dim=1)
 
 
 class LayerState:
-    """The state of one recurrent layer in the form of the library's caches, as far as its layers ask them."""
+    """The state of one recurrent layer, with the part of the library's cache interface that its layers use."""
 
     def __init__(
         self, conv: torch.Tensor | None = None, recurrent: torch.Tensor | None = None
@@ -261,25 +262,25 @@ class LayerState:
 
     @property
     def parts(self) -> list[torch.Tensor]:
-        """The tensors that there are."""
+        """The tensors of the state."""
         return [part for part in (self.conv, self.recurrent) if part is not None]
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
-        """Return the last inputs of the convolution; None at the beginning."""
-        _refuse_others(state_idx)
+        """Return the last inputs of the convolution; None initially."""
+        _check_state_index(state_idx)
         return self.conv
 
     def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:
-        """Return the recurrent state; None at the beginning."""
-        _refuse_others(state_idx)
+        """Return the recurrent state; None initially."""
+        _check_state_index(state_idx)
         return self.recurrent
 
     def has_previous_state(self, layer_idx: int | None = None, state_idx: int = 0) -> bool:
-        """Whether anything was read before."""
+        """True if any token has been read."""
         return self.conv is not None
 
     def is_recording_past(self, layer_idx: int) -> bool:
-        """Whether states are kept for every token: never."""
+        """Return False: states are not recorded for every token."""
         return False
 
     def update_conv_state(
@@ -290,26 +291,26 @@ class LayerState:
         conv_kernel_size: int | None = None,
         **more: Any,
     ) -> torch.Tensor:
-        """Take the newest inputs of the convolution, (rows, channels, tokens), and return them behind the old."""
-        _refuse_others(state_idx)
+        """Append new inputs of the convolution, (rows, channels, tokens), to the stored ones and return all."""
+        _check_state_index(state_idx)
         width = conv_kernel_size or conv_states.shape[-1]
         if self.conv is None:
             missing = max(0, width - conv_states.shape[-1])
-            whole = torch.nn.functional.pad(conv_states, (missing, 0))
+            inputs = torch.nn.functional.pad(conv_states, (missing, 0))
         else:
-            whole = torch.cat([self.conv, conv_states], dim=-1)
-        self.conv = whole[..., -width:]
-        return whole
+            inputs = torch.cat([self.conv, conv_states], dim=-1)
+        self.conv = inputs[..., -width:]
+        return inputs
 
     def update_recurrent_state(
         self, recurrent_states: torch.Tensor, layer_idx: int, state_idx: int = 0, **more: Any
     ) -> torch.Tensor:
-        """Take the newest recurrent state."""
-        _refuse_others(state_idx)
+        """Store the new recurrent state."""
+        _check_state_index(state_idx)
         self.recurrent = recurrent_states
         return recurrent_states
 
 
-def _refuse_others(state: int) -> None:
+def _check_state_index(state: int) -> None:
     if state:
-        raise NotImplementedError("a layer with several states is not known")
+        raise NotImplementedError("layers with several states are not supported")

@@ -1,4 +1,4 @@
-"""The features that a vision tower computed for pictures, kept for the question's next turns."""
+"""Caches the vision features of images for later turns of a question."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ import torch
 
 from render_agent.engines.byte_cache import ByteCache
 
-VISION_BYTES = 2**30
-"""What the features that are kept may take; a view takes some 10 MB for an 8B Qwen3-VL in bfloat16."""
-
+MAX_CACHE_BYTES = 2**30  # a view takes about 10 MB for an 8B Qwen3-VL in bfloat16
 
 Features: TypeAlias = "tuple[torch.Tensor, ...]"
-"""What the vision tower made of one picture or tile: itself, then one tensor a layer of a deepstack."""
+"""Output of the vision tower for one image or tile: the pooled features, then one tensor per deepstack layer."""
 
 
 class VisionCache:
-    """Stands before a model's `get_image_features` and computes only what was not seen before.
+    """Wraps a model's `get_image_features` and computes only the features of new images.
 
-    Pictures are known by their pixels, so one that several questions see is computed once. All that is returned was
-    computed by the model itself. For models that are told a grid for each picture (Qwen-VL), and for those of which a
-    picture is one or several tiles (InternVL, Gemma3). `kept` counts and bounds what it holds, on the model's device.
+    Images are identified by their pixels, so an image that occurs in several questions is computed once. Supports models
+    with a grid per image (Qwen-VL) and models with one or more tiles per image (InternVL, Gemma 3). The cache, `entries`,
+    is on the model's device.
+
+    Args:
+        model: The model; its method is replaced until `close`.
+        limit: Size of the cache in bytes.
     """
 
-    def __init__(self, model: Any, limit: int = VISION_BYTES) -> None:
-        """Take the place of the method on this model alone. limit: bytes."""
-        self.kept: ByteCache[Features] = ByteCache(limit)
+    def __init__(self, model: Any, limit: int = MAX_CACHE_BYTES) -> None:
+        self.entries: ByteCache[Features] = ByteCache(limit)
         self._inner = model.model
-        self._before = vars(self._inner).get("get_image_features")
+        self._original = vars(self._inner).get("get_image_features")
         self._compute = self._inner.get_image_features
         self._owners: list[tuple[str, int]] = []
-        self._output: Any = None
+        self._last_output: Any = None
         self._inner.get_image_features = self._features
 
     @contextmanager
-    def showing(self, owners: Sequence[tuple[str, int]]) -> Iterator[None]:
-        """Say whose pictures the next call of the model shows.
+    def owned_by(self, owners: Sequence[tuple[str, int]]) -> Iterator[None]:
+        """Declare the owners of the images in model calls within the context.
 
-        owners: row after row of the batch its question and how many rows of `pixel_values` it has.
-        Without it, what is kept belongs to nobody and goes first.
+        Images of other calls have no owner and are evicted first.
+
+        Args:
+            owners: For each row of the batch, the question id and the number of rows of `pixel_values`.
         """
         self._owners = list(owners)
         try:
@@ -51,77 +54,80 @@ class VisionCache:
             self._owners = []
 
     def retire(self, question_id: str) -> None:
-        """Give up what no other question is shown."""
-        self.kept.retire(question_id)
+        """Drop the features of images that no other question uses."""
+        self.entries.retire(question_id)
 
     def close(self) -> None:
-        """Give the model its method back, and the memory."""
+        """Restore the model's method and release the memory."""
         del self._inner.get_image_features
-        if self._before is not None:
-            self._inner.get_image_features = self._before
-        self.kept.clear()
+        if self._original is not None:
+            self._inner.get_image_features = self._original
+        self.entries.clear()
 
     def _features(
         self, pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None = None, **more: Any
     ) -> Any:
-        """Return what the model's own method would, with the same arguments."""
+        """Return the same as the model's own method for the same arguments."""
         counts = [1] * len(pixel_values)
         if image_grid_thw is not None:
             counts = image_grid_thw.prod(-1).tolist()
-        pictures = torch.split(pixel_values, counts)
+        images = torch.split(pixel_values, counts)
         grids = [None] * len(counts) if image_grid_thw is None else image_grid_thw.tolist()
-        keys = [_key(*entry) for entry in zip(pictures, grids, strict=True)]
-        owners = self._owner_of_each(counts)
-        asked = dict.fromkeys(keys)
-        by_key = {key: self.kept.get(key) for key in asked}
-        places = [keys.index(key) for key, features in by_key.items() if features is None]
-        if places:
-            grid = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw[places]}
-            # Kept too, for the form of what is returned where nothing has to be computed.
-            self._output = self._compute(torch.cat([pictures[p] for p in places]), **grid, **more)
-            for place, features in zip(places, _divided(self._output, len(places)), strict=True):
-                by_key[keys[place]] = features
-        shown = [kept for key in keys if (kept := by_key[key]) is not None]
-        for key, owner, kept in zip(keys, owners, shown, strict=True):
-            if not self.kept.own(key, owner):
-                self.kept.put(key, kept, sum(layer.nbytes for layer in kept), owner)
-        return _joined(self._output, shown)
+        keys = [_key(*entry) for entry in zip(images, grids, strict=True)]
+        owners = self._image_owners(counts)
+        by_key = {key: self.entries.get(key) for key in dict.fromkeys(keys)}
+        missing = [keys.index(key) for key, features in by_key.items() if features is None]
+        if missing:
+            grid = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw[missing]}
+            # Stored as a template for the output of calls in which all images are cached.
+            self._last_output = self._compute(
+                torch.cat([images[index] for index in missing]), **grid, **more
+            )
+            for index, features in zip(
+                missing, _split(self._last_output, len(missing)), strict=True
+            ):
+                by_key[keys[index]] = features
+        all_features = [cached for key in keys if (cached := by_key[key]) is not None]
+        for key, owner, features in zip(keys, owners, all_features, strict=True):
+            if not self.entries.own(key, owner):
+                self.entries.put(key, features, sum(layer.nbytes for layer in features), owner)
+        return _merge(self._last_output, all_features)
 
-    def _owner_of_each(self, counts: Sequence[int]) -> list[str | None]:
-        """Return the question of each picture; None for all where `showing` named none, or another number."""
+    def _image_owners(self, counts: Sequence[int]) -> list[str | None]:
+        """Return the owner of each image; None for all if the declared owners do not match the images."""
         rows = [question for question, number in self._owners for _ in range(number)]
         if len(rows) != sum(counts):
             return [None] * len(counts)
-        starts = [sum(counts[:place]) for place in range(len(counts))]
+        starts = [sum(counts[:index]) for index in range(len(counts))]
         return [rows[start] for start in starts]
 
 
-def _key(picture: torch.Tensor, grid: list[int] | None) -> bytes:
-    """Return what tells a picture from every other: its pixels, their type, its grid."""
-    pixels = picture.detach().contiguous().view(torch.uint8).cpu().numpy()
-    shape = f"{picture.dtype} {tuple(picture.shape)} {grid}".encode()
+def _key(image: torch.Tensor, grid: list[int] | None) -> bytes:
+    """Return a digest of an image's pixels, dtype, shape and grid."""
+    pixels = image.detach().contiguous().view(torch.uint8).cpu().numpy()
+    shape = f"{image.dtype} {tuple(image.shape)} {grid}".encode()
     return hashlib.blake2b(pixels.data, digest_size=16, key=hashlib.sha256(shape).digest()).digest()
 
 
-def _divided(output: Any, pictures: int) -> list[Features]:
-    """Return the features of each picture, out of those of all, in memory of their own."""
+def _split(output: Any, num_images: int) -> list[Features]:
+    """Split the output of the vision tower into copies of the features of each image."""
     pooled = output.pooler_output
-    sizes = [len(pooled[place]) for place in range(pictures)]
+    sizes = [len(pooled[index]) for index in range(num_images)]
     layers = [pooled, *(getattr(output, "deepstack_features", None) or ())]
-    # Version 5.17 gives a deepstack layer of all pictures as one tensor, later ones give a tuple.
+    # transformers 5.17 returns a deepstack layer as one tensor for all images, later versions as a tuple.
     split = [
         torch.split(layer, sizes) if isinstance(layer, torch.Tensor) and depth else layer
         for depth, layer in enumerate(layers)
     ]
-    return [tuple(layer[place].clone() for layer in split) for place in range(pictures)]
+    return [tuple(layer[index].clone() for layer in split) for index in range(num_images)]
 
 
-def _joined(output: Any, features: Sequence[Features]) -> Any:
-    """Return the features of all pictures, in the form of an output that the model gave."""
+def _merge(template: Any, features: Sequence[Features]) -> Any:
+    """Merge the features of all images into an output of the same form as `template`."""
     pooled, *stacked = zip(*features, strict=True)
-    whole = isinstance(output.pooler_output, torch.Tensor)
+    is_tensor = isinstance(template.pooler_output, torch.Tensor)
     more: dict[str, Any] = {}
     if stacked:
-        joined = isinstance(output.deepstack_features[0], torch.Tensor)
+        joined = isinstance(template.deepstack_features[0], torch.Tensor)
         more["deepstack_features"] = [torch.cat(layer) if joined else layer for layer in stacked]
-    return type(output)(pooler_output=torch.stack(pooled) if whole else pooled, **more)
+    return type(template)(pooler_output=torch.stack(pooled) if is_tensor else pooled, **more)

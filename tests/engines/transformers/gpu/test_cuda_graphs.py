@@ -1,4 +1,4 @@
-"""Steps that are captured and replayed give what steps give that are called; on a processor by a stand-in."""
+"""Captured and replayed decoding steps equal regular ones, tested on a CPU with a fake CUDA graph."""
 
 import dataclasses
 import sys
@@ -19,11 +19,11 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 
 KERNELS = "render_agent.engines.transformers.gpu.kernels"
 ROWS = 5
-FEW = {"count": 5, "turns": 1, "max_new_tokens": 6}
+SMALL = {"count": 5, "turns": 1, "max_new_tokens": 6}
 
 
-class Graph:
-    """What a CUDA graph is: operations on fixed memory, done again in their order by `replay`."""
+class FakeGraph:
+    """A CUDA graph in Python: a list of operations on fixed memory, which `replay` repeats."""
 
     captures = False
 
@@ -42,7 +42,7 @@ class Graph:
 
 
 class Capture(TorchDispatchMode):
-    """Notes every operation."""
+    """Records every operation."""
 
     def __init__(self, graph):
         super().__init__()
@@ -58,22 +58,22 @@ class Capture(TorchDispatchMode):
 def capture(graph, pool=None, capture_error_mode="global"):
     assert capture_error_mode == "thread_local", "other threads use the GPU meanwhile"
     with Capture(graph):
-        Graph.captures = True
+        FakeGraph.captures = True
         try:
             yield
         finally:
-            Graph.captures = False
+            FakeGraph.captures = False
 
 
 def paged_decode(query, keys, values, tables, lengths, scale):
-    """What the kernel computes, by plain operations on true lengths."""
+    """Reference implementation of the kernel."""
     heads = query.shape[1]
     keys, values = (part[tables.long()].flatten(1, 2) for part in (keys, values))
     keys, values = (part.repeat_interleave(heads // part.shape[2], 2) for part in (keys, values))
     scores = torch.einsum("rhw,rthw->rht", query, keys) * scale
-    there = torch.arange(keys.shape[1]) < lengths[:, None]
-    weights = scores.masked_fill(~there[:, None], -torch.inf).softmax(-1)
-    return torch.einsum("rht,rthw->rhw", weights, values.masked_fill(~there[..., None, None], 0))
+    valid = torch.arange(keys.shape[1]) < lengths[:, None]
+    weights = scores.masked_fill(~valid[:, None], -torch.inf).softmax(-1)
+    return torch.einsum("rht,rthw->rhw", weights, values.masked_fill(~valid[..., None, None], 0))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def gpu(loaded):
-    """A processor that passes for a GPU with Triton, once the library is imported, which looks at what stands in here."""
+    """Make the CPU pass for a GPU with Triton. The library is imported before, because it inspects these modules."""
     monkeypatch = pytest.MonkeyPatch()
     kernels = ModuleType(KERNELS)
     for name in ("rms_norm", "rotate_heads", "rotate_patches", "silu_mul"):
@@ -93,16 +93,16 @@ def gpu(loaded):
     stream = SimpleNamespace(wait_stream=lambda other: None)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *n, pin_memory=False, **more: zeros(*n, **more))
-    for name, stand_in in (
+    for name, fake in (
         ("Stream", lambda device: stream),
         ("current_stream", lambda *_: stream),
         ("stream", lambda *_: nullcontext()),
         ("synchronize", lambda device=None: None),
-        ("CUDAGraph", Graph),
+        ("CUDAGraph", FakeGraph),
         ("graph", capture),
     ):
-        monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(scheduler, "triton_runs", lambda model, cache: True)
+        monkeypatch.setattr(torch.cuda, name, fake)
+    monkeypatch.setattr(scheduler, "can_use_triton", lambda model, cache: True)
     monkeypatch.setattr(prefill, "KVCache", lambda budget, grows: KVCache(budget, budget > 1 << 40))
     yield
     monkeypatch.undo()
@@ -112,11 +112,11 @@ def gpu(loaded):
 
 @pytest.fixture(scope="module")
 def expected(loaded):
-    return Dialogues(**FEW).lead(UncachedModel(loaded)).said
+    return Dialogues(**SMALL).lead(UncachedModel(loaded)).said
 
 
 def make_engine(loaded, most_rows):
-    """Return an engine whose steps are captured: a second a number of rows."""
+    """Return an engine that captures its steps, which takes about a second per number of rows."""
     page = prefill.new_cache(loaded).page_bytes
     own = dataclasses.replace(loaded)
     return ContinuousEngine(own, budget=40 * page, most_rows=most_rows, dialogue_tokens=300)
@@ -129,14 +129,14 @@ def test_steps_are_captured_before_the_first_prompt_and_replayed(
     graphs = engine.scheduler.decoder._graphs
     assert sorted(graphs) == [1, 2, 3]
     assert engine.calls == 0
-    monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was called, not replayed"))
-    assert Dialogues(**FEW).lead(engine).said == expected
+    monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was not replayed"))
+    assert Dialogues(**SMALL).lead(engine).said == expected
     assert any(graph.replays for graph in graphs.values())
 
 
 @pytest.fixture(scope="module")
 def engine(gpu, loaded):
-    """An engine with rows all of which are read and none of which is at its end; a step moves none."""
+    """An engine with active rows; calling the decoder directly does not advance them."""
     engine = make_engine(loaded, ROWS)
     led = Dialogues(max_new_tokens=60)
     engine.submit([led.request(f"q{number}") for number in range(ROWS)])
@@ -145,7 +145,7 @@ def engine(gpu, loaded):
     return engine
 
 
-def test_so_many_rows_are_decoded_by_the_smallest_graph_that_holds_them(engine):
+def test_smallest_sufficient_graph_is_used(engine):
     rows, decoder = engine.scheduler.active, engine.scheduler.decoder
     assert sorted(decoder._graphs) == decoder.buckets == [1, 2, 4, ROWS]
     for count, bucket in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 5)):
@@ -155,32 +155,31 @@ def test_so_many_rows_are_decoded_by_the_smallest_graph_that_holds_them(engine):
         assert replayed == {bucket}
 
 
-def test_a_step_writes_to_its_rows_and_the_scratch_page_alone(engine):
-    """Three rows in the graph of four."""
+def test_step_writes_only_to_its_rows_and_the_scratch_page(engine):
+    """With three rows in the graph for four."""
     rows = engine.scheduler.active[:3]
     layers = [engine.cache.layers[number] for number in range(len(engine.cache.layers))]
     pages = {page for row in rows for page in row.sequence.pages}
     others = [page for page in range(engine.cache.page_limit) if page not in pages | {SCRATCH_PAGE}]
-    before = [
-        layer.keys[others].view(torch.int32).clone() for layer in layers
-    ]  # bits: NaN is no NaN
+    # Compare bits, because NaN differs from NaN.
+    before = [layer.keys[others].view(torch.int32).clone() for layer in layers]
     engine.scheduler.decoder.step(rows)
-    for layer, kept in zip(layers, before, strict=True):
-        assert layer.keys[others].view(torch.int32).equal(kept)
+    for layer, bits in zip(layers, before, strict=True):
+        assert layer.keys[others].view(torch.int32).equal(bits)
     for row in rows:
-        written = row.sequence.slots(len(row.sequence.ids), len(row.sequence.ids) + 1)
-        assert layers[0].flat[0][written].abs().sum() > 0
+        new_slot = row.sequence.slots(len(row.sequence.ids), len(row.sequence.ids) + 1)
+        assert layers[0].flat[0][new_slot].abs().sum() > 0
 
 
-def test_a_replay_gives_the_scores_of_a_step_that_is_called(engine):
+def test_replayed_step_equals_a_regular_step(engine):
     rows, decoder = engine.scheduler.active[:3], engine.scheduler.decoder
-    scores, likeliest = (found.clone() for found in decoder.step(rows))
-    plain, chosen = super(type(decoder), decoder).step(rows)
-    torch.testing.assert_close(scores, plain, atol=2e-4, rtol=1e-4)
-    assert likeliest.tolist() == chosen.tolist()
+    logits, tokens = (result.clone() for result in decoder.step(rows))
+    expected_logits, expected_tokens = super(type(decoder), decoder).step(rows)
+    torch.testing.assert_close(logits, expected_logits, atol=2e-4, rtol=1e-4)
+    assert tokens.tolist() == expected_tokens.tolist()
 
 
-def test_a_row_that_is_longer_than_any_graph_is_decoded_without(gpu, loaded):
+def test_too_long_rows_are_decoded_without_graphs(gpu, loaded):
     engine = make_engine(loaded, 2)
     decoder = engine.scheduler.decoder
     decoder.most_pages = 1
@@ -190,24 +189,26 @@ def test_a_row_that_is_longer_than_any_graph_is_decoded_without(gpu, loaded):
     assert not any(graph.replays for graph in decoder._graphs.values())
 
 
-def test_graphs_that_were_dropped_come_back(gpu, loaded, expected, monkeypatch):
+def test_dropped_graphs_are_captured_again(gpu, loaded, expected, monkeypatch):
     engine = make_engine(loaded, 2)
     module = sys.modules[type(engine.scheduler.decoder).__module__]
     monkeypatch.setattr(module, "STEPS_WITHOUT_GRAPHS", 4)
     decoder = engine.scheduler.decoder
     assert decoder.drop()
     assert not decoder.drop()
-    assert Dialogues(**FEW).lead(engine).said == expected
+    assert Dialogues(**SMALL).lead(engine).said == expected
     assert any(graph.replays for graph in decoder._graphs.values())
 
 
-def test_what_cannot_be_captured_is_called(gpu, loaded, expected, monkeypatch, caplog):
-    def waiting(query, keys, values, tables, lengths, scale):
-        if Graph.captures:
+def test_steps_that_cannot_be_captured_run_without_graphs(
+    gpu, loaded, expected, monkeypatch, caplog
+):
+    def uncapturable(query, keys, values, tables, lengths, scale):
+        if FakeGraph.captures:
             raise RuntimeError("operation not permitted when stream is capturing")
         return paged_decode(query, keys, values, tables, lengths, scale)
 
-    monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", waiting)
+    monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", uncapturable)
     engine = make_engine(loaded, 2)
-    assert "not captured" in caplog.text
-    assert Dialogues(**FEW).lead(engine).said == expected
+    assert "CUDA graphs" in caplog.text
+    assert Dialogues(**SMALL).lead(engine).said == expected

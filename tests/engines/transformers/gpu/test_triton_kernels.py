@@ -1,4 +1,4 @@
-"""The Triton kernels give what plain PyTorch gives; on a processor by Triton's interpreter."""
+"""The Triton kernels equal plain PyTorch; on a CPU they run in Triton's interpreter."""
 
 import os
 
@@ -12,13 +12,13 @@ from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, LayerPages
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu":
     os.environ.setdefault("TRITON_INTERPRET", "1")
-# The interpreter of older releases does not get along with NumPy 2.4.
+# The interpreter of older releases is incompatible with NumPy 2.4.
 pytest.importorskip("triton", minversion="3.9" if DEVICE == "cpu" else None)
 kernels = pytest.importorskip("render_agent.engines.transformers.gpu.kernels")
 
 
 def pages_of(lengths, shared, width, dtype):
-    """Pages in no order, one dialogue after the other, garbage in what is not used."""
+    """Return randomly ordered pages for several dialogues, with NaN in unused slots, and the pages of each."""
     order = torch.randperm(240).tolist()
     needed = [-(-length // PAGE_TOKENS) for length in lengths]
     own = [[order.pop() for _ in range(count)] for count in needed]
@@ -39,18 +39,20 @@ def pages_of(lengths, shared, width, dtype):
         ([520] * 70, 2, 1, 16),
     ],
 )
-def test_paged_decode_is_the_fallback(lengths, heads, shared, width):
+def test_paged_decode_equals_the_fallback(lengths, heads, shared, width):
     torch.manual_seed(len(lengths))
     lengths = lengths[:16] if DEVICE == "cpu" else lengths
     pages, own = pages_of(lengths, shared, width, torch.float32)
     query = torch.randn(len(lengths), heads, width, device=DEVICE)
-    most = max(map(len, own))
-    tables = torch.tensor([p + [0] * (most - len(p)) for p in own], dtype=torch.int32).to(DEVICE)
+    num_pages = max(map(len, own))
+    tables = torch.tensor([p + [0] * (num_pages - len(p)) for p in own], dtype=torch.int32).to(
+        DEVICE
+    )
     counts = torch.tensor(lengths, dtype=torch.int32, device=DEVICE)
     rows = [(page_index(p, DEVICE), n) for p, n in zip(own, lengths, strict=True)]
-    plain = DecodeAttention([pages], counts.long(), tables, counts, rows).attend(0, query, 0.3)
-    found = kernels.paged_decode(query, pages.keys, pages.values, tables, counts, 0.3)
-    torch.testing.assert_close(found, plain, atol=2e-5, rtol=2e-5)
+    expected = DecodeAttention([pages], counts.long(), tables, counts, rows).attend(0, query, 0.3)
+    result = kernels.paged_decode(query, pages.keys, pages.values, tables, counts, 0.3)
+    torch.testing.assert_close(result, expected, atol=2e-5, rtol=2e-5)
 
 
 def plain_norm(given, weight, epsilon):
@@ -63,7 +65,7 @@ DTYPES = [torch.float32, torch.bfloat16] if DEVICE == "cuda" else [torch.float32
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_norms_are_the_plain_ones(dtype):
+def test_rms_norm_equals_plain_pytorch(dtype):
     given, added = torch.randn(2, 7, 96, device=DEVICE, dtype=dtype)
     weight = torch.randn(96, device=DEVICE, dtype=dtype)
     close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.03, "rtol": 0.02}
@@ -75,19 +77,19 @@ def test_norms_are_the_plain_ones(dtype):
     torch.testing.assert_close(found, plain_norm(given + added, weight, 1e-6), **close)
 
 
-def test_silu_mul_is_the_plain_one():
+def test_silu_mul_equals_plain_pytorch():
     given = torch.randn(5, 2 * 1100, device=DEVICE)
     gate, up = given.chunk(2, 1)
     torch.testing.assert_close(kernels.silu_mul(given), functional.silu(gate) * up)
 
 
-def rotated(given, cosine, sine):
+def plain_rotation(given, cosine, sine):
     low, high = given.chunk(2, -1)
-    turned = torch.cat([-high, low], -1)
-    return given * cosine[:, None] + turned * sine[:, None]
+    rotated_half = torch.cat([-high, low], -1)
+    return given * cosine[:, None] + rotated_half * sine[:, None]
 
 
-def test_heads_are_normed_rotated_and_put_into_their_slots():
+def test_heads_are_normalized_rotated_and_stored():
     tokens, heads, shared, width = 6, 4, 2, 16
     pages = LayerPages(*torch.zeros(2, 3, PAGE_TOKENS, shared, width, device=DEVICE))
     given = torch.randn(tokens, (heads + 2 * shared) * width, device=DEVICE)
@@ -100,7 +102,9 @@ def test_heads_are_normed_rotated_and_put_into_their_slots():
     parts = given.view(tokens, -1, width).split([heads, shared, shared], 1)
     keys, values = pages.flat
     for found, part, weight in zip((query, keys[slots]), parts, weights, strict=False):
-        torch.testing.assert_close(found, rotated(plain_norm(part, weight, 1e-6), cosine, sine))
+        torch.testing.assert_close(
+            found, plain_rotation(plain_norm(part, weight, 1e-6), cosine, sine)
+        )
     torch.testing.assert_close(values[slots], parts[2])
     assert keys.abs().sum(-1).count_nonzero() == tokens * shared
 
@@ -112,5 +116,5 @@ def test_patches_are_rotated_in_place():
     before = given.clone()
     kernels.rotate_patches(given, cosine, sine)
     for part in (0, 1):
-        torch.testing.assert_close(given[:, part], rotated(before[:, part], cosine, sine))
+        torch.testing.assert_close(given[:, part], plain_rotation(before[:, part], cosine, sine))
     assert torch.equal(given[:, 2], before[:, 2])

@@ -1,28 +1,28 @@
-"""Batches fit what memory was seen to hold; whatever fails, every row is answered once."""
+"""Batches fit in the measured memory, and every row is answered once despite faults."""
 
 from factories.memory import FakeMemory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.engines.memory.faults import Fault
-from render_agent.engines.transformers.memory.budget import line_above
+from render_agent.engines.transformers.memory.budget import fit_cost
 from render_agent.engines.transformers.memory.sizing import (
     GROW_AFTER,
     MAX_GROWTH,
     Sizing,
     fit_rows,
-    grouped,
+    split_by_length,
 )
 
-lengths_of_rows = st.lists(st.integers(1, 4000), min_size=1, max_size=60)
+row_lengths = st.lists(st.integers(1, 4000), min_size=1, max_size=60)
 
 
 def padded(batch, lengths):
-    return len(batch) * max(lengths[place] for place in batch)
+    return len(batch) * max(lengths[index] for index in batch)
 
 
 class Device:
-    """A model whose batches need fixed + per_token × tokens bytes of a fake memory."""
+    """A fake model whose batches need fixed + per_token × tokens bytes of a fake memory."""
 
     def __init__(self, memory, fixed=1000, per_token=10, faults=()):
         self.memory = memory
@@ -31,10 +31,9 @@ class Device:
         self.tried = []
         self.failed = []
 
-    def sized(self, most_rows=64):
-        sizing = Sizing(self.memory, most_rows)
-        self.sizing = sizing
-        return sizing
+    def make_sizing(self, most_rows=64):
+        self.sizing = Sizing(self.memory, most_rows)
+        return self.sizing
 
     def attempt(self, lengths):
         def attempt(batch):
@@ -50,43 +49,43 @@ class Device:
                 self.failed.append(list(batch))
                 return Fault("MemoryError", True)
             self.sizing.observe(tokens, self.memory.peak() - self.memory.used())
-            return [f"row {place}" for place in batch]
+            return [f"row {index}" for index in batch]
 
         return attempt
 
 
-@given(lengths_of_rows, st.integers(1, 20_000), st.integers(1, 70))
-def test_batches_hold_every_row_once_within_the_limits(lengths, budget, limit):
-    batches = grouped(range(len(lengths)), lengths, budget, limit)
-    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+@given(row_lengths, st.integers(1, 20_000), st.integers(1, 70))
+def test_batches_contain_every_row_once_within_the_limits(lengths, budget, limit):
+    batches = split_by_length(range(len(lengths)), lengths, budget, limit)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert batch == sorted(batch)
         assert len(batch) <= limit
         assert len(batch) == 1 or padded(batch, lengths) <= budget
-    longest = [max(lengths[place] for place in batch) for batch in batches]
-    shortest = [min(lengths[place] for place in batch) for batch in batches]
+    longest = [max(lengths[index] for index in batch) for batch in batches]
+    shortest = [min(lengths[index] for index in batch) for batch in batches]
     assert all(low >= high for low, high in zip(shortest, longest[1:], strict=False))
-    for batch, tokens, after in zip(batches, longest, batches[1:], strict=False):
-        fuller = len(batch) + 1
-        assert fuller > limit or fuller * tokens > budget, f"{after} begins too soon"
+    for batch, tokens, following in zip(batches, longest, batches[1:], strict=False):
+        larger = len(batch) + 1
+        assert larger > limit or larger * tokens > budget, f"{following} starts too early"
 
 
 @given(st.tuples(*[st.integers(1, 10**5)] * 2), st.tuples(*[st.integers(0, 10**10)] * 2))
-def test_no_observation_lies_above_the_line(tokens, bytes_taken):
+def test_fitted_cost_is_an_upper_bound(tokens, bytes_taken):
     points = sorted(zip(tokens, bytes_taken, strict=True))
-    for seen in (points, points[:1]):
-        line = line_above(seen)
-        assert line.fixed >= 0
-        assert line.per_token >= 1
-        assert line.tokens(line.fixed - 1) == 0
-        for count, needed in seen:
-            assert line.needed(count) >= needed * (1 - 1e-9) - 1
+    for observed in (points, points[:1]):
+        cost = fit_cost(observed)
+        assert cost.fixed >= 0
+        assert cost.per_token >= 1
+        assert cost.tokens(cost.fixed - 1) == 0
+        for count, needed in observed:
+            assert cost.needed(count) >= needed * (1 - 1e-9) - 1
 
 
-@given(lengths_of_rows, st.one_of(st.none(), st.integers(1, 20_000)))
-def test_the_next_batch_holds_who_waits_longest_and_is_full(lengths, most):
+@given(row_lengths, st.one_of(st.none(), st.integers(1, 20_000)))
+def test_next_batch_is_full_and_contains_the_first_row(lengths, most):
     sizing = Sizing(FakeMemory(10**9), 16)
-    sizing.ceiling.most = most
+    sizing.ceiling.limit = most
     batch = sizing.next_batch(lengths)
     assert 0 in batch
     assert len(batch) == len(set(batch)) <= 16
@@ -95,17 +94,17 @@ def test_the_next_batch_holds_who_waits_longest_and_is_full(lengths, most):
         assert len(batch) == min(16, len(lengths))
 
 
-def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
+def test_budget_leaves_a_fraction_of_memory_free():
     memory = FakeMemory(100_000, taken=20_000)
     sizing = Sizing(memory, 64, fraction=0.1)
     assert sizing.budget() is None
     assert sizing.rows_that_fit(10**9) == 64
     sizing.observe(100, 1000)
-    assert sizing.budget() == MAX_GROWTH * 100, "so far is dared beyond what was seen"
+    assert sizing.budget() == MAX_GROWTH * 100, "limited relative to the largest batch so far"
     sizing.observe(4000, 40_000)
     assert sizing.budget() == 7000
     sizing.observe(100, 90_000)
-    assert sizing.budget() == 7000, "a smaller batch teaches nothing"
+    assert sizing.budget() == 7000, "smaller batches are ignored"
     assert [sizing.rows_that_fit(tokens) for tokens in (10, 700, 701, 10_000)] == [64, 10, 9, 1]
     memory.taken = 60_000
     assert sizing.budget() == 3000
@@ -116,33 +115,33 @@ def test_the_budget_is_what_memory_holds_less_what_is_kept_free():
 
 @settings(max_examples=200, deadline=None)
 @given(
-    lengths=lengths_of_rows,
+    lengths=row_lengths,
     size=st.integers(2000, 500_000),
     limit=st.integers(1, 70),
     faults=st.sets(st.integers(0, 30), max_size=12),
     observed=st.booleans(),
 )
-def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults, observed):
+def test_every_row_is_answered_once_despite_faults(lengths, size, limit, faults, observed):
     device = Device(FakeMemory(size), faults=faults)
-    sizing = device.sized(limit)
+    sizing = device.make_sizing(limit)
     if observed:
         sizing.observe(1, 1010)
         sizing.observe(100, 2000)
-    fitted = fit_rows(lengths, device.attempt(lengths), sizing)
+    results = fit_rows(lengths, device.attempt(lengths), sizing)
 
-    assert len(fitted) == len(lengths)
+    assert len(results) == len(lengths)
     fits = [device.fixed + device.per_token * tokens <= size for tokens in lengths]
-    tried_alone = [place for batch in device.tried if len(batch) == 1 for place in batch]
-    for place, row in enumerate(fitted):
+    tried_alone = [index for batch in device.tried if len(batch) == 1 for index in batch]
+    for index, row in enumerate(results):
         if isinstance(row, Fault):
-            assert tried_alone.count(place) == 2, "given up only alone, after a second trial"
-            assert not fits[place] or len(device.failed) > sum(not fit for fit in fits)
+            assert tried_alone.count(index) == 2, "a single row fails only after one retry"
+            assert not fits[index] or len(device.failed) > sum(not fit for fit in fits)
         else:
-            assert row == f"row {place}", "in the order of the rows"
-            assert fits[place]
+            assert row == f"row {index}", "results are in the order of the rows"
+            assert fits[index]
 
     answered = [p for batch in device.tried if batch not in device.failed for p in batch]
-    assert len(answered) == len(set(answered)), "what was answered is not asked again"
+    assert len(answered) == len(set(answered)), "no row is answered twice"
     for number, batch in enumerate(device.tried):
         assert len(batch) <= limit
         earlier = [set(failed) for failed in device.failed if failed in device.tried[:number]]
@@ -151,24 +150,23 @@ def test_every_row_is_answered_once_whatever_fails(lengths, size, limit, faults,
             or not set(batch) & failed
             or (len(batch) == 1 and failed == set(batch))
             for failed in earlier
-        ), "only what failed is divided"
+        ), "only failed batches are divided"
 
-    told = sizing.take_events()
-    failed_batches = len(device.failed)
-    assert told.count("out_of_memory") == failed_batches
-    assert told.count("batch_halved") == sum(len(batch) > 1 for batch in device.failed)
+    events = sizing.take_events()
+    assert events.count("out_of_memory") == len(device.failed)
+    assert events.count("batch_halved") == sum(len(batch) > 1 for batch in device.failed)
 
 
-def test_the_ceiling_grows_back_and_seldom_fails_again():
+def test_ceiling_recovers_and_rarely_fails_again():
     device = Device(FakeMemory(40_500), fixed=0)
-    sizing = device.sized()
-    sizing.observe = lambda tokens, needed: None  # as where memory is torn into fragments
+    sizing = device.make_sizing()
+    sizing.observe = lambda tokens, needed: None  # as if memory were fragmented
     sizes = []
     for _ in range(100):
         start = len(device.tried)
-        fitted = fit_rows([100] * 64, device.attempt([100] * 64), sizing)
-        assert not any(isinstance(row, Fault) for row in fitted)
+        results = fit_rows([100] * 64, device.attempt([100] * 64), sizing)
+        assert not any(isinstance(row, Fault) for row in results)
         sizes.append(max(len(batch) for batch in device.tried[start:]))
-    assert sizes[:2] == [64, 32], "nothing was known"
+    assert sizes[:2] == [64, 32], "before any observation"
     assert set(sizes[2:]) == {32, 64}
     assert len(device.failed) <= 1 + len(device.tried) // GROW_AFTER

@@ -1,4 +1,4 @@
-"""How a real (small) model's requests become batches: by length, by memory, within its limits."""
+"""How requests to a real (small) model are batched: by length, by memory, and within the model's limits."""
 
 from dataclasses import replace
 
@@ -29,26 +29,26 @@ def request(number, words, pictures=0):
     return Request(f"q{number}", 0, [message], speckled_file, max_new_tokens=NEW)
 
 
-def watched(engine, monkeypatch):
-    """Return the list that the shape of every batch of prompts is added to."""
+def record_shapes(engine, monkeypatch):
+    """Return a list to which the shape of every batch is appended."""
     shapes = []
     generate = engine.model.generate
 
-    def noting(**tensors):
+    def recorded_generate(**tensors):
         shapes.append(tuple(tensors["input_ids"].shape))
         return generate(**tensors)
 
-    monkeypatch.setattr(engine.model, "generate", noting)
+    monkeypatch.setattr(engine.model, "generate", recorded_generate)
     return shapes
 
 
 MIXED = [request(number, words) for number, words in enumerate([1, 90, 2, 91, 3, 92, 4, 93])]
 
 
-def test_requests_of_similar_length_go_together(loaded, monkeypatch):
+def test_requests_of_similar_length_are_batched(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), batch_size=4)
     alone = [engine.generate([one])[0].samples for one in MIXED]
-    shapes = watched(engine, monkeypatch)
+    shapes = record_shapes(engine, monkeypatch)
     assert [reply.samples for reply in engine.generate(MIXED)] == alone
     (long, short) = shapes
     assert long[0] == short[0] == 4
@@ -59,16 +59,16 @@ def test_samples_of_a_request_count_as_rows(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), batch_size=4)
     several = replace(MIXED[0], samples=3, temperature=1.0)
     alone = engine.generate([several])[0].samples
-    shapes = watched(engine, monkeypatch)
+    shapes = record_shapes(engine, monkeypatch)
     replies = engine.generate([several, MIXED[2], replace(several, question_id="other")])
     assert max(rows for rows, _ in shapes) <= 4
     assert replies[0].samples == alone
     assert [len(reply.samples) for reply in replies] == [3, 1, 3]
 
 
-def test_a_probe_comes_before_the_first_batch_of_unknown_size(loaded, monkeypatch):
+def test_first_batch_is_preceded_by_a_probe(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), options={"most_rows": 8})
-    shapes = watched(engine, monkeypatch)
+    shapes = record_shapes(engine, monkeypatch)
     assert engine.batch_size == 8
     engine.generate(MIXED)
     assert [rows for rows, _ in shapes] == [4, 8]
@@ -78,68 +78,68 @@ def test_a_probe_comes_before_the_first_batch_of_unknown_size(loaded, monkeypatc
     assert [rows for rows, _ in shapes] == [4, 8, 8]
 
 
-def test_a_probe_that_does_not_fit_is_told(loaded, monkeypatch):
-    # collecting garbage after every refusal takes half a second
+def test_probe_that_does_not_fit_is_reported(loaded, monkeypatch):
+    # the real function takes half a second for every failed batch
     monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
-    memory = Filling(1_000_000)
+    memory = ModelMemory(1_000_000)
     engine = TransformersEngine(replace(loaded), memory=memory)
-    refused = memory.fill(engine, monkeypatch, fixed=950_000, per_token=1000)
+    failed = memory.meter(engine, monkeypatch, fixed=950_000, per_token=1000)
     replies = engine.generate(MIXED[:4])
-    told = [event for reply in replies for event in reply.events]
-    assert told.count("out_of_memory") == len(refused) > 0
-    assert refused[0] == 4, "the probe"
+    events = [event for reply in replies for event in reply.events]
+    assert events.count("out_of_memory") == len(failed) > 0
+    assert failed[0] == 4, "the probe"
     assert [reply.error is None for reply in replies] == [True, False, True, False]
 
 
-class Filling(FakeMemory):
-    """Memory in which a batch of the model takes so many bytes a token, padding included."""
+class ModelMemory(FakeMemory):
+    """Memory of which every batch needs a number of bytes per token, including padding."""
 
-    def fill(self, engine, monkeypatch, fixed, per_token):
-        """Return the list that the rows of every batch that did not fit are added to."""
-        generate, refused = engine.model.generate, []
+    def meter(self, engine, monkeypatch, fixed, per_token):
+        """Meter an engine; return a list to which the number of rows of every failed batch is appended."""
+        generate, failed = engine.model.generate, []
 
-        def needing(**tensors):
+        def metered_generate(**tensors):
             rows, length = tensors["input_ids"].shape
             try:
                 self.need(fixed + per_token * rows * (length + tensors["max_new_tokens"]))
             except MemoryError:
-                refused.append(rows)
+                failed.append(rows)
                 raise
             return generate(**tensors)
 
-        monkeypatch.setattr(engine.model, "generate", needing)
-        return refused
+        monkeypatch.setattr(engine.model, "generate", metered_generate)
+        return failed
 
 
-def test_batches_are_what_memory_holds_and_none_runs_out(loaded, monkeypatch):
-    memory = Filling(1_000_000, taken=300_000)
+def test_batches_fit_in_memory(loaded, monkeypatch):
+    memory = ModelMemory(1_000_000, taken=300_000)
     engine = TransformersEngine(replace(loaded), memory=memory)
-    memory.fill(engine, monkeypatch, fixed=1000, per_token=1000)
-    shapes = watched(engine, monkeypatch)
-    asked = [request(number, words) for number in range(12) for words in (5, 20)]
-    replies = engine.generate(asked)
+    memory.meter(engine, monkeypatch, fixed=1000, per_token=1000)
+    shapes = record_shapes(engine, monkeypatch)
+    requests = [request(number, words) for number in range(12) for words in (5, 20)]
+    replies = engine.generate(requests)
     for _ in range(3):
-        replies += engine.generate(asked)
+        replies += engine.generate(requests)
     assert {(reply.error, reply.events) for reply in replies} == {(None, ())}
     tokens = [rows * (length + NEW) for rows, length in shapes[2:]]
-    assert max(tokens) <= 599, "six tenths: what is free, less a tenth of all"
+    assert max(tokens) <= 599, "60 % of the memory: 70 % are free, and 10 % stay free"
     assert max(tokens) > 400
     sizes = [rows for rows, _ in shapes[2:]]
-    assert len(set(sizes)) > 1, "fewer of the long ones"
+    assert len(set(sizes)) > 1, "batches of long requests are smaller"
 
     long = max(length for _, length in shapes) + NEW
-    engine.generate([max(asked, key=lambda one: len(str(one.messages)))])
+    engine.generate([max(requests, key=lambda one: len(str(one.messages)))])
     assert engine.batch_size == 599 // long
     memory.taken = 800_000
-    engine.generate(asked[:1])
+    engine.generate(requests[:1])
     assert engine.batch_size < 10
 
 
-def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, monkeypatch):
-    memory = Filling(10_000_000)
+def test_memory_taken_by_others_lowers_even_a_fixed_batch_size(loaded, monkeypatch):
+    memory = ModelMemory(10_000_000)
     engine = TransformersEngine(replace(loaded), batch_size=8, memory=memory)
-    memory.fill(engine, monkeypatch, fixed=0, per_token=1000)
-    shapes = watched(engine, monkeypatch)
+    memory.meter(engine, monkeypatch, fixed=0, per_token=1000)
+    shapes = record_shapes(engine, monkeypatch)
     engine.generate(MIXED[1::2] * 2)
     engine.generate(MIXED[::2] * 2)
     assert [rows for rows, _ in shapes] == [8, 8]
@@ -149,38 +149,38 @@ def test_memory_that_another_takes_away_lowers_even_a_fixed_batch_size(loaded, m
     assert not any(reply.events for reply in replies)
 
 
-def test_a_dialogue_beyond_the_limit_fails_alone_before_the_model_is_called(loaded, monkeypatch):
+def test_too_long_dialogue_fails_alone_without_a_model_call(loaded, monkeypatch):
     engine = library_engine(str(small_model()), device="cpu", max_model_len=60, batch_size=8)
     expected = [engine.generate([one])[0] for one in MIXED[::2]]
-    shapes = watched(engine, monkeypatch)
+    shapes = record_shapes(engine, monkeypatch)
     replies = engine.generate(MIXED)
     assert [reply.samples for reply in replies[::2]] == [reply.samples for reply in expected]
     assert len(shapes) == 1
     for reply in replies[1::2]:
-        assert " 60 " in reply.error
+        assert " 60." in reply.error
         assert "--max-model-len" in reply.error
         assert "\n" not in reply.error
 
 
-def test_a_reply_ends_where_the_limit_is(loaded):
+def test_reply_ends_at_the_length_limit(loaded):
     one = replace(MIXED[0], max_new_tokens=20)
-    whole = TransformersEngine(replace(loaded)).generate([one])[0]
-    limit = whole.tokens.prompt + 5
+    complete = TransformersEngine(replace(loaded)).generate([one])[0]
+    limit = complete.tokens.prompt + 5
     engine = TransformersEngine(replace(loaded, max_len=limit))
     (reply,) = engine.generate([one])
     assert reply.tokens.reply == 5
     assert reply.finish == "length"
-    assert whole.text.startswith(reply.text)
-    exact = TransformersEngine(replace(loaded, max_len=whole.tokens.prompt))
+    assert complete.text.startswith(reply.text)
+    exact = TransformersEngine(replace(loaded, max_len=complete.tokens.prompt))
     assert exact.generate([one])[0].error
 
 
-def test_quantised_loading_needs_its_library():
+def test_quantization_requires_bitsandbytes():
     with pytest.raises(SetupError, match="bitsandbytes"):
         library_engine(str(small_model()), device="cpu", options={"quantization": "4bit"})
 
 
-def test_the_options_of_placing_reach_the_model():
+def test_placement_options_reach_the_model():
     options = {"attn_implementation": "eager", "device_map": "auto", "memory_fraction": 0.5}
     engine = library_engine(str(small_model()), options=options, batch_size=8)
     assert engine.model.config._attn_implementation == "eager"

@@ -1,4 +1,4 @@
-"""Prompts as token ids and their batches: what the model's own processor gives, without asking it again."""
+"""Prompts and batches equal those of the model's own processor."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -44,15 +44,15 @@ def inputs(request):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """The vocabulary, the special tokens and the regular expression of the real Qwen3-VL."""
+    """Inputs with the vocabulary, special tokens and regular expression of the real Qwen3-VL."""
     tokenizer = published_tokenizer(test_data("qwen"))
     directory = small_qwen3_vl(tmp_path_factory.mktemp("published"), tokenizer=tokenizer)
     return PromptBuilder(processor_of(directory), "qwen3_vl")
 
 
-def raw(words):
-    """Return a piece of text as it is, special tokens and all."""
-    return {"type": "text", "text": words}
+def raw(text):
+    """Return a piece of text without escaping special tokens."""
+    return {"type": "text", "text": text}
 
 
 TEXTS = st.one_of(
@@ -77,15 +77,15 @@ FILES = st.builds(
 
 @st.composite
 def dialogues(draw):
-    """Dialogues of 1–3 turns that show 0–3 pictures, text before, between and behind them."""
-    pictures = draw(st.lists(FILES, max_size=3))
+    """Dialogues of 1–3 turns with 0–3 images, and text before, between and after them."""
+    files = draw(st.lists(FILES, max_size=3))
     messages = [chat.message("system", raw(draw(TEXTS)))]
     turns = draw(st.integers(1, 3))
     for turn in range(turns):
-        shown = pictures if turn == turns - 1 else pictures[: draw(st.integers(0, len(pictures)))]
-        pictures = pictures[len(shown) :]
+        own = files if turn == turns - 1 else files[: draw(st.integers(0, len(files)))]
+        files = files[len(own) :]
         content = [raw(draw(TEXTS))]
-        for file in shown:
+        for file in own:
             content += [chat.picture(file), raw(draw(TEXTS))]
         messages.append(chat.message("user", *content))
         if turn < turns - 1:
@@ -98,11 +98,11 @@ def files_of(request):
     return [piece["image"] for piece in pieces if piece["type"] == "image"]
 
 
-def by_the_processor(inputs, prompts, requests, **options):
-    """Return the tensors of a batch as the processor gives them that reads every picture."""
-    nested = [[speckled_file(file) for file in files_of(one)] for one in requests]
-    if any(nested):
-        options["images"] = nested
+def processor_inputs(inputs, prompts, requests, **options):
+    """Return the tensors of a batch from the processor."""
+    images = [[speckled_file(file) for file in files_of(one)] for one in requests]
+    if any(images):
+        options["images"] = images
     return inputs.processor(
         text=[prompt.text for prompt in prompts],
         padding=True,
@@ -114,7 +114,7 @@ def by_the_processor(inputs, prompts, requests, **options):
 
 def check_batch(inputs, requests, **options):
     prompts = [inputs.prepare(one) for one in requests]
-    ours, theirs = inputs.encode(prompts), by_the_processor(inputs, prompts, requests, **options)
+    ours, theirs = inputs.encode(prompts), processor_inputs(inputs, prompts, requests, **options)
     assert set(ours) == set(theirs)
     for name in set(theirs) - {"pixel_values"}:
         assert torch.equal(ours[name], theirs[name]), name
@@ -122,17 +122,17 @@ def check_batch(inputs, requests, **options):
         unpadded = theirs["input_ids"][row][theirs["attention_mask"][row].bool()]
         assert list(prompt.ids) == unpadded.tolist()
         image = inputs.processor.image_token_id
-        for shown in prompt.shown:
-            assert set(prompt.ids[shown.start : shown.start + shown.tokens]) == {image}
-        assert sum(shown.tokens for shown in prompt.shown) == prompt.ids.count(image)
-        assert [shown.file for shown in prompt.shown] == files_of(requests[row])
-        assert prompt.picture_count == len(prompt.shown)
+        for part in prompt.images:
+            assert set(prompt.ids[part.start : part.start + part.tokens]) == {image}
+        assert sum(part.tokens for part in prompt.images) == prompt.ids.count(image)
+        assert [part.file for part in prompt.images] == files_of(requests[row])
+        assert prompt.image_count == len(prompt.images)
     return ours, theirs
 
 
 @settings(max_examples=40)
 @given(st.lists(dialogues(), min_size=1, max_size=3))
-def test_prompts_are_token_for_token_what_the_processor_gives(inputs, requests):
+def test_prompts_equal_those_of_the_processor(inputs, requests):
     ours, theirs = check_batch(inputs, requests, **one_tile(inputs))
     if "pixel_values" in theirs and inputs.family is family_of("internvl"):
         assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
@@ -140,7 +140,7 @@ def test_prompts_are_token_for_token_what_the_processor_gives(inputs, requests):
 
 @settings(max_examples=25)
 @given(st.lists(dialogues(), min_size=1, max_size=2))
-def test_prompts_are_what_the_processor_gives_with_the_published_tokenizer(published, requests):
+def test_prompts_equal_those_of_the_processor_with_the_published_tokenizer(published, requests):
     check_batch(published, requests)
 
 
@@ -149,7 +149,7 @@ def one_tile(inputs):
 
 
 def dialogue(*files, question="q", picture=speckled_file):
-    """Return a request whose last turn shows the last picture."""
+    """Return a request of a dialogue with one image per turn."""
     turns = [
         message
         for file in files
@@ -161,124 +161,121 @@ def dialogue(*files, question="q", picture=speckled_file):
     return Request(question, len(files) - 1, turns[:-1], picture)
 
 
-def test_the_pixels_are_those_that_the_processor_gives_for_scaled_pictures(inputs):
+def test_pixels_equal_those_of_the_processor_for_resized_images(inputs):
     request = dialogue("100x75-1.png", "32x32-2.png", "50x133-3.png")
     prompt = inputs.prepare(request)
     ours = inputs.encode([prompt])["pixel_values"]
-    pictures = [speckled_file(file) for file in files_of(request)]
+    images = [speckled_file(file) for file in files_of(request)]
     options = one_tile(inputs)
     if inputs.family is not family_of("internvl"):
-        pictures, options = [inputs.form.scaled(one) for one in pictures], {"do_resize": False}
-    theirs = inputs.processor(
-        text=[prompt.text], images=[pictures], return_tensors="pt", **options
-    )["pixel_values"]
+        images, options = [inputs.form.resize(image) for image in images], {"do_resize": False}
+    theirs = inputs.processor(text=[prompt.text], images=[images], return_tensors="pt", **options)[
+        "pixel_values"
+    ]
     assert torch.equal(ours, theirs)
-    assert torch.equal(ours, torch.cat([shown.values()["pixel_values"] for shown in prompt.shown]))
+    assert torch.equal(ours, torch.cat([image.values()["pixel_values"] for image in prompt.images]))
 
 
-@pytest.mark.parametrize("most", [1, 2, 5, 12])
-def test_tiles_are_concatenated_and_as_many_as_were_asked_for(most):
+@pytest.mark.parametrize("limit", [1, 2, 5, 12])
+def test_tiles_are_concatenated_and_limited(limit):
     processor = processor_of(small_model(small_internvl))
-    inputs = PromptBuilder(processor, "internvl", options={"max_patches": most})
+    inputs = PromptBuilder(processor, "internvl", options={"max_patches": limit})
     requests = [dialogue("160x120-1.png", "56x84-2.png"), dialogue("56x56-3.png")]
-    ours, theirs = check_batch(inputs, requests, max_patches=most)
+    ours, theirs = check_batch(inputs, requests, max_patches=limit)
     assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
     tiles = [
-        len(shown.values()["pixel_values"])
+        len(image.values()["pixel_values"])
         for one in requests
-        for shown in inputs.prepare(one).shown
+        for image in inputs.prepare(one).images
     ]
     assert len(ours["pixel_values"]) == sum(tiles)
-    assert all(count <= most + (count > 1) for count in tiles)
-    assert max(tiles) > 1 or most == 1
+    assert all(count <= limit + (count > 1) for count in tiles)
+    assert max(tiles) > 1 or limit == 1
 
 
 @pytest.mark.parametrize(
     "name", [*FAMILIES, "llava_onevision"], ids=lambda name: name.replace("_", "-")
 )
 @pytest.mark.parametrize("size", [*SIZES, (640, 480)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_the_cost_of_a_picture_is_known_without_reading_it(name, size):
+def test_image_tokens_are_known_from_the_size(name, size):
     directory = small_model({**FAMILIES, "llava_onevision": small_llava_onevision}[name])
     processor = processor_of(directory)
-    picture = speckled(*size)
-    text, extra = [
+    text, text_without_image = [
         processor.apply_chat_template(
-            [{"role": "user", "content": [*shown, {"type": "text", "text": "Look."}]}],
+            [{"role": "user", "content": [*image, {"type": "text", "text": "Look."}]}],
             tokenize=False,
         )
-        for shown in ([{"type": "image"}], [])
+        for image in ([{"type": "image"}], [])
     ]
     options = {"max_patches": 1} if name == "internvl" else {}
-    shown = processor(text=[text], images=[picture], **options)["input_ids"][0]
-    # A placeholder is one token of the text, and what the template writes around it stays.
-    around = text.replace(processor.image_token, "")
-    without = processor.tokenizer(around)["input_ids"]
+    ids = processor(text=[text], images=[speckled(*size)], **options)["input_ids"][0]
+    # Removing the placeholder keeps the text that the template writes around it.
+    without_placeholder = text.replace(processor.image_token, "")
     family = family_of(name)
     cost = family.picture_tokens(*size, processor)
-    if family.pictures is None:
-        assert cost == len(shown) - len(processor.tokenizer(extra)["input_ids"])
-    else:
-        assert cost == len(shown) - len(without)
+    baseline = text_without_image if family.pictures is None else without_placeholder
+    assert cost == len(ids) - len(processor.tokenizer(baseline)["input_ids"])
 
 
-def test_an_earlier_picture_is_read_once(inputs):
-    read = Counter()
+def test_earlier_images_are_read_once(inputs):
+    reads = Counter()
 
     def picture(file):
-        read[file] += 1
+        reads[file] += 1
         return speckled_file(file)
 
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     files = ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
     prompts = [fresh.prepare(dialogue(*files[: stop + 1], picture=picture)) for stop in range(3)]
-    assert read == dict.fromkeys(files, 1), "to know its size"
+    assert reads == dict.fromkeys(files, 1), "read once for its size"
     tensors = [fresh.encode([prompt])["pixel_values"] for prompt in prompts]
-    assert read == dict.fromkeys(files, 2), "and to get its pixels"
-    assert (fresh.kept.hits, fresh.kept.misses) == (3, 3)
+    assert reads == dict.fromkeys(files, 2), "and once for its pixels"
+    assert (fresh.image_cache.hits, fresh.image_cache.misses) == (3, 3)
     assert torch.equal(tensors[2][: len(tensors[1])], tensors[1])
-    kept = [part for shown in prompts[2].shown for part in shown.values().values()]
-    assert fresh.kept.bytes == sum(part.nbytes for part in kept) >= tensors[2].nbytes
+    cached = [part for image in prompts[2].images for part in image.values().values()]
+    assert fresh.image_cache.bytes == sum(part.nbytes for part in cached) >= tensors[2].nbytes
 
 
-def test_kept_pixels_are_bounded_and_go_with_their_question(inputs):
+def test_cached_pixels_are_limited_and_dropped_with_their_question(inputs):
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     questions = {
         name: fresh.prepare(dialogue("64x64-0.png", f"64x64-{seed}.png", question=name))
         for seed, name in enumerate("abcd", 1)
     }
-    size = sum(part.nbytes for part in questions["a"].shown[0].values().values())
-    fresh.kept.limit = 3 * size
-    alone = {name: fresh.encode([prompt])["pixel_values"] for name, prompt in questions.items()}
-    assert fresh.kept.bytes == 3 * size, "the picture of all, and those of the first two"
-    fresh.kept.hits = fresh.kept.misses = 0
+    size = sum(part.nbytes for part in questions["a"].images[0].values().values())
+    fresh.image_cache.limit = 3 * size
+    single = {name: fresh.encode([prompt])["pixel_values"] for name, prompt in questions.items()}
+    assert fresh.image_cache.bytes == 3 * size, "the shared image, and those of the first two"
+    fresh.image_cache.hits = fresh.image_cache.misses = 0
     for name, prompt in questions.items():
-        assert torch.equal(fresh.encode([prompt])["pixel_values"], alone[name])
-    assert (fresh.kept.hits, fresh.kept.misses) == (6, 2), "who has come later waits for room"
+        assert torch.equal(fresh.encode([prompt])["pixel_values"], single[name])
+    counts = fresh.image_cache.hits, fresh.image_cache.misses
+    assert counts == (6, 2), "images of later questions did not fit"
     fresh.retire("a")
-    assert fresh.kept.bytes == 2 * size
+    assert fresh.image_cache.bytes == 2 * size
     for name in "bcd":
         fresh.retire(name)
-    assert (fresh.kept.bytes, len(fresh.kept)) == (0, 0)
+    assert (fresh.image_cache.bytes, len(fresh.image_cache)) == (0, 0)
 
 
-def test_a_file_of_another_run_is_another_picture(inputs):
+def test_same_file_name_in_another_run_is_another_image(inputs):
     ours = inputs.prepare(dialogue("64x64-0.png", picture=lambda file: speckled(64, 64, 8)))
     theirs = inputs.prepare(dialogue("64x64-0.png", picture=lambda file: speckled(96, 64, 9)))
-    small = torch.cat([shown.values()["pixel_values"] for shown in ours.shown])
-    large = torch.cat([shown.values()["pixel_values"] for shown in theirs.shown])
+    small = torch.cat([image.values()["pixel_values"] for image in ours.images])
+    large = torch.cat([image.values()["pixel_values"] for image in theirs.images])
     assert small.shape != large.shape or not torch.equal(small, large)
 
 
-def test_prompts_may_be_prepared_side_by_side(inputs):
+def test_prompts_can_be_prepared_concurrently(inputs):
     requests = [dialogue("64x64-0.png", f"96x64-{seed}.png") for seed in range(16)]
-    alone = [inputs.prepare(one).ids for one in requests]
+    single = [inputs.prepare(one).ids for one in requests]
     with ThreadPoolExecutor(8) as pool:
-        assert [prompt.ids for prompt in pool.map(inputs.prepare, requests * 4)] == alone * 4
+        assert [prompt.ids for prompt in pool.map(inputs.prepare, requests * 4)] == single * 4
 
 
 @pytest.mark.parametrize("which", ["image_token", "video_token"])
-def test_a_placeholder_that_texts_make_together_is_refused(inputs, which):
+def test_placeholder_formed_by_several_texts_is_rejected(inputs, which):
     token = getattr(inputs.processor, which)
     pieces = [raw(f"Look at {token[:5]}"), raw(f"{token[5:]}!"), chat.picture("32x32-0.png")]
-    with pytest.raises(ValueError, match="stands for a"):
+    with pytest.raises(ValueError, match="placeholder"):
         inputs.prepare(Request("q", 0, [chat.message("user", *pieces)], speckled_file))

@@ -1,4 +1,4 @@
-"""What the model is given: ChatML as published, and the same pixels by either way of preparing them."""
+"""Model inputs: the published ChatML format, and the same pixels as from the library's processor."""
 
 import pytest
 import torch
@@ -63,51 +63,49 @@ def request(files=("64x64-0.png", "96x64-1.png", "32x96-2.png"), picture=speckle
     return Request("q", 1, messages, picture)
 
 
-def test_the_dialogue_is_written_as_chatml(inputs):
+def test_dialogue_is_rendered_as_chatml(inputs):
     assert inputs.prepare(request()).text == CHATML
 
 
-def test_a_picture_with_transparency_or_of_greys_becomes_rgb(inputs):
-    def odd(file):
+def test_images_with_transparency_or_grey_levels_become_rgb(inputs):
+    def other_mode(file):
         return speckled_file(file).convert("RGBA" if "-1" in file else "L")
 
-    def plain(file):
-        return odd(file).convert("RGB")
+    def rgb(file):
+        return other_mode(file).convert("RGB")
 
     for ours, theirs in zip(
-        inputs.prepare(request(picture=odd)).shown,
-        inputs.prepare(request(picture=plain)).shown,
+        inputs.prepare(request(picture=other_mode)).images,
+        inputs.prepare(request(picture=rgb)).images,
         strict=True,
     ):
         assert torch.equal(ours.values()["pixel_values"], theirs.values()["pixel_values"])
 
 
-def alone(picture):
-    """Return a request that shows one picture and says nothing."""
+def image_request(image):
+    """Return a request with one image and no text."""
     messages = [chat.message("user", chat.picture("it.png"))]
-    return Request("q", 0, messages, lambda _: picture)
+    return Request("q", 0, messages, lambda _: image)
 
 
 @pytest.mark.parametrize("size", [(100, 75), (50, 333), (801, 599)])
-def test_a_picture_that_must_be_scaled_gets_the_same_grid_and_nearly_the_same_pixels(
-    inputs, processor, size
-):
-    """Pillow and torchvision interpolate a smooth picture alike within two of 255 steps of grey."""
-    picture = speckled(*size).reduce(8).resize(size)
-    prompt = inputs.prepare(alone(picture))
+def test_resized_image_has_the_same_grid_and_nearly_the_same_pixels(inputs, processor, size):
+    """For a smooth image, the interpolations of Pillow and torchvision differ by at most 2 of 255 grey levels."""
+    image = speckled(*size).reduce(8).resize(size)
+    prompt = inputs.prepare(image_request(image))
     ours = inputs.encode([prompt])
-    theirs = processor(text=[prompt.text], images=[picture], return_tensors="pt")
+    theirs = processor(text=[prompt.text], images=[image], return_tensors="pt")
     assert torch.equal(ours["image_grid_thw"], theirs["image_grid_thw"])
     assert torch.equal(ours["input_ids"], theirs["input_ids"])
     assert (ours["pixel_values"] - theirs["pixel_values"]).abs().max() <= 2.01 * 2 / 255
 
 
-def test_the_area_of_a_picture_can_be_limited(processor):
+def test_image_area_can_be_limited(processor):
     limits = {"min_pixels": 64 * 64, "max_pixels": 96 * 96}
     limited = PromptBuilder(processor, "qwen3_vl", options=limits)
     large, small = (
-        limited.prepare(alone(picture)).shown[0]
-        for picture in (speckled(640, 480), speckled(32, 32))
+        limited.prepare(image_request(image)).images[0]
+        for image in (speckled(640, 480), speckled(32, 32))
     )
     assert large.tokens <= 9
     assert small.grid == (1, 4, 4)
@@ -116,20 +114,20 @@ def test_the_area_of_a_picture_can_be_limited(processor):
 
 
 @pytest.mark.slow
-def test_with_the_published_tokenizer_batch_equals_singles(tmp_path):
-    """The special tokens, the regular expression and the vocabulary of the real Qwen3-VL."""
+def test_batch_equals_single_requests_with_the_published_tokenizer(tmp_path):
+    """With the vocabulary, special tokens and regular expression of the real Qwen3-VL."""
     published = test_data("qwen")
     cure_torchvision()
     directory = small_qwen3_vl(tmp_path, tokenizer=published_tokenizer(published))
     engine = library_engine(str(directory), device="cpu")
-    asked = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
-    asked = [
+    dialogues = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
+    requests = [
         Request(one.question_id, 1, one.messages[:stop], one.picture, max_new_tokens=4)
-        for one in asked
+        for one in dialogues
         for stop in (2, 4)
     ]
-    together = engine.generate(asked)
-    assert [reply.text for reply in together] == [engine.generate([one])[0].text for one in asked]
+    single = [engine.generate([one])[0].text for one in requests]
+    assert [reply.text for reply in engine.generate(requests)] == single
     assert engine.loaded.ends == [151645, 151643]
     assert set(range(151652, 151657)) == set(engine.loaded.suppressed)
     assert engine.inputs.prepare(request()).text == CHATML

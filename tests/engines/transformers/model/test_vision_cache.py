@@ -1,4 +1,4 @@
-"""A vision cache changes nothing but how often the vision tower looks."""
+"""A vision cache changes only how often the vision tower is called."""
 
 import pytest
 import torch
@@ -24,17 +24,17 @@ FAMILIES = {
     "internvl": small_internvl,
     "gemma3": small_gemma3,
 }
-SHOWN = {
+# Image of each turn by question; the first image of a and b is the same.
+IMAGES = {
     "a": ["56x84-0.png", "96x64-1.png", "32x96-2.png"],
     "b": ["56x84-0.png", "64x64-3.png", "100x75-4.png"],
     "c": ["56x84-5.png", None, "50x133-6.png"],
     "d": [None, None, None],
 }
-"""What each question is shown on its turns; the first picture of a and b is that of their scene."""
 
 
 class Model:
-    """A real model with its inputs, and how many pictures or tiles its vision tower was shown."""
+    """A real model with its inputs, which counts the images or tiles that its vision tower computes."""
 
     def __init__(self, name, options=None):
         cure_torchvision()
@@ -46,18 +46,18 @@ class Model:
         self.model.generation_config.update(
             do_sample=False, temperature=None, top_p=None, top_k=None
         )
-        self.seen = 0
+        self.num_computed = 0
         compute = self.model.model.get_image_features
 
-        def counted(pixel_values, image_grid_thw=None, **more):
-            self.seen += len(pixel_values if image_grid_thw is None else image_grid_thw)
-            told = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw}
-            return compute(pixel_values, **told, **more)
+        def counted_features(pixel_values, image_grid_thw=None, **more):
+            self.num_computed += len(pixel_values if image_grid_thw is None else image_grid_thw)
+            grid = {} if image_grid_thw is None else {"image_grid_thw": image_grid_thw}
+            return compute(pixel_values, **grid, **more)
 
-        self.model.model.get_image_features = counted
+        self.model.model.get_image_features = counted_features
 
     def answer(self, requests, cache=None):
-        """Return the tokens and the logits of replies to one batch."""
+        """Return the tokens and the logits of the replies to one batch."""
         prompts = [self.inputs.prepare(one) for one in requests]
         tensors = self.inputs.encode(prompts)
         owners = [(o.question_id, p.pixel_rows) for o, p in zip(requests, prompts, strict=True)]
@@ -69,16 +69,16 @@ class Model:
         }
         with torch.inference_mode():
             if cache is None:
-                given = self.model.generate(**tensors, **arguments)
+                output = self.model.generate(**tensors, **arguments)
             else:
-                with cache.showing(owners):
-                    given = self.model.generate(**tensors, **arguments)
-        return given.sequences[:, tensors["input_ids"].shape[1] :], torch.stack(given.logits)
+                with cache.owned_by(owners):
+                    output = self.model.generate(**tensors, **arguments)
+        return output.sequences[:, tensors["input_ids"].shape[1] :], torch.stack(output.logits)
 
 
 def turn_of(question, turn):
     messages = []
-    for number, file in enumerate(SHOWN[question][: turn + 1]):
+    for number, file in enumerate(IMAGES[question][: turn + 1]):
         pieces = [chat.text(f"{question}, turn {number}:")] + [chat.picture(file)] * bool(file)
         messages += [chat.message("user", *pieces), chat.assistant("left")]
     return Request(question, turn, messages[:-1], speckled_file)
@@ -86,80 +86,82 @@ def turn_of(question, turn):
 
 @pytest.fixture(scope="module", params=mostly_slow(FAMILIES, "qwen3_vl", "internvl"))
 def plain(request):
-    """A model without a cache, and what it answers on three turns of all questions."""
+    """A model without a cache, and its replies in three turns of all questions."""
     model = Model(request.param)
-    answers = [model.answer([turn_of(question, turn) for question in SHOWN]) for turn in range(3)]
+    answers = [model.answer([turn_of(question, turn) for question in IMAGES]) for turn in range(3)]
     return model, answers
 
 
-def different(*turns):
-    """Return how many different pictures are shown up to each turn, as the model is shown them."""
+def count_distinct(*turns):
+    """Return the number of distinct images up to each turn."""
     return [
-        len({file for files in SHOWN.values() for file in files[: turn + 1] if file})
+        len({file for files in IMAGES.values() for file in files[: turn + 1] if file})
         for turn in turns
     ]
 
 
-def test_replies_are_the_same_to_the_bit_and_no_picture_is_looked_at_twice(plain):
+def test_replies_are_bit_identical_and_no_image_is_computed_twice(plain):
     name = plain[0].inputs.family.model_types[0]
     model = Model(name)
     cache = VisionCache(model.model)
     for turn in range(3):
-        ids, logits = model.answer([turn_of(question, turn) for question in SHOWN], cache)
+        ids, logits = model.answer([turn_of(question, turn) for question in IMAGES], cache)
         assert torch.equal(ids, plain[1][turn][0])
         assert torch.equal(logits, plain[1][turn][1])
-        assert [model.seen] == different(turn)
-    assert plain[0].seen > model.seen, "the same pictures, again and again"
+        assert [model.num_computed] == count_distinct(turn)
+    assert plain[0].num_computed > model.num_computed, (
+        "without a cache, images are computed repeatedly"
+    )
 
 
-def test_pictures_go_with_the_last_question_that_is_shown_them(plain):
+def test_features_are_dropped_with_their_last_question(plain):
     model = Model(plain[0].inputs.family.model_types[0])
     cache = VisionCache(model.model)
-    model.answer([turn_of(question, 2) for question in SHOWN], cache)
-    assert len(cache.kept) == different(2)[0] == 7
-    assert cache.kept.bytes > 0
+    model.answer([turn_of(question, 2) for question in IMAGES], cache)
+    assert len(cache.entries) == count_distinct(2)[0] == 7
+    assert cache.entries.bytes > 0
     cache.retire("a")
-    assert len(cache.kept) == 5
+    assert len(cache.entries) == 5
     cache.retire("c")
-    assert len(cache.kept) == 3
+    assert len(cache.entries) == 3
     cache.retire("d")
     model.answer([turn_of("b", 2)], cache)
-    assert model.seen == 7
+    assert model.num_computed == 7
     cache.retire("b")
-    assert (len(cache.kept), cache.kept.bytes) == (0, 0)
+    assert (len(cache.entries), cache.entries.bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("room", mostly_slow([0, 1, 2.5, 4], 1))
-def test_a_bounded_vision_cache_changes_no_reply(plain, room):
+def test_limited_cache_does_not_change_replies(plain, room):
     model = Model(plain[0].inputs.family.model_types[0])
-    whole = VisionCache(model.model)
-    model.answer([turn_of("b", 0)], whole)
-    limit = int(room * whole.kept.bytes)
-    whole.close()
+    unlimited = VisionCache(model.model)
+    model.answer([turn_of("b", 0)], unlimited)
+    limit = int(room * unlimited.entries.bytes)
+    unlimited.close()
     cache = VisionCache(model.model, limit)
     for turn in range(3):
-        ids, _ = model.answer([turn_of(question, turn) for question in SHOWN], cache)
+        ids, _ = model.answer([turn_of(question, turn) for question in IMAGES], cache)
         assert torch.equal(ids, plain[1][turn][0])
-        assert cache.kept.bytes <= limit
-    assert (cache.kept.bytes > 0) == (room > 0)
+        assert cache.entries.bytes <= limit
+    assert (cache.entries.bytes > 0) == (room > 0)
 
 
-def test_unnamed_pictures_are_given_up_for_others(plain):
+def test_images_without_an_owner_are_evicted(plain):
     model = Model(plain[0].inputs.family.model_types[0])
     cache = VisionCache(model.model)
     model.answer([turn_of("a", 2)], cache)
-    cache.kept.limit = cache.kept.bytes
+    cache.entries.limit = cache.entries.bytes
     for question in "bc":
         tensors = model.inputs.encode([model.inputs.prepare(turn_of(question, 2))])
         with torch.inference_mode():
             model.model.generate(**tensors, max_new_tokens=1)
-    assert cache.kept.bytes <= cache.kept.limit
-    seen = model.seen
+    assert cache.entries.bytes <= cache.entries.limit
+    num_computed = model.num_computed
     model.answer([turn_of("a", 2)], cache)
-    assert model.seen == seen, "a question is still asking for them"
+    assert model.num_computed == num_computed, "images with an owner are kept"
 
 
-def test_a_closed_cache_leaves_the_model_as_it_was():
+def test_closing_restores_the_model():
     model = Model("qwen3_vl")
     wrapped = model.model.model.get_image_features
     cache = VisionCache(model.model)
@@ -168,14 +170,14 @@ def test_a_closed_cache_leaves_the_model_as_it_was():
     assert model.model.model.get_image_features == wrapped
 
 
-def test_tiles_of_several_pictures_are_told_apart():
+def test_tiles_of_several_images_are_distinguished():
     model = Model("internvl", {"max_patches": 4})
     other = Model("internvl", {"max_patches": 4})
     cache = VisionCache(model.model)
     for turn in range(3):
-        requests = [turn_of(question, turn) for question in SHOWN]
+        requests = [turn_of(question, turn) for question in IMAGES]
         assert torch.equal(model.answer(requests, cache)[0], other.answer(requests)[0])
-    assert model.seen < other.seen
-    for question in SHOWN:
+    assert model.num_computed < other.num_computed
+    for question in IMAGES:
         cache.retire(question)
-    assert len(cache.kept) == 0
+    assert len(cache.entries) == 0
