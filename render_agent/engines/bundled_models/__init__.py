@@ -1,4 +1,4 @@
-"""The bundled models: each is a folder beside this file, and `--model` takes its name."""
+"""The bundled models. Each is a folder in this package, whose name is a value of `--model`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 
+# Notes shown next to the results of each model.
 NOTES = {
-    "small": "by the bundled small model, trained on rooms like the bundled ones: a demonstration",
+    "small": "bundled small model, trained on rooms like the bundled ones; for demonstration only",
 }
-"""What must be said beside the figures of each, by its name."""
 
 
 def bundled_model(name: str) -> Path | None:
-    """Return the folder of a bundled model by its name, None for every other name.
+    """Return the folder of a bundled model, or None if there is no such model.
 
-    The name goes before a directory of the working folder; `./small` is that directory.
+    The name takes precedence over a directory in the working directory, which is reachable as `./small`.
     """
     return FOLDER / name if name in NOTES else None
 
 
 def instead() -> str:
-    """Return in words which models run without fetching weights."""
+    """Return the options for models that run without a download, for error messages."""
     ready = [name for name in NOTES if (FOLDER / name / "config.json").is_file()]
     return " or ".join([*(f"the bundled --model {name}" for name in ready), "--engine scripted"])

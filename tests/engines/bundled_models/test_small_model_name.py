@@ -1,4 +1,4 @@
-"""`--model small` is the model that comes with the program, wherever a model is named."""
+"""`--model small` is the bundled model, wherever a model can be named."""
 
 import math
 import shutil
@@ -35,67 +35,67 @@ SHORT = {
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch):
-    """The folder of the bundled model; its stand-in where there is none yet."""
-    found = bundled_model()
-    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", found.parent)
-    return found
+    """The folder of the bundled model, or of its stand-in if it is not trained yet."""
+    folder = bundled_model()
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", folder.parent)
+    return folder
 
 
 @pytest.fixture
 def copy(folder, tmp_path, monkeypatch):
-    """A bundled model that a test may change."""
-    made = Path(shutil.copytree(folder, tmp_path / "models" / "small"))
-    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", made.parent)
-    return made
+    """A copy of the bundled model that a test can modify."""
+    copy = Path(shutil.copytree(folder, tmp_path / "models" / "small"))
+    monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", copy.parent)
+    return copy
 
 
-def spoil(file):
-    """Change one of its last bytes."""
+def corrupt(file):
+    """Change one of the last bytes of a file."""
     content = bytearray(file.read_bytes())
     content[-2] ^= 1
     file.write_bytes(content)
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A working folder that has a directory of the same name, with another model."""
+def working_directory(tmp_path, monkeypatch):
+    """A working directory that contains another model in a directory of the same name."""
     shutil.copytree(small_model(), tmp_path / "small")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.slow
-def test_the_name_goes_before_a_directory_which_is_reached_by_its_path(folder, here):
+def test_bundled_name_takes_precedence_over_a_directory(folder, working_directory):
     assert find_model("small").folder == folder
-    assert find_model("./small").folder.resolve() == here / "small"
-    told, other = describe_model("small"), describe_model("./small")
-    assert told["weights"] != other["weights"]
-    assert told["note"] == NOTES["small"]
+    assert find_model("./small").folder.resolve() == working_directory / "small"
+    bundled, other = describe_model("small"), describe_model("./small")
+    assert bundled["weights"] != other["weights"]
+    assert bundled["note"] == NOTES["small"]
     assert "note" not in other
 
 
-def test_only_the_path_is_made_absolute(here):
-    given = {"model": "small", "verifier": ("judge:small", "judge:./small")}
-    assert absolute_paths(given) == {
+def test_only_paths_are_made_absolute(working_directory):
+    options = {"model": "small", "verifier": ("judge:small", "judge:./small")}
+    assert absolute_paths(options) == {
         "model": "small",
-        "verifier": ("judge:small", f"judge:{here}/small"),
+        "verifier": ("judge:small", f"judge:{working_directory}/small"),
     }
-    assert absolute_paths({"model": "./small"}) == {"model": f"{here}/small"}
+    assert absolute_paths({"model": "./small"}) == {"model": f"{working_directory}/small"}
 
 
-def test_a_file_of_that_name_changes_nothing(folder, tmp_path, monkeypatch):
+def test_file_with_the_bundled_name_is_ignored(folder, tmp_path, monkeypatch):
     (tmp_path / "small").write_text("no model")
     monkeypatch.chdir(tmp_path)
     assert RunConfig(batch=True, model="small").absolute().model == "small"
     assert find_model("small").folder == folder
 
 
-def test_a_bundled_model_has_no_revision():
+def test_bundled_model_has_no_revision():
     with pytest.raises(UsageError, match="small"):
         find_model("small", "main")
 
 
-def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
+def test_missing_bundled_model_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", tmp_path)
     with pytest.raises(SetupError, match=r"small.*--engine scripted") as caught:
         find_model("small")
@@ -107,7 +107,7 @@ def test_where_it_is_missing_one_sentence_says_so(tmp_path, monkeypatch):
     assert not finding.prevents
 
 
-def test_who_has_no_weights_is_told_of_it_where_it_is_there(tmp_path, monkeypatch):
+def test_bundled_model_is_suggested_only_if_it_exists(tmp_path, monkeypatch):
     monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", tmp_path)
     assert instead() == "--engine scripted"
     (tmp_path / "small").mkdir()
@@ -115,23 +115,23 @@ def test_who_has_no_weights_is_told_of_it_where_it_is_there(tmp_path, monkeypatc
     assert "--model small" in instead()
 
 
-def test_it_is_kept_in_half_precision_and_runs_on_a_processor_in_single(folder):
+def test_weights_are_stored_in_float16_and_run_in_float32_on_a_cpu(folder):
     with safe_open(folder / "model.safetensors", "pt") as weights:
-        kinds = {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
-    assert kinds == {"F16"}
+        dtypes = {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
+    assert dtypes == {"F16"}
     loaded = open_model("small", device="cpu")
     assert {str(weight.dtype) for weight in loaded.model.parameters()} == {"torch.float32"}
 
 
 @pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")
-def test_it_is_as_small_as_it_should_be(folder):
+def test_bundled_model_is_small(folder):
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 25e6
     with safe_open(folder / "model.safetensors", "pt") as weights:
         shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
     assert 1e6 < sum(map(math.prod, shapes)) <= 12e6
 
 
-def played(config):
+def complete_run(config):
     run = start_run(config)
     try:
         return run.path, run.go(Silent())
@@ -140,9 +140,9 @@ def played(config):
 
 
 @pytest.mark.slow
-def test_a_run_records_its_name_its_weights_and_what_it_is(tmp_path, here):
+def test_run_records_name_weights_and_note(tmp_path, working_directory):
     config = make_config(tmp_path, make_questions(tmp_path, 2), **SHORT).absolute()
-    path, results = played(config)
+    path, results = complete_run(config)
     record = RunData(path).record
     assert record["config"]["model"] == record["engine"]["model"] == "small"
     assert record["engine"]["weights"] == describe_model("small")["weights"]
@@ -150,20 +150,20 @@ def test_a_run_records_its_name_its_weights_and_what_it_is(tmp_path, here):
     assert NOTES["small"] in results["notes"]
 
 
-def cut(path):
-    """Leave a run as it was after its first turn."""
+def truncate_run(path):
+    """Reset a run to its state after the first turn."""
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(lines[0])
     (path / "results.json").unlink()
 
 
-def test_a_run_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
-    path, _ = played(make_config(tmp_path, make_questions(tmp_path, 2), **SHORT))
-    cut(path)
+def test_run_resumes_only_with_the_same_model(tmp_path, copy):
+    path, _ = complete_run(make_config(tmp_path, make_questions(tmp_path, 2), **SHORT))
+    truncate_run(path)
     for file in ("model.safetensors", "tokenizer.json"):
         content = (copy / file).read_bytes()
         if file == "model.safetensors":
-            spoil(copy / file)
+            corrupt(copy / file)
         else:
             (copy / file).write_bytes(content + b"\n")
         with pytest.raises(SetupError, match="small"):
@@ -174,7 +174,7 @@ def test_a_run_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
     run.close()
 
 
-def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy):
+def test_judge_resumes_only_with_the_same_model(tmp_path, copy):
     more = {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2", "max_turns": 2}
     judge = {"verifier": ("judge:small",), "temperature": 1.0}
     config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
@@ -182,17 +182,17 @@ def test_a_judge_goes_on_with_the_model_that_it_began_with_alone(tmp_path, copy)
     run = start_run(config.absolute())
     run.close()
     assert RunData(run.path).record["sha256"]["verifiers"].keys() == {"judge:small"}
-    spoil(copy / "model.safetensors")
+    corrupt(copy / "model.safetensors")
     with pytest.raises(SetupError, match="judge:small"):
         resume_run(RunData(run.path), {})
 
 
 @pytest.mark.slow
-def test_one_question_from_the_command_line(type_in, tmp_path):
+def test_single_question_from_the_command_line(type_in, tmp_path):
     make_questions(tmp_path, 1)
-    asked = ("--ply", "room.ply", "--question", "How many boxes are there?", "--model", "small")
+    question = ("--ply", "room.ply", "--question", "How many boxes are there?", "--model", "small")
     short = ("--image-size", "64x48", "--max-turns", 1, "--max-new-tokens", 2, "--device", "cpu")
-    code, out, err = type_in(*asked, *short, folder=tmp_path)
+    code, out, err = type_in(*question, *short, folder=tmp_path)
     assert (code, out) == (0, "")
     assert "the run: " in err
     assert "\nscan: a mesh of " in err
@@ -201,7 +201,7 @@ def test_one_question_from_the_command_line(type_in, tmp_path):
 
 
 @pytest.mark.slow
-def test_from_python_and_in_measurements(folder):
+def test_bundled_model_from_python_and_in_benchmarks(folder):
     with render_agent.load_engine(model="small", device="cpu") as engine:
         assert repr(engine) == "<engine transformers, model small>"
         assert engine.description["weights"] == describe_model(str(folder))["weights"]
@@ -210,11 +210,11 @@ def test_from_python_and_in_measurements(folder):
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"), [((), "--model small"), (("bundled model",), "--engine scripted")]
+    ("missing", "expected"), [((), "--model small"), (("bundled model",), "--engine scripted")]
 )
-def test_the_doctor_names_the_first_run(tmp_path, monkeypatch, capsys, missing, told):
-    found = [Check("engines", name, True, "runs") for name in ("bundled model", "transformers")]
-    left = [finding for finding in found if finding.name not in missing]
-    monkeypatch.setattr(command, "run_checks", lambda *_: left)
+def test_doctor_suggests_a_first_run(tmp_path, monkeypatch, capsys, missing, expected):
+    names = [name for name in ("bundled model", "transformers") if name not in missing]
+    checks = [Check("engines", name, True, "runs") for name in names]
+    monkeypatch.setattr(command, "run_checks", lambda *_: checks)
     assert command.run_doctor({"output": str(tmp_path)}, as_json=False) == 0
-    assert f"rooms {told}" in capsys.readouterr().out
+    assert f"rooms {expected}" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The bundled Qwen3-VL explores rooms and scans through the whole program; a stand-in while there is none."""
+"""Complete runs with the bundled Qwen3-VL, or with its stand-in if it is not trained yet."""
 
 import json
 import shutil
@@ -21,30 +21,25 @@ from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import score_table
 from render_agent.tasks.rooms import BUNDLED
 
-SENTENCE = 100 if TRAINED else 12
-"""Tokens that a reply needs; those of random weights never end."""
+REPLY_TOKENS = 100 if TRAINED else 12  # enough for a reply; with random weights, replies never end
 
 MODEL_OPTIONS = {
     "engine": "transformers",
     "device": "cpu",
     "max_turns": 2,
-    "max_new_tokens": SENTENCE,
+    "max_new_tokens": REPLY_TOKENS,
     "no_guide": True,
     "image_size": (320, 240),
 }
-ASKED = {"benchmark": "rooms", "id": ("20", "27", "64")}
-"""A count, a direction and a distance, in two of the bundled rooms."""
-
+# A counting, a direction and a distance question about two of the bundled rooms.
+QUESTIONS = {"benchmark": "rooms", "id": ("20", "27", "64")}
 TWO = {"id": ("20", "64")}
-"""The first and the last of them."""
-
-SHORT = {"max_new_tokens": 12}
-"""Replies that are compared word for word need not end."""
+SHORT = {"max_new_tokens": 12}  # replies that are only compared with each other can be cut off
 
 
 def rooms(folder, **more):
     return make_config(
-        folder, "rooms", **MODEL_OPTIONS | ASKED | {"model": str(bundled_model())} | more
+        folder, "rooms", **MODEL_OPTIONS | QUESTIONS | {"model": str(bundled_model())} | more
     )
 
 
@@ -57,15 +52,15 @@ def play(config):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """A run of one question after the other, nothing kept over the turns."""
-    folder = tmp_path_factory.mktemp("alone")
-    anew = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
-    return play(rooms(folder, **TWO, **SHORT, **anew))
+def sequential(tmp_path_factory):
+    """A run without batching and without reuse between turns."""
+    folder = tmp_path_factory.mktemp("sequential")
+    options = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
+    return play(rooms(folder, **TWO, **SHORT, **options))
 
 
-def test_it_runs_in_single_precision_on_a_processor(alone):
-    path, results = alone
+def test_bundled_model_runs_on_a_cpu(sequential):
+    path, results = sequential
     assert results["counts"]["failed"] == 0
     assert {row["turns"] for row in results["questions"]} <= ({1, 2} if TRAINED else {2})
     assert len({turn["reply"] for turns in transcripts(path).values() for turn in turns}) >= 2
@@ -81,30 +76,30 @@ def test_it_runs_in_single_precision_on_a_processor(alone):
     ],
 )
 @pytest.mark.slow
-def test_batch_is_single_and_kept_is_recomputed_under_every_schedule(tmp_path, alone, schedule):
-    equal_but_for_the_schedule(play(rooms(tmp_path, **TWO, **SHORT, **schedule)), alone)
+def test_no_schedule_changes_the_replies(tmp_path, sequential, schedule):
+    assert_same_replies(play(rooms(tmp_path, **TWO, **SHORT, **schedule)), sequential)
 
 
-def equal_but_for_the_schedule(one, other):
+def assert_same_replies(one, other):
     assert transcripts(one[0]) == transcripts(other[0])
     assert one[1]["questions"] == other[1]["questions"]
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory):
-    """A run of batches of two, then of two dialogues side by side, what was read kept over the turns."""
+def batched_run(tmp_path_factory):
+    """A run with batches, then with concurrent dialogues, and reuse of the KV cache."""
     schedule = {"batch_size": 2, "max_batched_turns": 1, "finish_together": 2}
-    return play(rooms(tmp_path_factory.mktemp("together"), **TWO, **SHORT, **schedule))
+    return play(rooms(tmp_path_factory.mktemp("batched"), **TWO, **SHORT, **schedule))
 
 
-def test_batch_is_single_and_kept_is_recomputed(alone, together):
-    equal_but_for_the_schedule(together, alone)
+def test_batching_and_reuse_do_not_change_replies(sequential, batched_run):
+    assert_same_replies(batched_run, sequential)
 
 
-def test_a_run_says_what_it_kept_over_the_turns(alone, together):
+def test_run_reports_its_reuse(sequential, batched_run):
     for (path, results), reuse, words in (
-        (alone, "none", "kept over the turns: nothing"),
-        (together, "keys", "kept over the turns: keys and values"),
+        (sequential, "none", "kept over the turns: nothing"),
+        (batched_run, "keys", "kept over the turns: keys and values"),
     ):
         assert json.loads((path / "config.json").read_text())["engine"]["reuse"] == reuse
         assert json.loads((path / "results.json").read_text())["reuse"] == reuse
@@ -113,9 +108,9 @@ def test_a_run_says_what_it_kept_over_the_turns(alone, together):
 
 @pytest.mark.slow
 def test_guided_replies_are_the_same_under_another_schedule(tmp_path):
-    guided = {"no_guide": False, "max_new_tokens": max(SENTENCE, 40)}
-    anew = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
-    one, _ = play(rooms(tmp_path / "one", **guided, **anew))
+    guided = {"no_guide": False, "max_new_tokens": max(REPLY_TOKENS, 40)}
+    options = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
+    one, _ = play(rooms(tmp_path / "one", **guided, **options))
     many, _ = play(rooms(tmp_path / "many", **guided, batch_size=3, max_batched_turns=1))
     assert transcripts(many) == transcripts(one)
     for turns in transcripts(one).values():
@@ -124,8 +119,8 @@ def test_guided_replies_are_the_same_under_another_schedule(tmp_path):
                 jsonschema.validate(json.loads(turn["reply"]), reply_schema(KINDS))
 
 
-def in_form(reply, kinds):
-    """Whether a reply is one JSON object that its schema takes."""
+def is_valid(reply, kinds):
+    """True if a reply is a JSON object that matches the schema."""
     try:
         jsonschema.validate(json.loads(reply), reply_schema(kinds))
     except (ValueError, jsonschema.ValidationError):
@@ -134,27 +129,27 @@ def in_form(reply, kinds):
 
 
 @pytest.mark.skipif(
-    not TRAINED, reason="the bundled model, which has learned the form, is not there"
+    not TRAINED, reason="the stand-in of the bundled model has not learned the reply format"
 )
 @pytest.mark.slow
 @pytest.mark.parametrize(("views", "kinds", "least"), [("free", KINDS, 1), ("start", (), 3)])
-def test_a_guide_changes_no_reply_that_is_in_form(tmp_path, views, kinds, least):
+def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kinds, least):
     free, _ = play(rooms(tmp_path / "free", views=views))
-    held, _ = play(rooms(tmp_path / "held", views=views, no_guide=False))
-    same = 0
+    guided, _ = play(rooms(tmp_path / "guided", views=views, no_guide=False))
+    num_compared = 0
     for name, turns in transcripts(free).items():
-        for turn, guided in zip(turns, transcripts(held)[name], strict=False):
-            if not in_form(turn["reply"], kinds):
-                break  # from here on they are two dialogues
-            assert guided["reply"] == turn["reply"]
-            same += 1
-    assert same >= least
+        for turn, guided_turn in zip(turns, transcripts(guided)[name], strict=False):
+            if not is_valid(turn["reply"], kinds):
+                break  # the dialogues differ from here on
+            assert guided_turn["reply"] == turn["reply"]
+            num_compared += 1
+    assert num_compared >= least
 
 
 @pytest.mark.slow
-def test_black_pictures_say_nothing_of_the_room(tmp_path):
-    """Asked the same from the same place, the replies of two rooms differ by what is shown alone."""
-    said = {}
+def test_replies_to_black_images_do_not_depend_on_the_room(tmp_path):
+    """With the same question and camera, replies about two rooms differ only because of the images."""
+    replies = {}
     for pictures in ("real", "black"):
         for scene in ("room01", "room03"):
             config = RunConfig(
@@ -168,22 +163,22 @@ def test_black_pictures_say_nothing_of_the_room(tmp_path):
             )
             path, _ = play(config)
             (turns,) = transcripts(path).values()
-            said[pictures, scene] = turns[0]["messages"], turns[0]["reply"]
-    texts = {json.dumps(words(messages)) for messages, _ in said.values()}
+            replies[pictures, scene] = turns[0]["messages"], turns[0]["reply"]
+    texts = {json.dumps(texts_of(messages)) for messages, _ in replies.values()}
     assert len(texts) == 1
-    assert said["black", "room01"][1] == said["black", "room03"][1]
-    assert said["real", "room01"][1] != said["real", "room03"][1]
+    assert replies["black", "room01"][1] == replies["black", "room03"][1]
+    assert replies["real", "room01"][1] != replies["real", "room03"][1]
 
 
-def words(messages):
-    """Return what messages say, without their pictures."""
+def texts_of(messages):
+    """Return the texts of messages without their images."""
     return [
         piece["text"] for message in messages for piece in message["content"] if "text" in piece
     ]
 
 
 @pytest.mark.slow
-def test_a_judge_says_the_same_in_batches(tmp_path):
+def test_batching_does_not_change_judge_scores(tmp_path):
     judge = f"judge:{bundled_model()}"
     options = {
         "engine": "scripted",
@@ -199,31 +194,32 @@ def test_a_judge_says_the_same_in_batches(tmp_path):
         evidence.append(choices(path))
     one, many = evidence
     assert one.keys() == many.keys()
-    judged = 0
-    for place, found in one.items():
-        for mine, other in zip(found["judgements"], many[place]["judgements"], strict=True):
-            assert np.ravel(mine["scores"]) == pytest.approx(np.ravel(other["scores"]), abs=1e-5)
-            judged += np.size(mine["scores"])
-    assert judged >= 3
+    num_judged = 0
+    for turn, choice in one.items():
+        for single, batched in zip(choice["judgements"], many[turn]["judgements"], strict=True):
+            scores = np.ravel(single["scores"])
+            assert scores == pytest.approx(np.ravel(batched["scores"]), abs=1e-5)
+            num_judged += scores.size
+    assert num_judged >= 3
 
 
 @pytest.mark.slow
-def test_a_run_cut_off_goes_on_with_the_same_dialogue(tmp_path, alone, together):
-    whole, _ = alone
-    path = Path(shutil.copytree(together[0], tmp_path / together[0].name))
+def test_truncated_run_resumes_with_the_same_dialogue(tmp_path, sequential, batched_run):
+    complete, _ = sequential
+    path = Path(shutil.copytree(batched_run[0], tmp_path / batched_run[0].name))
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
     run = resume_run(RunData(path), {})
     assert any(state.status is Status.ACTIVE for state in run.states)
     run.go(Silent())
     run.close()
-    assert transcripts(path) == transcripts(whole)
-    assert outcome(path) == outcome(whole)
+    assert transcripts(path) == transcripts(complete)
+    assert outcome(path) == outcome(complete)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scan", ["made", "pcl_room_scan_nocolour.ply"])
-def test_one_question_of_a_scan(tmp_path, scan):
+def test_single_question_about_a_scan(tmp_path, scan):
     ply = write_ply(tmp_path / "room.ply", *room()) if scan == "made" else test_data("scenes", scan)
     config = RunConfig(
         ply=str(ply),
