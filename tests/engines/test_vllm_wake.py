@@ -55,15 +55,15 @@ class FakePrompts:
 def engine(monkeypatch):
     """An engine whose first step finishes nothing, its second step request 1, and its third step request 0."""
 
-    def load(engine, found, on_cpu):
+    def load(engine, located, on_cpu):
         engine.sampling = SimpleNamespace(params=lambda *_: None)
         return FakeCore([], [1], [0])
 
-    found = SimpleNamespace(config={})
+    located = SimpleNamespace(config={})
     for name in ("require_vllm", "cure_torchvision", "silence_libraries", "prepare_environment"):
         monkeypatch.setattr(module, name, lambda *_: None)
     for name in ("find_model", "fetch_model", "describe_found", "load_processor"):
-        monkeypatch.setattr(module, name, lambda *_: found)
+        monkeypatch.setattr(module, name, lambda *_: located)
     monkeypatch.setattr(module, "Prompts", FakePrompts)
     monkeypatch.setattr(module.VllmEngine, "_load", load)
     return module.VllmEngine("any")

@@ -48,7 +48,7 @@ def no_delays(monkeypatch):
 
 
 @pytest.fixture
-def made():
+def create():
     """Create servers and engines that are closed at the end of the test."""
     resources = []
 
@@ -86,15 +86,15 @@ def all_ready(engine, count):
     return replies
 
 
-def test_every_request_gets_its_own_reply_from_generate_and_ready(made):
+def test_every_request_gets_its_own_reply_from_generate_and_ready(create):
     delays = random.Random(0)
 
     def reply(body):
         time.sleep(delays.uniform(0, 0.02))
         return first_text(body)
 
-    server = made(StubServer, by_rule(reply))
-    engine = made(engine_over, server)
+    server = create(StubServer, by_rule(reply))
+    engine = create(engine_over, server)
     requests = [ask(number) for number in range(30)]
     expected = [f"question {number}" for number in range(30)]
     assert [reply.text for reply in engine.generate(requests)] == expected
@@ -109,9 +109,9 @@ def test_every_request_gets_its_own_reply_from_generate_and_ready(made):
     assert 1 <= first.batch_size <= 8
 
 
-def test_request_contains_the_dialogue_and_the_exact_pixels(made):
-    server = made(StubServer, by_rule(echo))
-    engine = made(engine_over, server, image_detail="low", reasoning_effort=None)
+def test_request_contains_the_dialogue_and_the_exact_pixels(create):
+    server = create(StubServer, by_rule(echo))
+    engine = create(engine_over, server, image_detail="low", reasoning_effort=None)
     request = ask(1, "32x48-3.png", "64x32-4.png", temperature=0.5, seed=11, max_new_tokens=99)
     request.messages.extend(
         [chat.assistant("I go."), chat.message("user", chat.text("a"), chat.text("b"))]
@@ -136,14 +136,14 @@ def test_request_contains_the_dialogue_and_the_exact_pixels(made):
         assert np.array_equal(decoded, np.array(speckled_file(file)))
 
 
-def test_image_is_encoded_once_until_its_question_is_retired(made):
+def test_image_is_encoded_once_until_its_question_is_retired(create):
     opened = []
 
     def picture(file):
         opened.append(file)
         return speckled_file(file)
 
-    engine = made(engine_over, made(StubServer, by_rule(echo)))
+    engine = create(engine_over, create(StubServer, by_rule(echo)))
 
     def turn(number):
         content = [chat.picture("64x64-1.png"), chat.picture(f"32x32-{number}.png")]
@@ -162,8 +162,8 @@ def test_image_is_encoded_once_until_its_question_is_retired(made):
     assert opened[3:] == ["64x64-1.png", "32x32-2.png"]
 
 
-def test_unreadable_image_fails_only_its_question(made):
-    engine = made(engine_over, made(StubServer, by_rule(first_text)))
+def test_unreadable_image_fails_only_its_question(create):
+    engine = create(engine_over, create(StubServer, by_rule(first_text)))
     good, bad = engine.generate([ask(1), ask(2, "no size.png")])
     assert good.text == "question 1"
     assert bad.samples == ()
@@ -195,8 +195,8 @@ class AnswerWhenFull:
         return chat_reply(STEP)
 
 
-def test_run_keeps_the_server_full(made, tmp_path):
-    server = made(StubServer, by_rule(AnswerWhenFull(4, 16 * 3)))
+def test_run_keeps_the_server_full(create, tmp_path):
+    server = create(StubServer, by_rule(AnswerWhenFull(4, 16 * 3)))
     config = make_config(
         tmp_path,
         make_questions(tmp_path, 16),
@@ -230,9 +230,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "stall"], ids=str)
-def test_temporary_fault_is_retried_and_reported(made, fault):
-    server = made(StubServer, by_rule(first_text), [fault])
-    engine = made(engine_over, server, timeout=1.0 if fault == "stall" else 30.0)
+def test_temporary_fault_is_retried_and_reported(create, fault):
+    server = create(StubServer, by_rule(first_text), [fault])
+    engine = create(engine_over, server, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert reply.text == "question 5"
     assert reply.events == ("retried",)
@@ -244,9 +244,9 @@ def test_temporary_fault_is_retried_and_reported(made, fault):
     [((500, {}, ""), 3), ("stall", 3), ("garbage", 1), ("no choices", 1)],
     ids=str,
 )
-def test_permanent_fault_fails_only_its_request(made, fault, attempts):
-    server = made(StubServer, by_rule(first_text), [fault] * attempts)
-    engine = made(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
+def test_permanent_fault_fails_only_its_request(create, fault, attempts):
+    server = create(StubServer, by_rule(first_text), [fault] * attempts)
+    engine = create(engine_over, server, retries=2, timeout=1.0 if fault == "stall" else 30.0)
     (reply,) = engine.generate([ask(5)])
     assert server.url in reply.error
     (other,) = engine.generate([ask(6)])
@@ -254,25 +254,25 @@ def test_permanent_fault_fails_only_its_request(made, fault, attempts):
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(500, 2), (400, 1)])
-def test_server_is_abandoned_after_consecutive_failures(made, status, attempts):
-    server = made(StubServer, lambda *_: (status, {}, b"broken"))
-    engine = made(engine_over, server, batch_size=1, retries=1)
+def test_server_is_abandoned_after_consecutive_failures(create, status, attempts):
+    server = create(StubServer, lambda *_: (status, {}, b"broken"))
+    engine = create(engine_over, server, batch_size=1, retries=1)
     with pytest.raises(EngineError, match=f"{status}.*broken"):
         engine.generate([ask(number) for number in range(20)])
     assert len(server.bodies) == attempts * 3
 
 
-def test_retry_after_header_is_respected(made):
-    server = made(StubServer, by_rule(first_text), [(429, {"retry-after": "1"}, "{}")])
+def test_retry_after_header_is_respected(create):
+    server = create(StubServer, by_rule(first_text), [(429, {"retry-after": "1"}, "{}")])
     began = time.perf_counter()
-    (reply,) = made(engine_over, server).generate([ask(1)])
+    (reply,) = create(engine_over, server).generate([ask(1)])
     assert reply.text == "question 1"
     assert time.perf_counter() - began >= 1
 
 
-def test_wake_interrupts_the_wait_for_replies(made):
-    server = made(StubServer, by_rule(first_text), ["stall"])
-    engine = made(engine_over, server)
+def test_wake_interrupts_the_wait_for_replies(create):
+    server = create(StubServer, by_rule(first_text), ["stall"])
+    engine = create(engine_over, server)
     engine.submit([ask(0)])
     engine.wake()
     engine.wake()
@@ -281,8 +281,8 @@ def test_wake_interrupts_the_wait_for_replies(made):
     assert list(engine.ready()) == []
 
 
-def test_close_cancels_requests_immediately(made):
-    server = made(StubServer, by_rule(first_text), ["stall"] * 4)
+def test_close_cancels_requests_immediately(create):
+    server = create(StubServer, by_rule(first_text), ["stall"] * 4)
     engine = engine_over(server)
     engine.submit([ask(number) for number in range(4)])
     while server.running < 4:
@@ -292,9 +292,9 @@ def test_close_cancels_requests_immediately(made):
     assert server.running == 4, "close did not wait for any reply"
 
 
-def test_arrived_replies_are_yielded_before_the_error(made):
-    server = made(StubServer, by_rule(first_text))
-    engine = made(engine_over, server, retries=1)
+def test_arrived_replies_are_yielded_before_the_error(create):
+    server = create(StubServer, by_rule(first_text))
+    engine = create(engine_over, server, retries=1)
     engine.submit([ask(1)])
     while not engine._completed.qsize():
         time.sleep(0.01)
@@ -308,9 +308,9 @@ def test_arrived_replies_are_yielded_before_the_error(made):
             list(engine.ready())
 
 
-def test_questions_are_distributed_and_stay_on_their_server(made):
-    servers = [made(StubServer, by_rule(first_text)) for _ in range(3)]
-    engine = made(engine_over, *servers)
+def test_questions_are_distributed_and_stay_on_their_server(create):
+    servers = [create(StubServer, by_rule(first_text)) for _ in range(3)]
+    engine = create(engine_over, *servers)
     assert OpenAIEngine.capabilities.free_running
     for _ in range(3):
         engine.generate([ask(number) for number in range(9)])
@@ -323,17 +323,17 @@ def test_questions_are_distributed_and_stay_on_their_server(made):
     assert len(servers[0].bodies) == 12
 
 
-def test_second_server_takes_over_from_an_unreachable_one(made):
+def test_second_server_takes_over_from_an_unreachable_one(create):
     unreachable = f"http://127.0.0.1:{free_port()}/v1"
-    engine = made(engine_over, unreachable, made(StubServer, by_rule(first_text)))
+    engine = create(engine_over, unreachable, create(StubServer, by_rule(first_text)))
     replies = engine.generate([ask(number) for number in range(8)])
     assert [reply.text for reply in replies] == [f"question {number}" for number in range(8)]
     assert {event for reply in replies for event in reply.events} == {"retried"}
 
 
-def test_error_names_all_lost_servers(made):
+def test_error_names_all_lost_servers(create):
     urls = [f"http://127.0.0.1:{free_port()}/v1" for _ in range(2)]
-    engine = made(engine_over, *urls)
+    engine = create(engine_over, *urls)
     with pytest.raises(EngineError) as caught:
         engine.generate([ask(number) for number in range(8)])
     assert all(url in str(caught.value) for url in urls)
@@ -355,13 +355,13 @@ def rejecting(name, message=None, param=None, status=400):
 
 
 @pytest.mark.parametrize("field", ["seed", "temperature", "response_format"])
-def test_rejected_field_is_reported_and_can_be_omitted(made, field):
-    server = made(StubServer, rejecting(field))
-    engine = made(engine_over, server)
+def test_rejected_field_is_reported_and_can_be_omitted(create, field):
+    server = create(StubServer, rejecting(field))
+    engine = create(engine_over, server)
     (reply,) = engine.generate([ask(1, schema=SCHEMA)])
     assert f"'{field}'" in reply.error
     assert len(server.bodies) == 1
-    (reply,) = made(engine_over, server, omit=(field,)).generate([ask(1, schema=SCHEMA)])
+    (reply,) = create(engine_over, server, omit=(field,)).generate([ask(1, schema=SCHEMA)])
     assert reply.text == "question 1"
     assert field not in server.bodies[-1]
 
@@ -379,9 +379,9 @@ def test_rejected_field_is_reported_and_can_be_omitted(made, field):
     ],
     ids=str,
 )
-def test_options_become_fields_of_the_request(made, options, expected):
-    server = made(StubServer, by_rule(first_text))
-    made(engine_over, server, **options).generate([ask(1, schema=SCHEMA, max_new_tokens=77)])
+def test_options_become_fields_of_the_request(create, options, expected):
+    server = create(StubServer, by_rule(first_text))
+    create(engine_over, server, **options).generate([ask(1, schema=SCHEMA, max_new_tokens=77)])
     (body,) = server.bodies
     assert expected.items() <= body.items()
     assert len({"max_tokens", "max_completion_tokens"} & body.keys()) == 1
@@ -394,14 +394,14 @@ TOO_LONG = (
 )
 
 
-def test_too_long_dialogue_fails_alone(made):
+def test_too_long_dialogue_fails_alone(create):
     def limited(method, path, body):
         if b"question 3" in body:
             return 400, {}, json.dumps({"error": {"message": TOO_LONG, "code": 400}}).encode()
         return by_rule(first_text)(method, path, body)
 
-    server = made(StubServer, limited)
-    engine = made(engine_over, server, batch_size=1)
+    server = create(StubServer, limited)
+    engine = create(engine_over, server, batch_size=1)
     replies = engine.generate([ask(number) for number in range(10)])
     assert [number for number, reply in enumerate(replies) if reply.error] == [3]
     assert "maximum context length" in replies[3].error
@@ -409,9 +409,9 @@ def test_too_long_dialogue_fails_alone(made):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_permanent_errors_stop_the_run_immediately(made, status):
-    server = made(StubServer, by_rule(first_text), [None, (status, {}, "no")])
-    engine = made(engine_over, server, batch_size=1)
+def test_permanent_errors_stop_the_run_immediately(create, status):
+    server = create(StubServer, by_rule(first_text), [None, (status, {}, "no")])
+    engine = create(engine_over, server, batch_size=1)
     with pytest.raises(EngineError, match=f"{status}.*no"):
         engine.generate([ask(number) for number in range(5)])
     assert len(server.bodies) == 2
@@ -420,10 +420,10 @@ def test_permanent_errors_stop_the_run_immediately(made, status):
 KEY = "sk-0123456789-secret"
 
 
-def test_key_is_sent_but_never_logged(made, caplog):
+def test_key_is_sent_but_never_logged(create, caplog):
     words = json.dumps({"error": {"message": f"bad key {KEY} of Bearer {KEY}"}})
-    server = made(StubServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
-    engine = made(engine_over, server, key=KEY)
+    server = create(StubServer, by_rule(first_text), [None, (500, {}, words), (401, {}, words)])
+    engine = create(engine_over, server, key=KEY)
     with caplog.at_level(logging.DEBUG):
         engine.generate([ask(1)])
         with pytest.raises(EngineError) as caught:
@@ -435,7 +435,7 @@ def test_key_is_sent_but_never_logged(made, caplog):
 
 
 @pytest.mark.parametrize("supports_n", [True, False])
-def test_number_of_samples_is_as_requested(made, supports_n):
+def test_number_of_samples_is_as_requested(create, supports_n):
     def drawn(body):
         count = body.get("n", 1) if supports_n else 1
         choices = [
@@ -444,8 +444,8 @@ def test_number_of_samples_is_as_requested(made, supports_n):
         ]
         return chat_reply("", choices=choices)
 
-    server = made(StubServer, by_rule(drawn))
-    engine = made(engine_over, server)
+    server = create(StubServer, by_rule(drawn))
+    engine = create(engine_over, server)
     (reply,) = engine.generate([ask(1, samples=3, temperature=0.7, seed=5)])
     assert reply.samples == (("5+0", "5+1", "5+2") if supports_n else ("5+0", "6+0", "7+0"))
     assert reply.tokens.prompt == (7 if supports_n else 21)
@@ -471,17 +471,17 @@ def test_number_of_samples_is_as_requested(made, supports_n):
     ],
     ids=str,
 )
-def test_every_kind_of_message_becomes_text(made, message, text):
+def test_every_kind_of_message_becomes_text(create, message, text):
     answer = {"choices": [{"message": message, "finish_reason": "length"}], "usage": None}
-    server = made(StubServer, by_rule(lambda body: json.dumps(answer).encode()))
-    (reply,) = made(engine_over, server).generate([ask(1)])
+    server = create(StubServer, by_rule(lambda body: json.dumps(answer).encode()))
+    (reply,) = create(engine_over, server).generate([ask(1)])
     assert reply.text == text
     assert reply.finish == "length"
     assert (reply.tokens.prompt, reply.tokens.reply, reply.tokens.cached) == (0, 0, 0)
     assert chat.without_thinking(text).strip() == text.rpartition("</think>")[2].strip()
 
 
-def test_thinking_is_requested_and_counted(made):
+def test_thinking_is_requested_and_counted(create):
     usage = {"prompt_tokens": 9, "completion_tokens": 30}
     usage["completion_tokens_details"] = {"reasoning_tokens": 21}
     usage["prompt_tokens_details"] = {"cached_tokens": 4}
@@ -492,7 +492,7 @@ def test_thinking_is_requested_and_counted(made):
         ("made", "enable_thinking", False),
     ]
     names = [model for model, _, _ in asked]
-    server = made(StubServer, by_rule(lambda _: json.dumps(body).encode(), names))
+    server = create(StubServer, by_rule(lambda _: json.dumps(body).encode(), names))
     for model, switch, hybrid in asked:
         config = RunConfig(
             batch=True,
@@ -502,7 +502,7 @@ def test_thinking_is_requested_and_counted(made):
             thinking="off",
             thinking_budget=64,
         )
-        engine = made(partial(make_openai, config, {"extra_body": {"top_k": 5}}))
+        engine = create(partial(make_openai, config, {"extra_body": {"top_k": 5}}))
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
         assert (reply.tokens.reply, reply.tokens.thought, reply.tokens.cached) == (30, 21, 4)
@@ -513,7 +513,7 @@ def test_thinking_is_requested_and_counted(made):
         assert engine.capabilities.one_dialogue == hybrid
 
 
-def test_batches_and_faults_do_not_change_transcripts(made, tmp_path):
+def test_batches_and_faults_do_not_change_transcripts(create, tmp_path):
     """Replies depend on every word and pixel of the request, so a mixed-up reply would be noticed."""
 
     def wander(body):
@@ -524,9 +524,9 @@ def test_batches_and_faults_do_not_change_transcripts(made, tmp_path):
 
     chance = random.Random(1)
     script = [chance.choice([None, None, *FAULTS]) for _ in range(30)]
-    found = []
+    transcript_sets = []
     for name, faults, size in [("one", (), 1), ("many", (), 16), ("faulty", script, 5)]:
-        server = made(StubServer, by_rule(wander), faults)
+        server = create(StubServer, by_rule(wander), faults)
         folder = tmp_path / name
         folder.mkdir()
         config = make_config(
@@ -544,6 +544,6 @@ def test_batches_and_faults_do_not_change_transcripts(made, tmp_path):
             assert run.go(Silent())["counts"]["failed"] == 0
         finally:
             run.close()
-        found.append(transcripts(run.path))
-    assert len({turn["reply"] for turns in found[0].values() for turn in turns}) == 12
-    assert found[0] == found[1] == found[2]
+        transcript_sets.append(transcripts(run.path))
+    assert len({turn["reply"] for turns in transcript_sets[0].values() for turn in turns}) == 12
+    assert transcript_sets[0] == transcript_sets[1] == transcript_sets[2]

@@ -132,7 +132,7 @@ def test_address_precedence_is_option_environment_default(monkeypatch):
     (hosted,) = find_endpoints([])
     assert hosted.url == HOSTED_URL
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
-    assert [found.url for found in find_endpoints([])] == ["http://localhost:1/v1"]
+    assert [entry.url for entry in find_endpoints([])] == ["http://localhost:1/v1"]
     addresses = ["http://a:8000/v1", "http://b:8000/v1", "http://a:8000/v1/"]
     endpoints = find_endpoints(addresses)
     assert [entry.url for entry in endpoints] == ["http://a:8000/v1", "http://b:8000/v1"]

@@ -79,8 +79,8 @@ def test_packed_prompts_and_rows_attend_only_to_their_own_pages(scattered):
         torch.cat([w[part][start:] for w, start in zip(dialogues, starts, strict=True)])
         for part in (0, 1)
     )
-    found = call(0, query, key, value, 0.3).split(new)
-    for rows, queries, (key, value) in zip(found, query.split(new), dialogues, strict=True):
+    outputs = call(0, query, key, value, 0.3).split(new)
+    for rows, queries, (key, value) in zip(outputs, query.split(new), dialogues, strict=True):
         torch.testing.assert_close(rows, causal_attention(queries, key, value, 0.3))
 
     query, key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8), torch.randn(3, 2, 8)
@@ -88,11 +88,11 @@ def test_packed_prompts_and_rows_attend_only_to_their_own_pages(scattered):
     new_slots = page_slots(tables, torch.tensor(lengths))
     rows = [(page_index(p, "cpu"), n + 1) for p, n in zip(own, lengths, strict=True)]
     decode = DecodeAttention([pages], new_slots, tables, torch.tensor(lengths) + 1, rows)
-    found = decode(0, query, key, value, 0.3)
+    outputs = decode(0, query, key, value, 0.3)
     for row, (keys, values) in enumerate(dialogues):
         longer = torch.cat([keys, key[row : row + 1]]), torch.cat([values, value[row : row + 1]])
         torch.testing.assert_close(
-            found[row], causal_attention(query[row : row + 1], *longer, 0.3)[0]
+            outputs[row], causal_attention(query[row : row + 1], *longer, 0.3)[0]
         )
 
 

@@ -69,29 +69,29 @@ def score_together(loaded, request, choice):
     return sum(float(logprobs[length - 1 + k, token]) for k, token in enumerate(ids[0].tolist()))
 
 
-def close(found, expected):
+def close(results, expected):
     return all(
         a.log_probabilities == pytest.approx(b, abs=1e-4)
-        for a, b in zip(found, expected, strict=True)
+        for a, b in zip(results, expected, strict=True)
     )
 
 
 @pytest.mark.parametrize("choices", mostly_slow([LETTERS, ("yes", "no"), MANY], LETTERS))
 def test_scores_equal_those_of_prompt_and_choice_together(loaded, choices):
-    found = score(loaded, REQUESTS, [choices] * len(REQUESTS))
+    results = score(loaded, REQUESTS, [choices] * len(REQUESTS))
     expected = [[score_together(loaded, each, choice) for choice in choices] for each in REQUESTS]
-    assert close(found, expected)
-    assert len({scores.log_probabilities for scores in found}) == len(REQUESTS)
-    assert all(max(scores.log_probabilities) <= 0 for scores in found)
+    assert close(results, expected)
+    assert len({scores.log_probabilities for scores in results}) == len(REQUESTS)
+    assert all(max(scores.log_probabilities) <= 0 for scores in results)
 
 
 def test_every_request_can_have_its_own_choices(loaded):
     choices = [MANY[: 1 + index % len(MANY)] for index in range(len(REQUESTS))]
-    found = score(loaded, REQUESTS, choices)
+    results = score(loaded, REQUESTS, choices)
     single = [score(loaded, [each], [own])[0] for each, own in zip(REQUESTS, choices, strict=True)]
-    assert [len(scores.log_probabilities) for scores in found] == [len(own) for own in choices]
-    assert close(found, [scores.log_probabilities for scores in single])
-    assert [scores.tokens for scores in found] == [scores.tokens for scores in single]
+    assert [len(scores.log_probabilities) for scores in results] == [len(own) for own in choices]
+    assert close(results, [scores.log_probabilities for scores in single])
+    assert [scores.tokens for scores in results] == [scores.tokens for scores in single]
 
 
 def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
@@ -124,19 +124,19 @@ def test_failing_prompt_does_not_affect_other_requests(loaded):
         raise OSError(f"{file} is unreadable")
 
     bad = Request("bad", 0, REQUESTS[2].messages, unreadable)
-    found = score(loaded, [REQUESTS[0], bad, REQUESTS[1]], [LETTERS] * 3)
-    assert "is unreadable" in found[1].error
-    assert not found[1].log_probabilities
+    results = score(loaded, [REQUESTS[0], bad, REQUESTS[1]], [LETTERS] * 3)
+    assert "is unreadable" in results[1].error
+    assert not results[1].log_probabilities
     good = score(loaded, REQUESTS[:2], [LETTERS] * 2)
-    assert close([found[0], found[2]], [scores.log_probabilities for scores in good])
+    assert close([results[0], results[2]], [scores.log_probabilities for scores in good])
 
 
 def test_too_long_dialogue_is_reported(loaded, monkeypatch):
     length = score(loaded, REQUESTS[:1], [LETTERS])[0].tokens.prompt
     monkeypatch.setattr(loaded, "max_len", length + 1)
-    found = score(loaded, [REQUESTS[0], REQUESTS[0]], [LETTERS, MANY])
-    assert found[0].error is None
-    assert str(length + 1) in found[1].error
+    results = score(loaded, [REQUESTS[0], REQUESTS[0]], [LETTERS, MANY])
+    assert results[0].error is None
+    assert str(length + 1) in results[1].error
 
 
 def limit_rows(loaded, max_rows, monkeypatch, error):
@@ -159,9 +159,9 @@ def limit_rows(loaded, max_rows, monkeypatch, error):
 def test_out_of_memory_halves_the_batch(loaded, monkeypatch):
     expected = score(loaded, REQUESTS[:3], [MANY[1:4]] * 3)
     rows = limit_rows(loaded, 1, monkeypatch, torch.OutOfMemoryError("too many rows"))
-    found = score(loaded, REQUESTS[:3], [MANY[1:4]] * 3)
+    results = score(loaded, REQUESTS[:3], [MANY[1:4]] * 3)
     assert max(rows) > 1
-    assert close(found, [scores.log_probabilities for scores in expected])
+    assert close(results, [scores.log_probabilities for scores in expected])
 
 
 def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
@@ -182,10 +182,10 @@ def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
             return forward(*args, **more)
 
         monkeypatch.setattr(loaded.model, "forward", failing_forward)
-        found = score(loaded, REQUESTS[:5], choices, 3)
-        assert close(found, [scores.log_probabilities for scores in expected])
+        results = score(loaded, REQUESTS[:5], choices, 3)
+        assert close(results, [scores.log_probabilities for scores in expected])
         assert len(calls) > len(undisturbed)
-        events = [event for scores in found for event in scores.events]
+        events = [event for scores in results for event in scores.events]
         # Splitting the choices of a batch is not an event, because its prompts stay together.
         assert events in ([], ["out_of_memory", "retried"], ["out_of_memory", "batch_halved"])
 
@@ -205,8 +205,8 @@ def test_batches_fit_in_memory(loaded, monkeypatch):
         return forward(*args, **more)
 
     monkeypatch.setattr(loaded.model, "forward", metered_forward)
-    found = score_choices(loaded, REQUESTS, [LETTERS] * len(REQUESTS), sizing)
-    assert close(found, [scores.log_probabilities for scores in expected])
+    results = score_choices(loaded, REQUESTS, [LETTERS] * len(REQUESTS), sizing)
+    assert close(results, [scores.log_probabilities for scores in expected])
     assert rows[0] == 1
     assert 2 <= max(rows) < len(REQUESTS) - 1
     assert sum(rows) == len(REQUESTS), "no call failed"
@@ -225,15 +225,15 @@ def test_out_of_memory_while_building_a_prompt_is_retried(loaded, monkeypatch):
         return prepare(request)
 
     monkeypatch.setattr(loaded.inputs, "prepare", failing_once)
-    found = score(loaded, REQUESTS[:3], [LETTERS] * 3)
-    assert close(found, [scores.log_probabilities for scores in expected])
+    results = score(loaded, REQUESTS[:3], [LETTERS] * 3)
+    assert close(results, [scores.log_probabilities for scores in expected])
 
 
 def test_request_that_does_not_fit_alone_fails_alone(loaded, monkeypatch):
     limit_rows(loaded, 0, monkeypatch, torch.OutOfMemoryError("too many rows"))
-    found = score(loaded, REQUESTS[:2], [LETTERS] * 2)
-    assert all("cpu" in scores.error for scores in found)
-    assert all("--image-size" in scores.error for scores in found)
+    results = score(loaded, REQUESTS[:2], [LETTERS] * 2)
+    assert all("cpu" in scores.error for scores in results)
+    assert all("--image-size" in scores.error for scores in results)
 
 
 def test_lost_device_raises_engine_error(loaded, monkeypatch):
@@ -247,10 +247,10 @@ def test_lost_device_raises_engine_error(loaded, monkeypatch):
 def test_both_engines_score(loaded, reuse):
     engine = engine_of(loaded, 4, {"reuse": reuse}, 1000)
     assert engine.capabilities.score
-    found = engine.score(REQUESTS, [MANY] * len(REQUESTS))
+    results = engine.score(REQUESTS, [MANY] * len(REQUESTS))
     expected = score(loaded, REQUESTS, [MANY] * len(REQUESTS))
-    assert close(found, [scores.log_probabilities for scores in expected])
-    assert max(scores.batch_size for scores in found) == 4
+    assert close(results, [scores.log_probabilities for scores in expected])
+    assert max(scores.batch_size for scores in results) == 4
 
 
 @pytest.mark.slow
@@ -259,6 +259,6 @@ def test_both_engines_score(loaded, reuse):
 )
 def test_scores_of_other_families_equal_those_together(build):
     other = open_model(str(small_model(build)), dtype="float32", device="cpu")
-    found = score(other, REQUESTS[:6], [MANY] * 6)
+    results = score(other, REQUESTS[:6], [MANY] * 6)
     expected = [[score_together(other, each, choice) for choice in MANY] for each in REQUESTS[:6]]
-    assert close(found, expected)
+    assert close(results, expected)

@@ -100,5 +100,5 @@ def test_impossible_token_is_never_sampled(draw):
 
 def test_truncation_keeps_the_most_likely_tokens():
     scores = torch.log(torch.tensor([[0.05, 0.5, 0.15, 0.3]]))
-    kept = Truncation(top_k=3, top_p=0.7).apply(scores).isfinite()
-    assert kept.tolist() == [[False, True, False, True]]
+    allowed = Truncation(top_k=3, top_p=0.7).apply(scores).isfinite()
+    assert allowed.tolist() == [[False, True, False, True]]

@@ -69,12 +69,12 @@ def test_rms_norm_equals_plain_pytorch(dtype):
     given, added = torch.randn(2, 7, 96, device=DEVICE, dtype=dtype)
     weight = torch.randn(96, device=DEVICE, dtype=dtype)
     close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.03, "rtol": 0.02}
-    found = kernels.rms_norm(given, weight, 1e-6)
-    torch.testing.assert_close(found, plain_norm(given, weight, 1e-6), **close)
+    result = kernels.rms_norm(given, weight, 1e-6)
+    torch.testing.assert_close(result, plain_norm(given, weight, 1e-6), **close)
     residual = given.clone()
-    found = kernels.rms_norm(residual, weight, 1e-6, added)
+    result = kernels.rms_norm(residual, weight, 1e-6, added)
     torch.testing.assert_close(residual, given + added)
-    torch.testing.assert_close(found, plain_norm(given + added, weight, 1e-6), **close)
+    torch.testing.assert_close(result, plain_norm(given + added, weight, 1e-6), **close)
 
 
 def test_silu_mul_equals_plain_pytorch():
@@ -101,9 +101,9 @@ def test_heads_are_normalized_rotated_and_stored():
     )
     parts = given.view(tokens, -1, width).split([heads, shared, shared], 1)
     keys, values = pages.flat
-    for found, part, weight in zip((query, keys[slots]), parts, weights, strict=False):
+    for result, part, weight in zip((query, keys[slots]), parts, weights, strict=False):
         torch.testing.assert_close(
-            found, plain_rotation(plain_norm(part, weight, 1e-6), cosine, sine)
+            result, plain_rotation(plain_norm(part, weight, 1e-6), cosine, sine)
         )
     torch.testing.assert_close(values[slots], parts[2])
     assert keys.abs().sum(-1).count_nonzero() == tokens * shared
