@@ -64,8 +64,8 @@ def test_the_frequency_row_of_the_paper(run):
     assert told("`frequency`") == {name: round(found["tasks"][name], 1) for name in FREQUENCY}
     chance = found["chance"]["random"]
     assert told("`random`, on average") == {name: round(chance[name], 1) for name in RANDOM}
-    assert any("fitted on the truths" in note for note in found["notes"])
-    assert "fitted on the truths" in RunData(path).record["engine"]["note"]
+    assert any("fitted on the ground truth" in note for note in found["notes"])
+    assert "fitted on the ground truth" in RunData(path).record["engine"]["note"]
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def test_the_longer_key_goes_first(monkeypatch):
 def test_no_option_that_is_written_down_may_hold_a_key(monkeypatch, tmp_path, option, engine):
     monkeypatch.setenv("HF_TOKEN", KEY)
     config = make_config(tmp_path, "x", benchmark="rooms", engine=engine, engine_option=(option,))
-    with pytest.raises(UsageError, match="would be written into the run folder") as told:
+    with pytest.raises(UsageError, match="RENDER_AGENT_API_KEY") as told:
         describe_engine(config)
     assert KEY not in str(told.value)
 

@@ -181,7 +181,7 @@ def test_what_is_no_such_model_is_refused_in_one_sentence(tmp_path, folder):
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     with pytest.raises(SetupError, match="a qwen3_vl, not a model of the SigLIP kind"):
         find_siglip(str(tmp_path))
-    with pytest.raises(SetupError, match="name a directory that holds the model") as caught:
+    with pytest.raises(SetupError, match="pass a model directory") as caught:
         find_siglip("google/siglip2-base-patch16-224")
     assert "scripted" not in str(caught.value)
 
