@@ -99,7 +99,7 @@ class Reply:
         return self.samples[0]
 
 
-def reply_of(
+def merge_samples(
     request: Request, parts: Sequence[Reply], seconds: float, events: Sequence[str] = ()
 ) -> Reply:
     """Combine the replies to the samples of a request; an error in one of them is the result."""
@@ -317,7 +317,7 @@ CUT_MARK = "… [cut: {more:,} bytes more than {tokens:,} tokens can be]"
 
 def within_bounds(reply: Reply, request: Request) -> Reply:
     """Return the reply with its samples cut to the allowed length and secrets from the environment removed."""
-    samples = tuple(bounded(without_keys(text), request.most_tokens) for text in reply.samples)
+    samples = tuple(truncate(without_keys(text), request.most_tokens) for text in reply.samples)
     error = None if reply.error is None else without_keys(reply.error)
     if samples == reply.samples and error == reply.error:
         return reply
@@ -327,7 +327,7 @@ def within_bounds(reply: Reply, request: Request) -> Reply:
     return replace(reply, samples=samples, error=error, finish="length" if cut else reply.finish)
 
 
-def bounded(text: str, tokens: int) -> str:
+def truncate(text: str, tokens: int) -> str:
     """Return the text, cut and marked if it is longer than this many tokens can be."""
     max_bytes = min(reply_bytes(tokens), MAX_REPLY_BYTES)
     if len(text) * 4 <= max_bytes:  # a character has at most 4 bytes in UTF-8

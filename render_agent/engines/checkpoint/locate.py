@@ -75,7 +75,7 @@ def find_model(model: str, revision: str | None = None) -> FoundModel:
         located = _find_on_hub(model, revision)
     if located.fetched:
         weight_files(located.folder)
-    if not takes_pictures(located.config):
+    if not has_vision_part(located.config):
         raise SetupError(
             f"{model} is a {located.config.get('model_type', 'model')} without a vision part: use a"
             " vision-language model such as Qwen/Qwen3-VL-8B-Instruct"
@@ -143,7 +143,7 @@ def fetch_model(located: FoundModel) -> FoundModel:
     return replace(located, folder=Path(folder), fetched=True)
 
 
-def takes_pictures(config: Mapping[str, Any]) -> bool:
+def has_vision_part(config: Mapping[str, Any]) -> bool:
     """True unless the content of config.json is clearly that of a model without a vision part."""
     if any(name.startswith(("vision", "vq", "visual")) for name in config):
         return True

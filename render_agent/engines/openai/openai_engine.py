@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 from render_agent.engines.byte_cache import ByteCache
-from render_agent.engines.engine import Capabilities, Reply, Request, reply_of
+from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
 from render_agent.engines.families.model_families import family_named
 from render_agent.engines.families.thinking import Thinking
 from render_agent.engines.openai.chat_format import (
@@ -233,7 +233,7 @@ class OpenAIEngine:
                     return Reply(error=str(error), events=tuple(events))
                 self.calls += 1
                 answers.append(replace(answer, samples=answer.samples[:missing]))
-        return reply_of(request, answers, sum(answer.seconds for answer in answers), events)
+        return merge_samples(request, answers, sum(answer.seconds for answer in answers), events)
 
     async def _send(
         self,

@@ -18,7 +18,7 @@ from render_agent.engines.engine import (
     Reply,
     Request,
     Scores,
-    reply_of,
+    merge_samples,
 )
 from render_agent.engines.memory.device import DeviceMemory, measure_peak, memory_of
 from render_agent.engines.memory.faults import Fault, attempt
@@ -139,7 +139,7 @@ class TransformersEngine(BatchingEngine):
             if not own:
                 own.extend(islice(row_replies, request.distinct_samples))
         replies = [
-            reply_of(request, own, max(part.seconds for part in own))
+            merge_samples(request, own, max(part.seconds for part in own))
             for request, own in zip(requests, parts, strict=True)
         ]
         replies[0] = replace(replies[0], events=self.sizing.take_events())

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any
 
-from render_agent.engines.engine import Capabilities, Reply, Request, Scores, reply_of
+from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
 from render_agent.engines.memory.device import memory_of
 from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
@@ -222,6 +222,6 @@ class ContinuousEngine:
         if len(in_flight.samples) == in_flight.request.distinct_samples:
             samples = [in_flight.samples[number] for number in sorted(in_flight.samples)]
             seconds = max(sample.seconds for sample in samples)
-            reply = reply_of(in_flight.request, samples, seconds, self._events)
+            reply = merge_samples(in_flight.request, samples, seconds, self._events)
             self._events.clear()
             self._answered.append((in_flight.request, reply))

@@ -12,7 +12,7 @@ from factories.dialogues import library_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
-from render_agent.engines.checkpoint.locate import describe_model, find_model, takes_pictures
+from render_agent.engines.checkpoint.locate import describe_model, find_model, has_vision_part
 from render_agent.engines.transformers.transformers_options import check_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.runner import start_run
@@ -204,7 +204,7 @@ def test_finding_a_model_imports_neither_torch_nor_transformers():
     ],
 )
 def test_models_with_a_vision_part_take_images(config, expected):
-    assert takes_pictures(config) is expected
+    assert has_vision_part(config) is expected
 
 
 @pytest.mark.parametrize(
