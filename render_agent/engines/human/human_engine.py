@@ -11,9 +11,7 @@ from threading import Condition
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Capabilities, Reply, Request
 
-SHUTDOWN_DELAY_SECONDS = (
-    2.0  # long enough for an open page, which polls every second, to see the end
-)
+SHUTDOWN_DELAY_SECONDS = 2.0  # an open page, which polls every second, sees the end in time
 
 
 class HumanEngine:

@@ -93,7 +93,7 @@ class Scheduler:
         if num_pinned >= self.most_rows:
             return None
         evicts = num_pinned <= len(self.cache.sequences) // EVICTION_RATIO
-        outcome = attempt(lambda: self._pages(sample, evicts), self._device)
+        outcome = attempt(lambda: self._reserve_pages(sample, evicts), self._device)
         if not isinstance(outcome, Fault):
             self.reading += [sample] if outcome else []
             return outcome or None
@@ -109,7 +109,7 @@ class Scheduler:
         self._fail(sample, outcome)
         return False
 
-    def _pages(self, sample: Sample, evicts: bool) -> bool:
+    def _reserve_pages(self, sample: Sample, evicts: bool) -> bool:
         """Reserve the pages of a sample's dialogue, or of a new sequence; return False if there are too few now."""
         prompt = sample.in_flight.prompt
         question = sample.request.question_id if not sample.number else f"\0{id(sample)}"
