@@ -28,9 +28,8 @@ MAX_EXACT_DIFFERENCE = 1e-3
 # The root mean square is compared: two real errors (mixed and decayed recurrent states) increased it several times, but
 # not the largest difference.
 TOLERANCE_FACTOR = 3.0
-MIN_SPREAD_EPS = (
-    1 / 16
-)  # lower bound of the difference between implementations, in units of the dtype's epsilon
+# Lower bound of the difference between implementations, in units of the dtype's epsilon.
+MIN_SPREAD_EPS = 1 / 16
 
 # Several trials, because in half precision a router of experts can choose other experts in one of them.
 TEXTS = ("What do you see? ", "Where would you go now? ", "Is it far to the door? ")

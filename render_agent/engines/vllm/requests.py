@@ -17,6 +17,9 @@ from render_agent.engines.families.pictures import QwenPictures
 from render_agent.engines.families.thinking import reply_text
 from render_agent.options import AUTO
 
+# Added to the logits of suppressed tokens; the lowest value that vLLM accepts.
+SUPPRESSED_BIAS = -100.0
+
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
@@ -117,11 +120,6 @@ def image_hash(image: Image) -> str:
     digest = hashlib.sha256(f"{image.mode} {image.size}".encode())
     digest.update(image.tobytes())
     return digest.hexdigest()[:32]
-
-
-SUPPRESSED_BIAS = (
-    -100.0
-)  # added to the logits of suppressed tokens; the lowest value that vLLM accepts
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ LOG = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 
 FREE_FRACTION = 0.1  # share of the memory that stays free, for fragmentation and underestimates
-MAX_GROWTH = (
-    16  # largest batch relative to the largest so far; attention masks grow faster than tokens
-)
+# Largest batch relative to the largest so far; attention masks grow faster than tokens.
+MAX_GROWTH = 16
 GROW_AFTER = 32  # successful batches at the ceiling after which it is raised
 
 

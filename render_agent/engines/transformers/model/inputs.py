@@ -26,9 +26,7 @@ from render_agent.engines.families.pictures import (
 
 MAX_IMAGE_CACHE_BYTES = 256 * 2**20  # pixel values cached for later turns
 SIZE_CACHE_ENTRIES = 2**16  # images whose size is cached
-COMPARE_CHUNK_TOKENS = (
-    256  # slices of this length are compared at once, which is faster than token by token
-)
+COMPARE_CHUNK_TOKENS = 256  # comparing slices is faster than comparing token by token
 
 
 @dataclass(frozen=True, slots=True)
