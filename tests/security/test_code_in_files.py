@@ -215,7 +215,7 @@ def test_code_of_a_model_is_neither_run_nor_asked_about(model, tmp_path):
 
 @pytest.mark.parametrize("option", REFUSED_ARGUMENTS)
 def test_vllm_is_given_no_option_that_brings_code(option):
-    with pytest.raises(UsageError, match=f"{option} is not taken"):
+    with pytest.raises(UsageError, match=f"engine-option {option} is not allowed"):
         engine_arguments("model", VllmOptions(options={option: True}), on_cpu=True)
 
 
