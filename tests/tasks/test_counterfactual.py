@@ -148,4 +148,4 @@ def test_a_run_without_any_pair_is_refused(folder):
 )
 def test_what_cannot_be_changed_is_refused(folder, options, said):
     with pytest.raises(UsageError, match=said):
-        make_config(folder, folder / "questions.jsonl", **options)
+        build(make_config(folder, folder / "questions.jsonl", **options))
