@@ -340,7 +340,7 @@ OUT_OF_MEMORY_ERRORS = (
 @pytest.mark.parametrize("seed", mostly_slow(range(2), 0))
 def test_random_out_of_memory_errors_do_not_change_replies(make, expected, monkeypatch, seed):
     chance, failed = random.Random(seed), []
-    for name in ("_pages", "_first_tokens", "_next_tokens"):
+    for name in ("_reserve_pages", "_first_tokens", "_next_tokens"):
         method = getattr(Scheduler, name)
 
         def failing_method(*args, method=method):
