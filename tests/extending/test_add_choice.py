@@ -83,6 +83,6 @@ def test_a_reply_protocol_of_a_package_asks_for_and_reads_replies(tmp_path, word
 def test_a_command_of_a_package_is_found(tmp_path, words, type_in):
     code, out, _ = type_in("hello", folder=tmp_path)
     assert (code, out) == (0, "hello\n")
-    code, out, _ = type_in("--help", folder=tmp_path)
+    code, out, _ = type_in("--help-all", folder=tmp_path)
     assert code == 0
     assert "Say hello." in out

@@ -427,7 +427,7 @@ def test_runs_are_found(made, finished, tmp_path):
         find_run(runs, "nothing")
     with pytest.raises(RunLogError, match=f"did you mean '{finished.name}'"):
         find_run(runs, finished.name[:-1])
-    with pytest.raises(RunLogError, match=r"empty.*--output"):
+    with pytest.raises(RunLogError, match=r"empty.*--runs"):
         find_run(tmp_path / "empty", "recent")
 
 
