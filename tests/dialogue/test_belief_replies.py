@@ -16,6 +16,7 @@ from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import grammar_of
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
+from render_agent.runs.build import build
 from render_agent.util.safe_parse import convert, plain
 
 EVERYTHING = ("map", "counts", "pose", "seen")
@@ -114,9 +115,9 @@ def test_no_reply_raises_and_what_is_read_can_be_stored(said, cut):
 
 def test_probes_that_nothing_can_be_asked_in_are_refused():
     with pytest.raises(UsageError, match="--views none shows none"):
-        RunConfig(batch=True, benchmark="rooms", probe=("map",), views="none")
+        build(RunConfig(batch=True, benchmark="rooms", probe=("map",), views="none"))
     with pytest.raises(UsageError, match="--probe pose asks where the camera is"):
-        RunConfig(batch=True, benchmark="rooms", probe=("pose",), views="tour")
+        build(RunConfig(batch=True, benchmark="rooms", probe=("pose",), views="tour"))
     passive = keys_of(("map",), free=False)
     assert {"position", "yaw_degrees"}.isdisjoint(passive)
     assert "objects" in passive

@@ -183,7 +183,7 @@ def test_start_says_where_every_passive_dialogue_begins(tmp_path):
 )  # fmt: skip
 def test_views_of_a_kind_that_is_left_out_are_refused(tmp_path, views, kinds, missing):
     with pytest.raises(UsageError, match=f"--views {views}.* {missing}: .*--kinds"):
-        make_config(tmp_path, tmp_path, views=views, kinds=kinds)
+        build(make_config(tmp_path, tmp_path, views=views, kinds=kinds))
 
 
 def test_an_oracle_that_knows_no_boxes_is_refused_before_there_is_a_run(tmp_path):

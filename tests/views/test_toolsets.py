@@ -21,6 +21,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
+from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.scans.boxes import upright
 from render_agent.scans.camera import Camera
@@ -233,7 +234,7 @@ def test_the_scene_graph_is_told_and_nothing_is_shown(tmp_path):
 def test_tools_do_not_go_with_other_views_or_pictures_or_unknown_scenes(tmp_path):
     for options in ({"views": "tour"}, {"pictures": "mirrored"}):
         with pytest.raises(UsageError, match="--tools graph goes with"):
-            RunConfig(batch=True, tools="graph", **options)
+            build(RunConfig(batch=True, tools="graph", **options))
     with pytest.raises(SetupError, match="of 1 of 1 scenes nobody wrote that down"):
         play(tmp_path, make_questions(tmp_path), ScriptedEngine(Replies({})), tools="graph")
 

@@ -32,6 +32,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import EngineError, RunStoppedError, SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.runs.workers import driver as driver_module
@@ -474,7 +475,7 @@ def test_a_ray_that_does_not_start_is_told_with_its_option():
 
 def test_devices_are_workers():
     with pytest.raises(UsageError, match="--devices names 2 devices"):
-        RunConfig(batch=True, devices=("cpu", "cpu"), workers=3)
+        build(RunConfig(batch=True, devices=("cpu", "cpu"), workers=3))
     assert RunConfig(batch=True).alone
     for options in ({"devices": ("cuda:1",)}, {"workers": 2}, {"ray": "auto"}):
         assert not RunConfig(batch=True, **options).alone
