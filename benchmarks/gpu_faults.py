@@ -111,7 +111,7 @@ def injected(one_in: int, seed: int) -> Iterator[list[int]]:
     import torch
 
     chance, count = random.Random(seed), [0]
-    names = ("_pages", "_first_tokens", "_next_tokens")
+    names = ("_reserve_pages", "_first_tokens", "_next_tokens")
     calls = {name: getattr(Scheduler, name) for name in names}
 
     def failing(call: Any) -> Any:
