@@ -121,9 +121,8 @@ def score_difference(loaded: LoadedModel, text: str = TEXTS[0]) -> tuple[float, 
     return difference, TOLERANCE_FACTOR * max(float(torch.cat(spreads).median()), min_spread)
 
 
-_NO_REQUEST: Any = InFlightRequest.__new__(
-    InFlightRequest
-)  # decoding a trial token needs no request
+# Decoding a trial token needs no request.
+_NO_REQUEST: Any = InFlightRequest.__new__(InFlightRequest)
 
 
 def _next_turn(

@@ -22,12 +22,8 @@ LOG = logging.getLogger(__name__)
 # Numbers of rows for which a step is captured; smaller batches are padded.
 BUCKETS = (1, 2, 4, *range(8, 64, 8), *range(64, 128, 16), *range(128, 257, 32))
 STEPS_WITHOUT_GRAPHS = 64  # steps after dropping the graphs until they are captured again
-TOKEN, POSITION, LENGTH, PAGES = (
-    0,
-    1,
-    2,
-    3,
-)  # columns of a step's input; pages fill all columns from the last
+# Columns of a step's input; the pages fill all columns from `PAGES` on.
+TOKEN, POSITION, LENGTH, PAGES = 0, 1, 2, 3
 
 
 class GraphDecoder(Decoder):

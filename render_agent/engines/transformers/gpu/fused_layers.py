@@ -22,10 +22,8 @@ from render_agent.engines.transformers.gpu.kernels import (
 
 LOG = logging.getLogger(__name__)
 
-TEXT_LAYERS = (
-    "Qwen3VLTextDecoderLayer",
-    "Qwen3DecoderLayer",
-)  # Llama layers with per-head norms of Q and K
+# Llama layers with per-head norms of Q and K.
+TEXT_LAYERS = ("Qwen3VLTextDecoderLayer", "Qwen3DecoderLayer")
 VISION_ATTENTIONS = ("Qwen3VLVisionAttention",)  # with rotary embeddings in float32
 VISION_MLPS = ("Qwen3VLVisionMLP",)  # with GELU in its tanh approximation
 
